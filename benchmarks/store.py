@@ -1,0 +1,67 @@
+"""Looking 10,000 stored judgments up, as a ratio to one plain SQLite scan of the same rows.
+
+uv run python benchmarks/store.py [--rows 10000] [--runs 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sqlite3
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from evalkit.store.sqlite import SqliteStore, row_of
+from evalkit.types import Completion, Usage
+
+BATCH = 256
+LIMIT = 5.0
+
+
+def filled(path: Path, rows: int) -> list[str]:
+    keys = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(rows)]
+    store = SqliteStore(path)
+    answer = Completion('{"scores": []}' * 40, "loopback", "stop", Usage(300, 60), latency=0.1, rung="json_schema")
+    store.commit([row_of(key, "openai/x", 1.0, answer) for key in keys])
+    store.close()
+    return keys
+
+
+def looked_up(path: Path, keys: list[str]) -> float:
+    began = time.perf_counter()
+    store = SqliteStore(path)
+    found = sum(len(store.get_many(keys[i : i + BATCH])) for i in range(0, len(keys), BATCH))
+    taken = time.perf_counter() - began
+    store.close()
+    assert found == len(keys)
+    return taken
+
+
+def scanned(path: Path) -> float:
+    began = time.perf_counter()
+    db = sqlite3.connect(path)
+    db.execute("SELECT * FROM completions").fetchall()
+    taken = time.perf_counter() - began
+    db.close()
+    return taken
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        keys = filled(path, given.rows)
+        looked_up(path, keys)
+        pairs = [(looked_up(path, keys), scanned(path)) for _ in range(given.runs)]
+    mine, plain = (median(times) for times in zip(*pairs, strict=True))
+    print(f"{given.rows} looked up {mine:.3f} s, plain scan {plain:.3f} s: {mine / plain:.1f} ×")
+    return int(mine / plain > LIMIT)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

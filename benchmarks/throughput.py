@@ -1,0 +1,230 @@
+"""Judgments a second against a loopback server of fixed latency: evalkit by both transports, LiteLLM alone, bare HTTP.
+
+uv run python benchmarks/throughput.py [--runs 5] [--requests 500] [--latency 0.1] [--in-flight 64]
+
+Everything is measured in one run, in turn, so that a busy machine slows all alike; a share is of the limit
+N × latency ÷ in flight. `phase` is the judging phase, `whole` the process from start to end. Each process imports anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import io
+import json
+import os
+import pstats
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).resolve().parent
+CRITERIA = ("accuracy", "instruction following", "clarity")
+ANSWER = {
+    "scores": [{"criterion": c, "justification": "It says so.", "examples": [], "score": 4} for c in CRITERIA],
+    "summary": {"strengths": ["short"], "weaknesses": [], "suggestions": []},
+}
+ENVIRONMENT = {
+    **os.environ,
+    "OPENAI_API_KEY": "none",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+LAYERS = (
+    ("evaluator, prompts, parsing", ("/evalkit/evaluators", "/evalkit/prompting", "/evalkit/parsing", "/jinja2/")),
+    ("judge, ladder, reading", ("/evalkit/judges",)),
+    ("engine", ("/evalkit/engine", "/evalkit/hashing", "/evalkit/types")),
+    ("store", ("/evalkit/store", "sqlite3")),
+    ("LiteLLM and OpenAI's client", ("/litellm/", "/openai/", "/tiktoken/")),
+    ("HTTP", ("/aiohttp/", "/httpx/", "/httpcore/", "/yarl/", "/multidict/", "/anyio/")),
+    ("waiting for the network", ("select.epoll",)),
+    ("event loop, threads", ("/asyncio/", "threading", "/concurrent/", "selectors", "socket", "_thread")),
+)
+PLAIN_LITELLM = """
+import asyncio, os, sys, time
+began = time.perf_counter()
+import litellm
+imported = time.perf_counter() - began
+async def main(base, n, at_once, messages):
+    places = asyncio.Semaphore(at_once)
+    async def one():
+        async with places:
+            await litellm.acompletion(model="openai/x", messages=messages, api_base=base, temperature=0, num_retries=0)
+    began = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(n)))
+    print(imported, time.perf_counter() - began)
+"""
+BARE_HTTP = """
+import asyncio, sys, time
+import aiohttp
+async def main(base, n, at_once, messages):
+    places = asyncio.Semaphore(at_once)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        async def one():
+            async with places, session.post(base + "/chat/completions", json={"messages": messages}) as response:
+                await response.json()
+        began = time.perf_counter()
+        await asyncio.gather(*(one() for _ in range(n)))
+        print(0.0, time.perf_counter() - began)
+"""
+CALL = """
+base, n, at_once = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+asyncio.run(main(base, n, at_once, [{"role": "user", "content": "Judge this. " * 150}]))
+"""
+
+
+@contextmanager
+def server(latency: float) -> Iterator[str]:
+    command = [sys.executable, str(HERE / "openai_server.py"), "--latency", str(latency), "--text", json.dumps(ANSWER)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+    finally:
+        process.stdin.close()
+        process.wait(10)
+
+
+def dataset(folder: Path, cases: int) -> Path:
+    path = folder / "cases.jsonl"
+    with path.open("w") as file:
+        for i in range(cases):
+            row = {"id": f"c{i}", "prompt": f"Question {i}?", "response": f"Answer {i}. " + "It is so. " * 60}
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def words(base: str, folder: Path, at_once: int, transport: str, tracked: bool) -> list[str]:
+    return [
+        *("run", "mode=pointwise", "judge=openai_compatible", "judge.model=openai/x", f"judge.api_base={base}"),
+        *(f"judge.transport={transport}", f"dataset.path={folder / 'cases.jsonl'}", "dataset=jsonl"),
+        *(f"runner.concurrency={at_once}", f"hydra.run.dir={folder / 'run'}", f"store.url={folder / 'store.db'}"),
+        *((f"tracking.uri=sqlite:///{folder / 'mlflow.db'}",) if tracked else ("tracking=none",)),
+    ]
+
+
+class Times:
+    """Seconds of the judging phase, of the whole process and of processor time in it, run by run."""
+
+    def __init__(self) -> None:
+        self.phase: list[float] = []
+        self.whole: list[float] = []
+        self.processor: list[float] = []
+
+    def run(self, command: list[str], folder: Path | None = None) -> str:
+        """Run a process to its end and return what it printed."""
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        self.whole.append(time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        return done.stdout
+
+
+def evalkit(base: str, folder: Path, at_once: int, transport: str, times: Times, *, tracked: bool, kept: bool) -> None:
+    for name in () if kept else ("store.db", "store.db-wal", "store.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+    command = [sys.executable, "-m", "evalkit", *words(base, folder, at_once, transport, tracked)]
+    times.run(command, folder)
+    manifest = json.loads((folder / "run" / "manifest.json").read_text())
+    times.phase.append(manifest["timing"]["judging" if kept else "sending"])
+
+
+def script(source: str, base: str, requests: int, at_once: int, times: Times) -> float:
+    command = [sys.executable, "-c", source + CALL, base, str(requests), str(at_once)]
+    imported, phase = (float(word) for word in times.run(command).split()[-2:])
+    times.phase.append(phase)
+    return imported
+
+
+def measure(given: argparse.Namespace, folder: Path) -> None:
+    requests, at_once = given.requests, given.in_flight
+    limit = requests * given.latency / at_once
+    times: dict[str, Times] = {}
+    imports: list[float] = []
+    dataset(folder, requests)
+    with server(given.latency) as base:
+        evalkit(base, folder, at_once, "direct", Times(), tracked=True, kept=False)  # makes MLflow's tables
+        for _ in range(given.runs):
+            script(BARE_HTTP, base, requests, at_once, times.setdefault("bare aiohttp", Times()))
+            for name, transport, tracked, kept in (
+                ("evalkit direct", "direct", False, False),
+                ("evalkit direct, MLflow", "direct", True, False),
+                ("evalkit litellm", "litellm", False, False),
+                ("evalkit litellm, MLflow", "litellm", True, False),
+                ("evalkit, all stored", "litellm", False, True),
+                ("evalkit, all stored, MLflow", "litellm", True, True),
+            ):
+                evalkit(base, folder, at_once, transport, times.setdefault(name, Times()), tracked=tracked, kept=kept)
+            plain = times.setdefault("plain litellm.acompletion", Times())
+            imports.append(script(PLAIN_LITELLM, base, requests, at_once, plain))
+    print(
+        f"{requests} requests, {given.latency:g} s, {at_once} in flight: limit {limit:.2f} s, {requests / limit:.0f}/s"
+    )
+    print(f"median of {given.runs}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print(f"{'':<30}{'phase':>8}{'a second':>10}{'of limit':>10}{'whole':>8}{'processor':>11}")
+    for name, found in times.items():
+        phase, whole = median(found.phase), median(found.whole)
+        share = "" if "stored" in name else f"{limit / phase:9.0%}"
+        print(
+            f"{name:<30}{phase:7.2f}s{requests / phase:10.0f}{share:>10}{whole:7.2f}s{median(found.processor):10.2f}s"
+        )
+    tracked = times["evalkit litellm, MLflow"]
+    alone = median(imports)
+    share = median(tracked.whole) / (alone + median(tracked.phase))
+    print(f"\nimport of LiteLLM alone {alone:.2f} s; with MLflow {share:.2f} × (it + phase)")
+
+
+def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
+    """Print the processor time of one judging phase by layer, under the profiler (which makes it slower)."""
+    from evalkit.app import judge_and_score
+    from evalkit.cli.driving import split_study
+    from evalkit.compose import DEFAULT, load_jobs
+
+    os.environ.update(ENVIRONMENT)
+    (folder / "store.db").unlink(missing_ok=True)
+    with server(given.latency) as base:
+        _, overrides = split_study(words(base, folder, given.in_flight, transport, tracked=False)[1:])
+        [(_, config)] = load_jobs(DEFAULT, [w for w in overrides if not w.startswith("hydra.")], sweep=False)
+        watch = cProfile.Profile()
+        watch.enable()
+        judge_and_score(config, folder / "profiled")
+        watch.disable()
+    by_layer = dict.fromkeys([name for name, _ in LAYERS] + ["other (built-ins, imports, scoring)"], 0.0)
+    for (file, _, name), (_, _, own, _, _) in pstats.Stats(watch, stream=io.StringIO()).stats.items():  # type: ignore[attr-defined]
+        place = f"{file} {name}".replace("\\", "/")
+        layer = next((layer for layer, marks in LAYERS if any(mark in place for mark in marks)), None)
+        by_layer[layer or "other (built-ins, imports, scoring)"] += own
+    print(f"\nprofile, {transport}: ms a request by layer")
+    for layer, seconds in by_layer.items():
+        print(f"  {layer:<38}{1000 * seconds / given.requests:7.2f}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--latency", type=float, default=0.1)
+    parser.add_argument("--in-flight", type=int, default=64)
+    parser.add_argument("--profile", choices=("direct", "litellm"))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if given.profile:
+            dataset(Path(folder), given.requests)
+            profile(given, Path(folder), given.profile)
+        else:
+            measure(given, Path(folder))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,41 @@
+"""evalkit: which LLM judge configuration to trust, and how far."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evalkit.app import run as run
+    from evalkit.compose import load_config as load_config
+    from evalkit.config import RunConfig as RunConfig
+    from evalkit.tools import direct_score as direct_score
+    from evalkit.tools import direct_score_sync as direct_score_sync
+    from evalkit.tools import pairwise_compare as pairwise_compare
+    from evalkit.tools import pairwise_compare_sync as pairwise_compare_sync
+    from evalkit.types import RunResult as RunResult
+
+_HOMES = {
+    "RunConfig": "evalkit.config",
+    "RunResult": "evalkit.types",
+    "direct_score": "evalkit.tools",
+    "direct_score_sync": "evalkit.tools",
+    "load_config": "evalkit.compose",
+    "pairwise_compare": "evalkit.tools",
+    "pairwise_compare_sync": "evalkit.tools",
+    "run": "evalkit.app",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'evalkit' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

@@ -1,0 +1,279 @@
+"""One run, from config to recorded result: the stages in their order, and nothing of how any of them works."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from evalkit.config import RunConfig
+from evalkit.datasets import Dataset, load_cases, with_examples
+from evalkit.engine import Judged, Progress
+from evalkit.engine import judge as judge_cases
+from evalkit.engine.blocking import run_async
+from evalkit.evaluators import make_evaluator
+from evalkit.hashing import digest
+from evalkit.judges import make_arbiter, make_judges, spec_of
+from evalkit.protocols import Evaluator
+from evalkit.report import render_report
+from evalkit.resources import project
+from evalkit.runs import unused, write_manifest, write_run
+from evalkit.scoring import Scores, score_run
+from evalkit.scoring.families import family_notes
+from evalkit.store import open_store
+from evalkit.tracking import MLFLOW, make_tracker, warm_up
+from evalkit.types import Case, Judgment, RunResult, Verdict
+
+PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy", "scipy", "jinja2", "json-repair")
+
+
+class Interrupted(KeyboardInterrupt):
+    """The run was stopped by the user; what was paid for is in the store."""
+
+    def __init__(self, judged: Judged) -> None:
+        self.judged = judged
+        super().__init__("interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class Materials:
+    """What a config turns into before anything is judged."""
+
+    dataset: Dataset
+    evaluator: Evaluator
+
+
+def prepare(config: RunConfig) -> Materials:
+    """Load the cases and make the evaluator.
+
+    Raises:
+        ConfigError: if the dataset, a template or a plug-in is not what the config says.
+    """
+    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    return Materials(load_cases(config.dataset, mode=config.mode.name, base=project()), evaluator)
+
+
+def default_folder(config: RunConfig) -> Path:
+    """Return `outputs/<date>/<time>-<mode>-<judge>` under the current folder."""
+    name = re.sub(r"[^\w.-]+", "_", f"{config.mode.name}-{config.judge.label}")
+    return unused(Path("outputs") / f"{datetime.now():%Y-%m-%d}" / f"{datetime.now():%H-%M-%S}-{name}")
+
+
+def run(
+    config: RunConfig, folder: Path | None = None, *, observe: Callable[[Progress], None] | None = None
+) -> RunResult:
+    """Judge, score, write the run folder and record the run.
+
+    Raises:
+        ConfigError: if something was described wrongly.
+        StoreError: if the store of completions cannot be used.
+        TrackingError: if the run could not be recorded; its folder is complete.
+        Interrupted: on Ctrl-C; answers that had arrived are in the store.
+    """
+    return track(config, judge_and_score(config, folder or default_folder(config), observe=observe))
+
+
+def judge_and_score(
+    config: RunConfig,
+    folder: Path,
+    *,
+    sweep: Mapping[str, Any] | None = None,
+    observe: Callable[[Progress], None] | None = None,
+) -> RunResult:
+    """Judge the cases, score the judgments and write the run folder; `sweep` goes into the manifest."""
+    started = datetime.now(UTC)
+    config = with_examples(config, base=project())
+    materials = prepare(config)
+    begun = time.perf_counter()
+    watch = _Watch(config, observe)
+    judged = run_async(_judge(config, materials.dataset.cases, materials.evaluator, watch.update))
+    judging = time.perf_counter() - begun
+    if judged.interrupted:
+        raise Interrupted(judged)
+    manifest = {**_manifest(config, materials, started, sweep), "stopped": judged.stopped}
+    manifest["judges"] = [{**one, "dropped": list(judged.dropped.get(one["name"], ()))} for one in manifest["judges"]]
+    manifest["timing"] = {"judging": round(judging, 4), "sending": round(judged.sending, 4)}
+    return _write(config, folder, materials.dataset, judged, manifest)
+
+
+class _Watch:
+    """Passes progress on, and has the tracker imported while the first answers are waited for, if any are sent for."""
+
+    def __init__(self, config: RunConfig, observe: Callable[[Progress], None] | None) -> None:
+        self._config, self._observe, self._warm = config, observe, False
+
+    def update(self, progress: Progress) -> None:
+        if progress.sent and not self._warm:
+            self._warm = True
+            warm_up(self._config.tracking, folder=Path.cwd())
+        if self._observe is not None:
+            self._observe(progress)
+
+
+async def judge_one(config: RunConfig, case: Case) -> tuple[tuple[Judgment, ...], tuple[Verdict, ...]]:
+    """Judge one case and resolve it; nothing is written but the store."""
+    config = with_examples(config, base=project())
+    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    judged = await _judge(config, [case], evaluator)
+    unmeasured = config.model_copy(update={"scoring": config.scoring.model_copy(update={"bootstrap": 0})})
+    return judged.judgments, score_run(unmeasured, [case], judged.judgments).verdicts
+
+
+async def _judge(
+    config: RunConfig,
+    cases: Sequence[Case],
+    evaluator: Evaluator,
+    observe: Callable[[Progress], None] | None = None,
+) -> Judged:
+    store = open_store(config.store)
+    judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
+    try:
+        return await judge_cases(
+            cases,
+            evaluator,
+            judges,
+            store,
+            config.runner,
+            store_mode=config.store.mode,
+            arbiter=arbiter,
+            observe=observe,
+        )
+    finally:
+        for judge in judges:
+            await judge.close()
+        if store:
+            store.close()
+
+
+async def check_judges(config: RunConfig) -> str:
+    """Check each judge's model name, key and endpoint without a call, and return their names.
+
+    Raises:
+        JudgeSetupError: if no call to one of them can succeed.
+    """
+    arbiter = make_arbiter(config)
+    judges = [*make_judges(config.judge, config.runner), *([arbiter] if arbiter else [])]
+    try:
+        for judge in judges:
+            if prepare := getattr(judge, "prepare", None):
+                await prepare()
+        return ", ".join(judge.spec.model for judge in judges)
+    finally:
+        for judge in judges:
+            await judge.close()
+
+
+def _write(config: RunConfig, folder: Path, dataset: Dataset, judged: Judged, manifest: Mapping[str, Any]) -> RunResult:
+    begun = time.perf_counter()
+    scores = score_run(config, dataset.cases, judged.judgments)
+    timing = {**manifest["timing"], "scoring": round(time.perf_counter() - begun, 4)}
+    result = RunResult(
+        folder=str(folder.resolve()),
+        config=config.dump(),
+        manifest={**manifest, "timing": timing, "ended": datetime.now(UTC).isoformat()},
+        cases=tuple(dataset.cases),
+        judgments=judged.judgments,
+        verdicts=scores.verdicts,
+        metrics=scores.metrics,
+        calls=judged.calls,
+        tokens=judged.tokens,
+        cost_usd=judged.cost_usd,
+    )
+    return write_run(folder, result, _further_files(result, scores))
+
+
+def _further_files(result: RunResult, scores: Scores) -> dict[str, str]:
+    frontier = json.dumps([asdict(point) for point in scores.frontier], indent=1)
+    details = {f"{name}.json": _json(value) for name, value in scores.details.items()}
+    return {"report.html": render_report(result), "frontier.json": frontier, **details}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def rescore(config: RunConfig, result: RunResult, folder: Path) -> RunResult:
+    """Score a finished run again under other scoring settings: no judge, no store; the folder is rewritten."""
+    scores = score_run(config, result.cases, result.judgments)
+    manifest = {**result.manifest, "config_hash": config.hash(), "rescored": datetime.now(UTC).isoformat()}
+    again = replace(
+        result,
+        folder=str(folder.resolve()),
+        config=config.dump(),
+        manifest=manifest,
+        verdicts=scores.verdicts,
+        metrics=scores.metrics,
+    )
+    return write_run(folder, again, _further_files(again, scores))
+
+
+def track(config: RunConfig, result: RunResult) -> RunResult:
+    """Record a run that is complete on disk; return it with its id at the tracker in the manifest.
+
+    Raises:
+        TrackingError: if it could not be recorded.
+    """
+    tracker = make_tracker(config.tracking, folder=Path.cwd())
+    if tracker is None or result.folder is None:
+        return result
+    run_id = tracker.record(result)
+    name = config.tracking.tracker
+    where = {"mlflow_run_id": run_id} if name == MLFLOW else {"tracked": {"tracker": name, "id": str(run_id)}}
+    recorded = replace(result, manifest={**result.manifest, **where})
+    write_manifest(Path(result.folder), recorded.manifest)
+    return recorded
+
+
+def _manifest(
+    config: RunConfig, materials: Materials, started: datetime, sweep: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
+    return {
+        "run_id": uuid4().hex,
+        "evalkit": _version("evalkit"),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "git_commit": _git_commit(),
+        "config_hash": config.hash(),
+        "prompt_hashes": prompts,
+        "prompt_hash": digest(prompts),
+        "dataset": {
+            "name": Path(materials.dataset.source).stem,
+            "source": materials.dataset.source,
+            "fingerprint": materials.dataset.fingerprint,
+            "rows": len(materials.dataset.cases),
+        },
+        "judges": [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config.judge)],
+        "mode": config.mode.name,
+        "judge": config.judge.label,
+        "started": started.isoformat(),
+        "ended": None,
+        "sweep": dict(sweep) if sweep else None,
+        "mlflow_run_id": None,
+        "notes": [*config.notes(), *materials.dataset.notes, *family_notes(config, materials.dataset.cases)],
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    try:
+        command: Sequence[str] = ("git", "rev-parse", "HEAD")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,100 @@
+"""The command line: one word chooses a command, each in a module of its own that is imported when it is chosen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from importlib import import_module
+
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+
+COMMANDS = {
+    "run": ("evalkit.cli.run", "judge, score, write the run folder, record the run in MLflow"),
+    "plan": ("evalkit.cli.plan", "the same composition and no call: what is still to be asked and paid"),
+    "score": ("evalkit.cli.score", "score a finished run again under other scoring settings, at no cost"),
+    "compare": ("evalkit.cli.compare", "compare runs on the cases they share: differences, tests, what could be seen"),
+    "track": ("evalkit.cli.track", "send a finished run to MLflow"),
+    "store": ("evalkit.cli.store", "look after stored answers: stats, prune, export, import"),
+    "ui": ("evalkit.cli.ui", "open MLflow on the configured tracking store"),
+    "plugins": ("evalkit.cli.plugins", "list what other packages add, and from where"),
+    "doctor": ("evalkit.cli.doctor", "check versions, keys, endpoints and folders before money is spent"),
+    "init": ("evalkit.cli.init", "make a project: conf/, prompts/, experiments/, a sample dataset"),
+}
+
+HELP = """\
+evalkit: which LLM judge configuration to trust, and how far.
+
+usage: evalkit COMMAND [...]
+
+{commands}
+
+  evalkit run                                      judge the sample dataset with the embedded model
+  evalkit run judge=gpt-4o-mini dataset=file dataset.path=mine.jsonl
+  evalkit run judge=gpt-4o,gpt-4o-mini swap=both,none -m       a sweep
+  evalkit run experiments/ties_and_conflicts.yaml              a study in one file
+  evalkit run --cfg job                            print the composed config and every key
+  evalkit run --quiet | --json-logs                say only what went wrong | say everything as JSON lines
+
+Overrides are Hydra's: GROUP=OPTION, key.path=value, -m to sweep.
+Tab completion: eval "$(evalkit -sc install=bash)"
+Exit status: 0 done, 1 wrongly described, 2 too many failed calls or out of budget, 3 not tracked, 130 interrupted.
+"""
+
+
+def entry_point() -> None:
+    """Run the command line and exit with its status."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command and return its exit status; an error becomes one line on standard error."""
+    from evalkit.cli.voice import spoken
+
+    with spoken(argv) if argv and argv[0] == "run" else nullcontext(list(argv)) as words:
+        return _ended(words)
+
+
+def _ended(argv: list[str]) -> int:
+    try:
+        return _dispatch(argv)
+    except EvalkitError as error:
+        complain(error)
+        return int(error.status)
+    except KeyboardInterrupt as stop:
+        _say_error(str(stop) or "interrupted")
+        return int(ExitStatus.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return int(ExitStatus.WRONG)
+
+
+def complain(error: EvalkitError) -> None:
+    """Say an error in one line on standard error, without secrets."""
+    _say_error(str(error))
+
+
+def _say_error(text: str) -> None:
+    from evalkit.cli.voice import say
+
+    say("error", text)
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        rows = "\n".join(f"  {name:<8}{text}" for name, (_, text) in COMMANDS.items())
+        print(HELP.format(commands=rows))
+        return 0
+    if argv[0] in ("--version", "-V"):
+        from importlib.metadata import version
+
+        print(f"evalkit {version('evalkit')}")
+        return 0
+    if argv[0].startswith(("-sc", "--shell-completion", "--shell_completion")):
+        complete: int = import_module("evalkit.cli.completion").main(argv)
+        return complete
+    command, words = argv[0], argv[1:]
+    if command not in COMMANDS:
+        raise ConfigError("no such command", where=command, remedy=did_you_mean(command, COMMANDS))
+    status: int = import_module(COMMANDS[command][0]).main(words)
+    return status

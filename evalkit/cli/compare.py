@@ -1,0 +1,277 @@
+"""`evalkit compare RUN RUN […]`: runs side by side on the cases they share."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from evalkit.cli.summary import number
+from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.runs import read_run
+from evalkit.scoring.compare import Comparison, Difference, compare_runs
+from evalkit.scoring.pairing import Entrant
+from evalkit.tracking import fetch_run, is_run_id, tracking_uri
+from evalkit.types import Metric, RunResult
+
+USAGE = "evalkit compare outputs/DATE/RUN outputs/DATE/RUN"
+OPTIONS = ("metrics", "confidence", "bootstrap", "seed", "folder", "tracking.uri")
+_SHOWN = (
+    "agreement/accuracy",
+    "agreement/accuracy_both_orders",
+    "agreement/kappa",
+    "agreement/error",
+    "agreement/pearson",
+    "agreement/spearman",
+    "position/consistency",
+    "position/first_rate",
+    "length/longer_rate",
+    "tie_rate",
+    "conflict/rate",
+    "score/mean",
+    "calibration/ece",
+)
+_WIDE = 1000
+_FILES = ("comparison.json", "comparison.csv")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    runs: list[str]
+    options: dict[str, Any]
+
+
+def main(words: Sequence[str]) -> int:
+    """Compare runs, print the tables and write comparison.json and comparison.csv.
+
+    Options: `metrics=[agreement/accuracy]` to be tested, `confidence`, `bootstrap` and `seed`, `folder` to write to,
+    and `tracking.uri` where a run is named by its MLflow id.
+    """
+    asked = _asked(words)
+    with TemporaryDirectory(prefix="evalkit-") as scratch:
+        results = [_result(run, asked.options.get("tracking.uri"), Path(scratch)) for run in asked.runs]
+    comparison = compare_runs(_entrants(asked.runs, results), _scoring(asked.options), _metrics(asked.options))
+    folder = Path(str(asked.options.get("folder", ".")))
+    _write(folder, comparison, asked.runs, results)
+    _print(comparison)
+    print(f"written: {folder / _FILES[0]}, {folder / _FILES[1]}")
+    return 0
+
+
+def _asked(words: Sequence[str]) -> _Asked:
+    runs: list[str] = []
+    options: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or Path(word).is_dir():
+            runs.append(word)
+        elif key in OPTIONS:
+            options[key] = _value(key, text)
+        else:
+            raise ConfigError("no such option of evalkit compare", where=key, remedy=did_you_mean(key, OPTIONS))
+    if len(runs) < 2:
+        raise ConfigError("needs two runs or more: folders or MLflow run ids", where="evalkit compare", remedy=USAGE)
+    return _Asked(runs, options)
+
+
+def _value(key: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"cannot be read: {text}", where=key, remedy="write key=value") from None
+
+
+def _result(word: str, uri: Any, scratch: Path) -> RunResult:
+    if Path(word).exists() or not is_run_id(word):
+        return read_run(Path(word))
+    config = TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
+    return read_run(fetch_run(tracking_uri(config, Path.cwd()), word, scratch / word))
+
+
+def _scoring(options: dict[str, Any]) -> ScoringConfig:
+    chosen = {key: options[key] for key in ("confidence", "bootstrap", "seed") if key in options}
+    try:
+        return ScoringConfig.model_validate(chosen)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(first["msg"], where=str(first["loc"][0]), remedy="change its value") from None
+
+
+def _metrics(options: dict[str, Any]) -> list[str]:
+    named = options.get("metrics", [])
+    return [str(name) for name in named] if isinstance(named, list) else str(named).split(",")
+
+
+def _entrants(words: Sequence[str], results: Sequence[RunResult]) -> list[Entrant]:
+    names = _names(words, results)
+    return [
+        Entrant(name, RunConfig.model_validate(result.config), result.cases, result.judgments)
+        for name, result in zip(names, results, strict=True)
+    ]
+
+
+def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
+    """Return what the runs go by: their judges if these differ, else their folders, else as they were named."""
+    judges = [str(result.manifest.get("judge") or "") for result in results]
+    for names in (judges, [Path(word).name for word in words]):
+        if all(names) and len(set(names)) == len(names):
+            return names
+    return list(words)
+
+
+def _write(folder: Path, comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> None:
+    texts = (_json(comparison, words, results), _csv(comparison))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in zip(_FILES, texts, strict=True):
+            written = folder / f".{name}.tmp"
+            written.write_text(text, encoding="utf-8")
+            written.replace(folder / name)
+    except OSError as bad:
+        raise ConfigError(
+            f"cannot be written ({bad.strerror or bad})", where=str(folder), remedy="choose another with folder=PATH"
+        ) from None
+
+
+def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> str:
+    runs = [
+        {"name": name, "run": word, "run_id": result.manifest.get("run_id"), "left_out": comparison.left_out[name]}
+        for name, word, result in zip(comparison.runs, words, results, strict=True)
+    ]
+    content = {
+        "runs": runs,
+        "cases": comparison.cases,
+        "confidence": comparison.confidence,
+        "tested": list(comparison.family),
+        "metrics": [{"run": e.run, "letters": e.letters, **_numbers(e.metric)} for e in comparison.entries],
+        "differences": [_row(difference) for difference in comparison.differences],
+        "between": [_row(difference) for difference in comparison.between],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _numbers(metric: Metric) -> dict[str, Any]:
+    return {
+        "metric": metric.name,
+        "value": metric.value,
+        "low": metric.low,
+        "high": metric.high,
+        "n": metric.n,
+        "missing": metric.missing,
+        "worst_low": metric.worst_low,
+        "worst_high": metric.worst_high,
+        "note": metric.note,
+    }
+
+
+def _row(difference: Difference) -> dict[str, Any]:
+    return {
+        "first": difference.first,
+        "second": difference.second,
+        **_numbers(difference.metric),
+        "only_first": difference.only_first,
+        "only_second": difference.only_second,
+        "test": difference.test,
+        "p": difference.p,
+        "p_holm": difference.p_holm,
+        "detectable": difference.detectable,
+    }
+
+
+def _csv(comparison: Comparison) -> str:
+    rows = [_row(difference) for difference in (*comparison.differences, *comparison.between)]
+    out = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return out.getvalue()
+
+
+def _print(comparison: Comparison) -> None:
+    # Wide enough for any table: cut or folded numbers cannot be read.
+    console = Console(highlight=False, soft_wrap=True, width=_WIDE)
+    console.print(f"\n[bold]{' · '.join(comparison.runs)}[/] ({comparison.cases} shared cases)")
+    for name, count in comparison.left_out.items():
+        if count:
+            console.print(f"note: {count} cases of {name} are not in every run and were left out", markup=False)
+    console.print()
+    console.print(_values_table(comparison))
+    console.print()
+    console.print(_differences_table(comparison))
+    console.print()
+    for sentence in _sentences(comparison):
+        console.print(f"  • {sentence}", markup=False)
+
+
+def _values_table(comparison: Comparison) -> Table:
+    table = _table("metric", *comparison.runs)
+    by_name: dict[str, dict[str, str]] = {}
+    for entry in comparison.entries:
+        if entry.metric.value is not None and entry.metric.name in (*_SHOWN, *comparison.family):
+            mark = f" {entry.letters}" if entry.letters else ""
+            by_name.setdefault(entry.metric.name, {})[entry.run] = _with_interval(entry.metric) + mark
+    for name, values in by_name.items():
+        table.add_row(name, *(values.get(run, "–") for run in comparison.runs))
+    return table
+
+
+def _differences_table(comparison: Comparison) -> Table:
+    table = _table("first less second", "metric", "difference", "n", "test", "p", "Holm", "detectable")
+    tested = [d for d in comparison.differences if d.metric.name in comparison.family]
+    for d in [*tested, *comparison.between]:
+        table.add_row(
+            f"{d.first} − {d.second}" if d in tested else f"{d.first}, {d.second}",
+            d.metric.name,
+            _with_interval(d.metric, signed=d in tested),
+            str(d.metric.n),
+            d.test or "",
+            _p(d.p).removeprefix("= "),
+            _p(d.p_holm).removeprefix("= "),
+            number(d.detectable) if d.detectable is not None else "",
+        )
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in (first, *others):
+        table.add_column(column)
+    return table
+
+
+def _with_interval(metric: Metric, *, signed: bool = False) -> str:
+    value = number(metric.value, signed=signed)
+    if metric.low is None or metric.high is None:
+        return value
+    return f"{value} [{number(metric.low, signed=signed)}, {number(metric.high, signed=signed)}]"
+
+
+def _p(p: float | None) -> str:
+    return "" if p is None else "< 0.0001" if p < 0.0001 else f"= {p:.4f}"
+
+
+def _sentences(comparison: Comparison) -> list[str]:
+    alpha = 1 - comparison.confidence
+    return [_sentence(d, alpha) for d in comparison.differences if d.metric.name in comparison.family]
+
+
+def _sentence(d: Difference, alpha: float) -> str:
+    what = f"{d.first} and {d.second} in {d.metric.name}"
+    if d.p_holm is None:
+        return f"No difference between {what}: {d.test}."
+    if d.p_holm <= alpha:
+        return f"A difference between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}."
+    seen = f"; with these cases one of {number(d.detectable)} would have been" if d.detectable is not None else ""
+    return f"No difference found between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}{seen}."

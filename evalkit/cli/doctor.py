@@ -1,0 +1,78 @@
+"""`evalkit doctor`: is everything here that a run needs, before money is spent?"""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rich.console import Console
+
+from evalkit.app import PACKAGES, check_judges, prepare
+from evalkit.cli.driving import check_words, split_study
+from evalkit.compose import DEFAULT, load_jobs
+from evalkit.config import RunConfig
+from evalkit.engine.blocking import run_async
+from evalkit.errors import EvalkitError
+from evalkit.store import open_store, store_path
+from evalkit.tracking import MLFLOW, make_tracker, tracking_uri
+
+Check = tuple[str, Callable[[], str]]
+
+
+def main(words: Sequence[str]) -> int:
+    """Check the configuration that the given words describe; return 1 if something is missing."""
+    study, overrides = split_study(words)
+    check_words(overrides, flags=())
+    config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
+    console = Console(highlight=False, soft_wrap=True)
+    wrong = 0
+    for name, check in _checks(config):
+        try:
+            mark, found = "[green]ok[/]   ", check()
+        except (EvalkitError, OSError) as error:
+            mark, found, wrong = "[red]wrong[/]", str(error), wrong + 1
+        console.print(mark, end=" ")
+        console.print(f"{name}: {found}", markup=False)
+    return 1 if wrong else 0
+
+
+def _checks(config: RunConfig) -> Iterator[Check]:
+    yield "python", platform.python_version
+    for package in ("evalkit", *PACKAGES):
+        yield package, lambda package=package: _version(package)  # type: ignore[misc]
+    yield "dataset and prompts", lambda: f"{len(prepare(config).dataset.cases)} cases"
+    yield "judge", lambda: run_async(check_judges(config))
+    yield "store", lambda: _store(config)
+    yield "run folder", _writable
+    if config.tracking.enabled:
+        yield "tracking", lambda: _tracking(config)
+
+
+def _tracking(config: RunConfig) -> str:
+    if config.tracking.tracker == MLFLOW:
+        return tracking_uri(config.tracking, Path.cwd())
+    make_tracker(config.tracking, folder=Path.cwd())
+    return config.tracking.tracker
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise OSError("not installed") from None
+
+
+def _store(config: RunConfig) -> str:
+    store = open_store(config.store)
+    if store is None:
+        return "off: every call is paid again"
+    store.close()
+    return str(store_path(config.store.url))
+
+
+def _writable() -> str:
+    with tempfile.TemporaryFile(dir=Path.cwd()):
+        return f"{Path.cwd()} can be written"

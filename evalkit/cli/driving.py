@@ -1,0 +1,223 @@
+"""Hand a command's words to Hydra, and get back every job's exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import CompactHydraException, MissingConfigException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from evalkit.cli import complain
+from evalkit.compose import (
+    DEFAULT,
+    add_study,
+    enter_project_of,
+    find_study,
+    hidden_files,
+    hydra_complaint,
+    load_jobs,
+    register,
+    to_run_config,
+    unknown_study,
+    user_files,
+)
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus
+from evalkit.resources import shipped
+from evalkit.runs import unused
+
+MULTIRUN = ("-m", "--multirun")
+VALUED = ("--cfg", "-c", "--package", "-p", "--info", "-i")
+FLAGS = (*MULTIRUN, *VALUED, "--resolve", "--hydra-help", "--help", "-h")
+CFG = ("job", "hydra", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of a command: its checked config, its folder, and its place in a sweep, if it is in one."""
+
+    config: RunConfig
+    folder: Path
+    sweep: dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class Driver:
+    """Runs `work` for each job that Hydra composes; `statuses` collects what each came to."""
+
+    work: Callable[[Job], int]
+    study: Path | None
+    statuses: list[int] = field(default_factory=list)
+    pid: int = field(default_factory=os.getpid)
+
+    def __call__(self, cfg: DictConfig) -> int:
+        """Run one job: Hydra's task function."""
+        status = self._attempt(cfg)
+        self.statuses.append(status)
+        if status and os.getpid() != self.pid:
+            raise CompactHydraException(f"a job ended with status {status}")
+        return status
+
+    def _attempt(self, cfg: DictConfig) -> int:
+        settings = HydraConfig.get()
+        folder = _unused(Path(settings.runtime.output_dir), settings)
+        try:
+            config = to_run_config(cfg, _sources(self.study))
+            sweep = _sweep(settings, self.study) if settings.mode == RunMode.MULTIRUN else None
+            return self.work(Job(config, folder, sweep))
+        except EvalkitError as error:
+            complain(error)
+            return int(error.status)
+        finally:
+            _remove_if_empty(folder)
+
+
+def _sources(study: Path | None) -> list[Path]:
+    return ([study] if study else []) + user_files()
+
+
+def _unused(folder: Path, settings: Any) -> Path:
+    """Return the folder Hydra made, or the next by number where a run of the same second stands in it already."""
+    if settings.mode == RunMode.MULTIRUN or any(w.startswith("hydra.run.dir=") for w in settings.overrides.hydra):
+        return folder
+    return unused(folder)
+
+
+def _sweep(settings: Any, study: Path | None) -> dict[str, Any]:
+    folder = Path(settings.sweep.dir).resolve()
+    name = study.stem if study else f"sweep {folder.parent.name} {folder.name}"
+    words = [str(word) for word in settings.overrides.task]
+    # What stands on the command line as it is, is the same for every job.
+    differing = [word for word in words if word not in sys.argv]
+    return {
+        "id": str(folder.relative_to(folder.parent.parent)),
+        "job": settings.job.num,
+        "name": name,
+        "overrides": differing or words,
+    }
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+        folder.parent.rmdir()
+        folder.parent.parent.rmdir()
+
+
+def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """Take the study file off a command's words.
+
+    Raises:
+        ConfigError: if the first word names no file, no study and no override.
+    """
+    if not words or words[0].startswith(("-", "+", "~")) or "=" in words[0]:
+        return None, list(words)
+    study = find_study(words[0])
+    if study is None:
+        raise unknown_study(words[0])
+    enter_project_of(study)
+    return study, list(words[1:])
+
+
+def drive(words: Sequence[str], work: Callable[[Job], int]) -> int:
+    """Compose and run each job a command's words describe; return the gravest exit status.
+
+    Raises:
+        EvalkitError: if the config cannot be composed.
+    """
+    study, rest = split_study(words)
+    check_words(rest)
+    register()
+    for file in hidden_files():
+        print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
+    name = add_study(study) if study else DEFAULT
+    driver = Driver(work, study)
+    with _arguments(rest):
+        _check_sweep(study, rest)
+        _run_hydra(name, driver)
+    return max(driver.statuses, default=0)
+
+
+def check_words(words: Sequence[str], flags: Collection[str] = FLAGS) -> None:
+    """Check that each word is one of `flags`, a flag's value or an override.
+
+    Raises:
+        ConfigError: naming the first that is not.
+    """
+    for before, word in zip(["", *words], words, strict=False):
+        flag = word.partition("=")[0]
+        if word.startswith("-") and flag not in flags and not flag.startswith(("-sc", "--shell")):
+            raise ConfigError(
+                "no such option", where=flag, remedy="overrides are written key=value; see `evalkit --help`"
+            )
+        if not _is_override(word) and not word.startswith("-") and before not in VALUED:
+            raise ConfigError("is not an override", where=word, remedy="write key=value; a study's file comes first")
+    for flag in {"--cfg", "-c"} & {*words}:
+        value = [*words, ""][words.index(flag) + 1]
+        if value not in CFG:
+            raise ConfigError("needs to be told what to print", where=flag, remedy=f"write {flag} {'|'.join(CFG)}")
+
+
+def _is_override(word: str) -> bool:
+    return word.startswith("~") or ("=" in word and not word.startswith("-"))
+
+
+def _check_sweep(study: Path | None, words: Sequence[str]) -> None:
+    """Compose every job of a sweep before the first is run, so that the last one's mistake costs nothing."""
+    if not sweeps(study, words) or any(w.startswith(("hydra/sweeper", "--")) for w in words if w not in MULTIRUN):
+        return
+    overrides = [w for w in words if _is_override(w)]
+    load_jobs(str(study) if study else DEFAULT, overrides, sweep=True)
+    register()
+
+
+def sweeps(study: Path | None, words: Sequence[str]) -> bool:
+    """Say whether a command's words, or its study, ask for a sweep."""
+    if any(w in MULTIRUN for w in words):
+        return True
+    asked = OmegaConf.select(OmegaConf.load(study), "hydra.mode") if study else None
+    return str(asked) == "MULTIRUN"
+
+
+@contextmanager
+def _arguments(words: Sequence[str]) -> Iterator[None]:
+    """Let Hydra see these words as its command line, and raise its errors instead of printing them."""
+    argv, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    # argparse takes overrides in one piece only, so that a flag between them would be an error.
+    sys.argv = [argv[0], *filter(_is_override, words), *(w for w in words if not _is_override(w))]
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        if full is None:
+            os.environ.pop("HYDRA_FULL_ERROR", None)
+
+
+def _run_hydra(name: str, driver: Driver) -> None:
+    def task(cfg: DictConfig) -> int:
+        return driver(cfg)
+
+    try:
+        hydra.main(config_path=str(shipped("conf")), config_name=name, version_base="1.3")(task)()
+    except (EvalkitError, KeyboardInterrupt, BrokenPipeError):
+        raise
+    except SystemExit as stop:
+        if stop.code:
+            driver.statuses.append(int(ExitStatus.WRONG))
+    except MissingConfigException as error:  # an OSError too, by its ancestry
+        raise hydra_complaint(error) from error
+    except OSError as error:
+        remedy = "give another hydra.run.dir"
+        raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename), remedy=remedy) from None
+    except Exception as error:
+        raise hydra_complaint(error) from error

@@ -1,0 +1,56 @@
+"""Commands that take a finished run: its folder, and overrides of what may still be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from evalkit.compose.complaints import config_complaint
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError
+from evalkit.runs import read_run
+from evalkit.types import RunResult
+
+
+def one_run(command: str, words: Sequence[str]) -> tuple[Path, RunResult, list[str]]:
+    """Return the run folder a command names, what is in it, and the overrides after it.
+
+    Raises:
+        ConfigError: if no folder is named, or it holds no run.
+    """
+    if not words or words[0].startswith("-") or ("=" in words[0] and not Path(words[0]).is_dir()):
+        raise ConfigError(
+            "needs a run folder", where=f"evalkit {command}", remedy=f"evalkit {command} outputs/DATE/RUN"
+        )
+    folder = Path(words[0])
+    return folder, read_run(folder), list(words[1:])
+
+
+def with_settings(config: RunConfig, overrides: Sequence[str], allowed: Sequence[str]) -> RunConfig:
+    """Return a run's config with some settings changed; only those named in `allowed` may be.
+
+    Raises:
+        ConfigError: if an override is not `key=value`, is not allowed here, or is not valid.
+    """
+    values = config.dump()
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals:
+            raise ConfigError("is not an override", where=override, remedy="write key=value")
+        if not any(key == name or key.startswith(f"{name}.") for name in allowed):
+            raise ConfigError("cannot be changed here", where=key, remedy=f"these can: {', '.join(allowed)}")
+        _set(values, key.split("."), yaml.safe_load(text))
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise config_complaint(error, ()) from None
+
+
+def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for part in path[:-1]:
+        values = values.setdefault(part, {})
+    values[path[-1]] = value

@@ -1,0 +1,80 @@
+"""`evalkit init DIR`: a project to start from, made of evalkit's own files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from evalkit.errors import ConfigError
+from evalkit.resources import shipped
+
+JUDGE = """\
+# A judge of your own: `judge=mine`. Keys and their defaults: `evalkit run --cfg job`.
+name: mine
+model: openai/gpt-4o-mini
+# api_base: http://localhost:8000/v1
+"""
+DATASET = """\
+# A dataset of your own: `dataset=mine`. Columns that go by other names are named under `fields`.
+path: data/mine.jsonl
+# fields: {response_a: answer_1, response_b: answer_2}
+# label_map: {1: A, 2: B}
+"""
+README = """\
+# Judge evaluation
+
+    evalkit run experiments/first_look.yaml           the study in that file
+    evalkit run dataset=mine                          your own cases, in data/mine.jsonl
+    evalkit run dataset=mine judge=mine               your own judge, in conf/judge/mine.yaml
+    evalkit ui                                        the runs, in MLflow
+
+Templates in prompts/LANGUAGE/ come before evalkit's own; text from the dataset goes only where they put it.
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Make a project folder; files that are there already are left alone.
+
+    Raises:
+        ConfigError: if the folder cannot be written.
+    """
+    if len(words) != 1 or words[0].startswith("-"):
+        raise ConfigError("needs one folder", where="evalkit init", remedy="evalkit init DIR")
+    folder = Path(words[0])
+    made = []
+    try:
+        for place, text in _contents().items():
+            made += [place] if _write(folder / place, text) else []
+    except OSError as error:
+        raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename)) from None
+    for place in made:
+        print(f"  {folder / place}")
+    print(f"{len(made)} files made. Next: cd {folder} && evalkit run experiments/first_look.yaml")
+    return 0
+
+
+def _contents() -> dict[str, str]:
+    texts = {
+        "README.md": README,
+        ".gitignore": "outputs/\nmultirun/\nmlruns/\nmlartifacts/\nmlflow.db*\n",
+        "conf/judge/mine.yaml": JUDGE,
+        "conf/dataset/mine.yaml": DATASET,
+        "data/mine.jsonl": (Path(str(files("evalkit"))) / "datasets" / "samples" / "sample.jsonl").read_text("utf-8"),
+    }
+    for name in ("experiments", "prompts"):
+        root = shipped(name)
+        for file in sorted(f for f in root.rglob("*") if f.is_file() and f.suffix in (".yaml", ".j2")):
+            texts[f"{name}/{file.relative_to(root)}"] = file.read_text("utf-8")
+    return texts
+
+
+def _write(place: Path, text: str) -> bool:
+    if place.exists():
+        return False
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f".{place.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    shutil.move(partial, place)
+    return True

@@ -1,0 +1,85 @@
+"""One job of `evalkit run`, from its config to what is said of it at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from evalkit.app import Interrupted, judge_and_score, track
+from evalkit.cli.driving import Job
+from evalkit.cli.progress import ProgressDisplay
+from evalkit.cli.summary import print_summary
+from evalkit.cli.voice import log_spoken, manner, say
+from evalkit.engine import Judged
+from evalkit.errors import ExitStatus, TrackingError
+from evalkit.types import Judgment, RunResult
+
+
+def run_job(job: Job) -> int:
+    """Run one job and return its exit status."""
+    for note in job.config.notes():
+        say("note", note)
+    with ProgressDisplay(job) as display, log_spoken():
+        try:
+            result = judge_and_score(job.config, job.folder, sweep=job.sweep, observe=display.update)
+        except Interrupted as stop:
+            display.close()
+            raise KeyboardInterrupt(_kept(job, stop.judged)) from None
+    status = ExitStatus.DONE
+    try:
+        result = track(job.config, result)
+    except TrackingError as error:
+        say("error", str(error))
+        status = ExitStatus.NOT_TRACKED
+    _tell(result)
+    for line in failures(result.judgments):
+        say("failure", line)
+    if shortfall := _shortfall(job, result):
+        say("error", shortfall)
+        status = ExitStatus.TOO_MANY_FAILURES
+    return int(status)
+
+
+def failures(judgments: Sequence[Judgment]) -> Iterator[str]:
+    """Yield a line for each kind of failed request, the most frequent first: how many, and one example."""
+    failed = [judgment for judgment in judgments if judgment.status == "failed"]
+    for kind, count in Counter(judgment.error_kind for judgment in failed).most_common():
+        example = next(judgment for judgment in failed if judgment.error_kind == kind)
+        yield f"{count} failed ({kind}), for example case {example.case_id} by {example.judge}: {example.error}"
+
+
+def _tell(result: RunResult) -> None:
+    if not manner():
+        print_summary(result)
+        return
+    values = {name: metric.value for name, metric in result.metrics.items() if metric.value is not None}
+    calls = {name: getattr(result.calls, name) for name in ("planned", "stored", "sent", "retried", "failed")}
+    say(
+        "finished",
+        f"written to {result.folder}",
+        folder=result.folder,
+        calls=calls,
+        cost_usd=result.cost_usd,
+        metrics=values,
+    )
+
+
+def _shortfall(job: Job, result: RunResult) -> str | None:
+    highest = job.config.runner.max_failure_rate
+    failed = result.calls.failed / result.calls.planned if result.calls.planned else 0.0
+    if stopped := result.manifest.get("stopped"):
+        again = "under a higher cap " if "budget" in stopped else ""
+        return f"{stopped}; what there is was scored and written, and running it again {again}asks for the rest only"
+    if failed > highest:
+        return (
+            f"{failed:.1%} of the requests failed, more than runner.max_failure_rate allows ({highest:.1%}); "
+            "the results are written"
+        )
+    return None
+
+
+def _kept(job: Job, judged: Judged) -> str:
+    answers = sum(judgment.status != "failed" for judgment in judged.judgments)
+    if job.config.store.mode == "off":
+        return f"interrupted after {answers} of {judged.calls.planned} answers; none is kept, as store.mode is off"
+    return f"interrupted: {answers} of {judged.calls.planned} answers are stored; run again to go on"

@@ -1,0 +1,140 @@
+"""What a run shows while it judges: a live line on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import asdict
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
+from rich.progress import Progress as Bar
+
+from evalkit.cli.driving import Job
+from evalkit.cli.voice import manner, say
+from evalkit.engine import Progress
+
+EVERY = 10.0
+REDRAWN = 0.1
+TOO_EARLY = 20
+RECENT = 30.0
+
+
+class Rate:
+    """Answers a second that were not stored already, over the last half minute."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque([(0.0, 0)])
+
+    def see(self, progress: Progress) -> None:
+        """Take note of where a run stands."""
+        self._seen.append((progress.elapsed, _answered(progress)))
+        while len(self._seen) > 2 and self._seen[1][0] < progress.elapsed - RECENT:
+            self._seen.popleft()
+
+    def now(self) -> float | None:
+        """Return the rate, or none while there is nothing to tell it from."""
+        (before, had), (after, has) = self._seen[0], self._seen[-1]
+        return (has - had) / (after - before) if has > had and after > before else None
+
+
+def _answered(progress: Progress) -> int:
+    return max(0, progress.done - progress.stored)
+
+
+def describe(progress: Progress, rate: float | None = None) -> str:
+    """Return what has happened so far, in words."""
+    parts = [f"{progress.stored} stored", f"{progress.sent} sent"]
+    if rate is not None:
+        parts.append(f"{rate:.3g}/s")
+    for count, word in ((progress.retried, "retried"), (progress.throttled, "throttled"), (progress.failed, "failed")):
+        parts += [f"{count} {word}"] if count else []
+    tokens = progress.prompt_tokens + progress.completion_tokens
+    if tokens:
+        parts.append(f"{tokens:,} tokens")
+    if progress.cost_usd is not None:
+        parts.append(f"US${progress.cost_usd:.4f}")
+    if progress.budget_left is not None:
+        parts.append(f"US${progress.budget_left:.4f} left")
+    return ", ".join(parts)
+
+
+def seconds_left(progress: Progress, rate: float | None) -> float | None:
+    """Return about how long a run still takes, or none while it is too early to say."""
+    if not progress.total or not progress.sent or progress.done >= progress.total or rate is None:
+        return None
+    if progress.done * TOO_EARLY < progress.total:  # the first answers wait for imports, connections and weights
+        return None
+    return (progress.total - progress.done) / rate
+
+
+def as_time(seconds: float | None) -> str:
+    """Return a length of time as people read it, or nothing where it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+class ProgressDisplay:
+    """Shows one job's progress on standard error, unless that is to be quiet."""
+
+    def __init__(self, job: Job) -> None:
+        self._title = f"{job.config.mode.name} · {job.config.judge.label}"
+        self._console = Console(stderr=True)
+        self._live = self._console.is_terminal and not manner()
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._said = 0.0
+        self._rate = Rate()
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[words]}"),
+                TextColumn("{task.fields[left]}"),
+                console=self._console,
+                transient=True,
+            )
+            self._task = self._bar.add_task(self._title, total=None, words="", left="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the display down."""
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+    def update(self, progress: Progress) -> None:
+        """Show where the run stands."""
+        finished = progress.total is not None and progress.done >= progress.total
+        if not finished and progress.elapsed - self._said < (REDRAWN if self._live else EVERY):
+            return
+        self._said = progress.elapsed
+        self._rate.see(progress)
+        rate = self._rate.now()
+        left = seconds_left(progress, rate)
+        if self._bar and self._task is not None:
+            words = describe(progress, rate)
+            self._bar.update(self._task, completed=progress.done, total=progress.total, words=words, left=as_time(left))
+        elif not self._live:
+            self._say(progress, rate, left)
+
+    def _say(self, progress: Progress, rate: float | None, left: float | None) -> None:
+        words = f"{self._title}: {progress.done}/{progress.total or '?'} ({describe(progress, rate)})"
+        if left is not None:
+            words += f", about {as_time(left)} left"
+        facts = {**asdict(progress), "rate": rate, "seconds_left": left}
+        say("progress", words, job=self._title, **facts)

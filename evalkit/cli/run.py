@@ -1,0 +1,22 @@
+"""`evalkit run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evalkit.cli.driving import Job, drive
+
+
+def main(words: Sequence[str]) -> int:
+    """Judge, score, write and record each job; return the exit status.
+
+    `--quiet` says only what went wrong; `--json-logs` says everything as JSON, a line at a time, on standard error.
+    """
+    return drive(words, _run)
+
+
+def _run(job: Job) -> int:
+    # Imported once a config has been found right, so that what is wrong with one is said at once.
+    from evalkit.cli.job import run_job
+
+    return run_job(job)

@@ -1,0 +1,20 @@
+"""`evalkit score RUN_DIR`: score a finished run again under other scoring settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evalkit.app import rescore
+from evalkit.cli.folders import one_run, with_settings
+from evalkit.cli.summary import print_summary
+from evalkit.config import RunConfig
+
+FREE = ("scoring", "swap.resolve", "tie.threshold", "tie.min_confidence", "judge.vote", "judge.quorum", "judge.weights")
+
+
+def main(words: Sequence[str]) -> int:
+    """Score again, rewrite the run folder and print the summary; no judge is called."""
+    folder, result, overrides = one_run("score", words)
+    config = with_settings(RunConfig.model_validate(result.config), overrides, FREE)
+    print_summary(rescore(config, result, folder))
+    return 0

@@ -1,0 +1,149 @@
+"""What a finished run prints: what was found, in words, then the numbers with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from evalkit.report.findings import findings
+from evalkit.types import Metric, RunResult
+
+HEADLINES = {
+    "tie_rate",
+    "tie_rate/judged",
+    "tie_rate/swap_disagreement",
+    "tie_rate/threshold",
+    "win_rate/a",
+    "win_rate/b",
+    "position/consistency",
+    "position/first_rate",
+    "length/longer_rate",
+    "conflict/rate",
+    "conflict/chance_rate",
+    "conflict/ratio",
+    "conflict/weak_rate",
+    "agreement/accuracy",
+    "agreement/accuracy_per_order",
+    "agreement/accuracy_both_orders",
+    "agreement/kappa",
+    "agreement/pearson",
+    "agreement/spearman",
+    "agreement/kendall",
+    "panel/alpha",
+    "samples/flip_rate",
+    "calibration/ece",
+    "calibration/brier",
+    "score/mean",
+    "score/distinct",
+    "missing/unparseable",
+    "missing/refused",
+    "missing/failed",
+    "missing/budget",
+}
+HIDDEN_WHEN_ZERO = ("missing/", "conflict/", "tie_rate/")
+OF_A_JUDGE = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "tie_rate", "position/consistency")
+
+
+def number(value: float | None, *, signed: bool = False) -> str:
+    """Return a number as people read it, or a dash where there is none."""
+    if value is None:
+        return "–"
+    if float(value).is_integer() and abs(value) >= 2:
+        return f"{value:+.0f}" if signed else f"{value:.0f}"
+    return f"{value:+.3f}" if signed else f"{value:.3f}"
+
+
+def interval(metric: Metric) -> str:
+    """Return a metric's interval in brackets, or nothing where it has none."""
+    if metric.low is None or metric.high is None:
+        return ""
+    return f"[{number(metric.low)}, {number(metric.high)}]"
+
+
+def _worth_a_row(metric: Metric) -> bool:
+    if metric.name not in HEADLINES:
+        return False
+    return bool(metric.value) or not metric.name.startswith(HIDDEN_WHEN_ZERO)
+
+
+def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
+    """Return the table of a run's main metrics; the others are in its folder and report."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    table.add_column(f"{confidence:.0%} interval")
+    table.add_column("n", justify="right")
+    table.add_column("missing", justify="right")
+    for metric in metrics.values():
+        if metric.value is not None and _worth_a_row(metric):
+            missing = str(metric.missing) if metric.missing else ""
+            table.add_row(metric.name, number(metric.value), interval(metric), str(metric.n), missing)
+    return table
+
+
+def judge_table(metrics: Mapping[str, Metric]) -> Table | None:
+    """Return the table of a panel's judges, none where there is no panel."""
+    judges = list(dict.fromkeys(name.split("/")[1] for name in metrics if name.startswith("judge/")))
+    known = [name for name in OF_A_JUDGE if any(_of(metrics, judge, name) for judge in judges)]
+    if not judges:
+        return None
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("judge")
+    for name in known:
+        table.add_column(name.removeprefix("agreement/"), justify="right")
+    for judge in judges:
+        found = [_of(metrics, judge, name) for name in known]
+        table.add_row(judge, *(f"{number(one.value)} {interval(one)}".strip() if one else "–" for one in found))
+    return table
+
+
+def _of(metrics: Mapping[str, Metric], judge: str, name: str) -> Metric | None:
+    metric = metrics.get(f"judge/{judge}/{name}")
+    return metric if metric is not None and metric.value is not None else None
+
+
+def print_summary(result: RunResult) -> None:
+    """Print a finished run on standard output."""
+    console = Console(highlight=False, soft_wrap=True)
+    manifest = result.manifest
+    rows = manifest["dataset"]["rows"]
+    console.print(f"\n[bold]{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}[/] ({rows} cases)")
+    for finding in findings(result.metrics, str(manifest["mode"])):
+        console.print(f"  • {finding.text}", markup=False)
+    console.print()
+    console.print(metric_table(result.metrics, result.config["scoring"]["confidence"]))
+    console.print()
+    if judges := judge_table(result.metrics):
+        console.print(judges)
+        console.print()
+    _print_calls(console, result)
+    for note in manifest.get("notes", []):
+        console.print(f"note: {note}", markup=False)
+    _print_places(console, result)
+
+
+def _print_calls(console: Console, result: RunResult) -> None:
+    calls = result.calls
+    cost = "price unknown" if result.cost_usd is None else f"US${result.cost_usd:.4f}"
+    text = f"calls: {calls.planned} planned, {calls.stored} stored, {calls.sent} sent, {calls.failed} failed; {cost}"
+    console.print(text, markup=False)
+
+
+def _print_places(console: Console, result: RunResult) -> None:
+    if result.folder:
+        more = sum(metric.value is not None for metric in result.metrics.values())
+        console.print(f"report: {_short(Path(result.folder) / 'report.html')} (all {more} metrics)", markup=False)
+    if run_id := result.manifest.get("mlflow_run_id"):
+        console.print(f"MLflow: run {run_id}; `evalkit ui` opens it", markup=False)
+    if tracked := result.manifest.get("tracked"):
+        console.print(f"{tracked['tracker']}: run {tracked['id']}", markup=False)
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,20 @@
+"""`evalkit track RUN_DIR`: send a run to its tracker that could not be sent when it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evalkit.app import track
+from evalkit.cli.folders import one_run, with_settings
+from evalkit.config import RunConfig
+
+
+def main(words: Sequence[str]) -> int:
+    """Record a finished run; overrides may set other tracking.* values."""
+    folder, result, overrides = one_run("track", words)
+    config = with_settings(RunConfig.model_validate(result.config), overrides, ("tracking",))
+    recorded = track(config, result)
+    tracked = recorded.manifest.get("tracked") or {"tracker": "MLflow", "id": recorded.manifest["mlflow_run_id"]}
+    print(f"{tracked['tracker']}: run {tracked['id']} ({Path(folder).name})")
+    return 0

@@ -1,0 +1,237 @@
+"""The only module, with cli, that knows Hydra: from files and overrides to a RunConfig."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from threading import RLock
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.errors import OverrideParseException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig, OmegaConf
+from pydantic import ValidationError
+
+from evalkit.compose.complaints import config_complaint, hydra_complaint
+from evalkit.config import RunConfig, defaults
+from evalkit.datasets import with_examples
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.plugins import CONF, folders
+from evalkit.resources import PROJECT_VARIABLE, project, shipped
+
+__all__ = ["hydra_complaint", "load_config", "load_jobs", "register", "to_run_config"]
+
+_HYDRA = RLock()  # Hydra composes by what one global says
+DEFAULT = "config"
+STUDY = "study_"
+FREE_FORM = (
+    "judge.params",
+    "judge.weights",
+    "rubric.levels",
+    "scoring.weights",
+    "criteria",
+    # These may also hold a _target_.
+    "mode",
+    "output",
+    "dataset",
+    "tracking",
+)
+"""What Hydra is not to check the keys of: their own are any, or are checked when the config is frozen."""
+
+
+def user_folders() -> list[Path]:
+    """Return the user's own config folders: `$EVALKIT_CONF`, then the project's conf/."""
+    named = [Path(p) for p in os.environ.get("EVALKIT_CONF", "").split(os.pathsep) if p]
+    own = [*named, project() / "conf"]
+    return [p.resolve() for p in own if p.is_dir() and p.resolve() != shipped("conf")]
+
+
+class EvalkitSearchPath(SearchPathPlugin):
+    """Append the config folders of plug-ins to the shipped one, and after them the user's."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Add what plug-ins offer and what `user_folders` finds."""
+        for folder in folders(CONF):
+            search_path.append("plugin", f"file://{folder}")
+        for folder in user_folders():
+            search_path.append("user", f"file://{folder}")
+
+
+def _slug(*names: str | None) -> str:
+    name = next((n for n in names if n and n != "None"), "panel")
+    return re.sub(r"[^\w.-]+", "_", str(name).rsplit("/", 1)[-1])
+
+
+def _schema() -> DictConfig:
+    node = OmegaConf.create(dict(defaults()))
+    for key in FREE_FORM:
+        if OmegaConf.is_dict(part := OmegaConf.select(node, key)):
+            OmegaConf.set_struct(part, False)
+    return node
+
+
+def register() -> None:
+    """Tell Hydra of evalkit's schema, search path and resolver; may be called again."""
+    OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
+    ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
+    Plugins.instance().register(EvalkitSearchPath)
+
+
+def find_study(name: str) -> Path | None:
+    """Return the study a command's first word names: a file, or a name in ./experiments or the shipped ones."""
+    spellings = [name] if name.endswith((".yaml", ".yml")) else [f"{name}.yaml"]
+    places = [Path(), project() / "experiments", shipped("experiments"), shipped("experiments").parent]
+    for place in places:
+        for spelling in spellings:
+            if (found := place / spelling).is_file():
+                return found.resolve()
+    return None
+
+
+def enter_project_of(study: Path) -> None:
+    """Let the project a study stands in be the current one: its conf/ and prompts/ are found from anywhere."""
+    if study.parent.name == "experiments" and study.parent != shipped("experiments"):
+        os.environ.setdefault(PROJECT_VARIABLE, str(study.parent.parent))
+
+
+def add_study(path: Path) -> str:
+    """Register a study file with Hydra and return the config name it goes by.
+
+    Raises:
+        ConfigError: if it is not there or is not YAML.
+    """
+    try:
+        node = OmegaConf.load(path)
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from None
+    except Exception as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise ConfigError(f"is not YAML ({getattr(error, 'problem', error)})", where=place) from None
+    if not isinstance(node, DictConfig):
+        raise ConfigError("is not a mapping of config groups", where=str(path), remedy="see `evalkit run --cfg job`")
+    name = STUDY + _slug(path.stem)
+    ConfigStore.instance().store(name=name, node=node, provider=str(path))
+    return name
+
+
+def to_run_config(cfg: DictConfig, sources: Sequence[Path] = ()) -> RunConfig:
+    """Check a composed config and freeze it.
+
+    Raises:
+        ConfigError: naming the file and line, or the command line, the key and what to do.
+    """
+    try:
+        values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+        return with_examples(RunConfig.model_validate(values), base=project())
+    except ValidationError as error:
+        raise config_complaint(error, sources) from None
+    except Exception as error:
+        raise hydra_complaint(error) from None
+
+
+@contextmanager
+def _own_hydra() -> Iterator[None]:
+    with _HYDRA:
+        before = GlobalHydra.instance().hydra
+        GlobalHydra.instance().clear()
+        register()
+        try:
+            with initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
+                yield
+        finally:
+            GlobalHydra.instance().hydra = before
+
+
+def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
+    try:
+        return compose(name, overrides=list(overrides), return_hydra_config=False)
+    except Exception as error:
+        raise hydra_complaint(error) from None
+
+
+def load_config(name: str = DEFAULT, overrides: Sequence[str] = ()) -> RunConfig:
+    """Compose a config without a shell: `name` is `config`, a study's name, or a file.
+
+    Raises:
+        ConfigError: if something in it is described wrongly.
+    """
+    return load_jobs(name, overrides, sweep=False)[0][1]
+
+
+def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple[tuple[str, ...], RunConfig]]:
+    """Compose every job of a sweep (or the one job): each job's own overrides and its config.
+
+    Raises:
+        ConfigError: if any job is described wrongly, naming the job.
+    """
+    with _own_hydra():
+        study = None if name == DEFAULT else find_study(name)
+        if name != DEFAULT and study is None:
+            raise unknown_study(name)
+        config_name = add_study(study) if study else DEFAULT
+        sources = ([study] if study else []) + user_files()
+        if not sweep:
+            return [((), to_run_config(_compose(config_name, overrides), sources))]
+        jobs = []
+        for job in _sweep_jobs(config_name, overrides):
+            try:
+                jobs.append((job, to_run_config(_compose(config_name, job), sources)))
+            except ConfigError as error:
+                place = f"(job {' '.join(job)})"
+                remedy, what = (
+                    (f"{error.remedy} {place}", error.what) if error.remedy else ("", f"{error.what} {place}")
+                )
+                raise ConfigError(what, where=error.where, remedy=remedy) from None
+        return jobs
+
+
+def _sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
+    try:
+        cfg = compose(config_name, overrides=[], return_hydra_config=True)
+    except Exception as error:
+        raise hydra_complaint(error) from None
+    params = OmegaConf.to_container(cfg.hydra.sweeper.get("params") or OmegaConf.create({}))
+    given = [f"{key!s}={value}" for key, value in params.items()] if isinstance(params, dict) else []
+    choices: dict[str, list[str]] = {}
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    try:
+        parsed = parser.parse_overrides([*given, *overrides])
+    except OverrideParseException as error:
+        raise hydra_complaint(error) from None
+    for override in parsed:
+        key, swept = override.get_key_element(), override.is_sweep_override()
+        values = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
+        choices[key] = [f"{key}={value}" for value in values]
+    return list(product(*choices.values()))
+
+
+def user_files() -> list[Path]:
+    """Return every config file in the user's own folders and in those of plug-ins."""
+    return [file for folder in (*user_folders(), *folders(CONF)) for file in sorted(folder.rglob("*.yaml"))]
+
+
+def hidden_files() -> list[Path]:
+    """Return the user's config files that are hidden by shipped ones of the same name."""
+    own = shipped("conf")
+    return [f for folder in user_folders() for f in folder.rglob("*.yaml") if (own / f.relative_to(folder)).is_file()]
+
+
+def study_names() -> list[str]:
+    """Return the names of the studies in ./experiments and of the shipped ones."""
+    folders = [project() / "experiments", shipped("experiments")]
+    return sorted({f.stem for folder in folders if folder.is_dir() for f in folder.glob("*.yaml")})
+
+
+def unknown_study(name: str) -> ConfigError:
+    """Return the complaint that no study goes by `name`."""
+    return ConfigError("no such study file", where=name, remedy=did_you_mean(Path(name).stem, study_names()))

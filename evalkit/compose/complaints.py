@@ -1,0 +1,145 @@
+"""Turn what Hydra and pydantic say of a wrong config into one line: where, what, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from pydantic import BaseModel, ValidationError
+
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError, EvalkitError, did_you_mean
+
+
+def locate(key: Sequence[str | int], files: Sequence[Path]) -> str:
+    """Return `file:line` of a key path in the first of `files` that sets it, else an empty string."""
+    for file in files:
+        try:
+            root = yaml.compose(file.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError, UnicodeDecodeError):
+            continue
+        for path in (list(key), list(key[1:]) if file.parent.name == key[0] else None):
+            if path and (line := _line(root, path)) is not None:
+                return f"{_short(file)}:{line}"
+    return ""
+
+
+def _line(node: yaml.Node | None, path: Sequence[str | int]) -> int | None:
+    line = None
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+            if found is None:
+                return None
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return None
+    return line
+
+
+def _short(file: Path) -> str:
+    try:
+        return str(file.relative_to(Path.cwd()))
+    except ValueError:
+        return str(file)
+
+
+def config_complaint(error: ValidationError, files: Sequence[Path]) -> ConfigError:
+    """Return the first problem pydantic found, with the file and line that set it, if a file did."""
+    first = error.errors(include_url=False)[0]
+    loc = [part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
+    key = ".".join(str(part) for part in loc)
+    message = re.sub(r"^(Value|Assertion) error, ", "", first["msg"])
+    if not loc and (named := re.match(r"([a-z_]+(?:\.[\w ]+)*): ", message)):
+        loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
+        key, message = named[1], message[named.end() :]
+    place = locate(loc, files) if loc else ""
+    where = f"{place}: {key}" if place else key
+    if first["type"] == "extra_forbidden":
+        return ConfigError("no such key", where=where, remedy=did_you_mean(str(loc[-1]), known_keys(loc[:-1])))
+    what, _, remedy = message.partition(": ")
+    given = first.get("input")
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) and loc else ""
+    return ConfigError(_decapitalize(what) + shown, where=where, remedy=remedy)
+
+
+def _decapitalize(text: str) -> str:
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+def known_keys(path: Sequence[str | int]) -> list[str]:
+    """Return the keys that may stand under a key path of RunConfig."""
+    model: type[BaseModel] | None = RunConfig
+    for part in path:
+        if isinstance(part, int):
+            continue
+        model = _section(model, part) if model else None
+    return list(model.model_fields) if model else []
+
+
+def _section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    field = model.model_fields.get(name)
+    return next(_models(field.annotation), None) if field else None
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _models(inner)
+
+
+def hydra_complaint(error: Exception) -> EvalkitError:
+    """Return what went wrong while Hydra composed a config, as one line."""
+    if isinstance(error, EvalkitError):
+        return error
+    if isinstance(error, MissingConfigException):
+        return _missing_option(error)
+    if isinstance(error, OverrideParseException):
+        return ConfigError(
+            f"cannot be read as an override ({error.message.partition(chr(10))[0]})",
+            where=error.override,
+            remedy="quote what holds brackets, commas or spaces: 'key=\"value\"'",
+        )
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        mark = error.problem_mark
+        return ConfigError(f"is not YAML ({error.problem})", where=f"{_short(Path(mark.name))}:{mark.line + 1}")
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    if isinstance(cause, MissingMandatoryValue):
+        return ConfigError("is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…")
+    if isinstance(cause, OmegaConfBaseException) and cause.full_key and cause.full_key.split(".")[0] != "hydra":
+        if "is not in struct" in str(cause) or "is not in struct" in str(error):
+            return _unknown_key(str(cause.full_key))
+        return ConfigError(str(cause).partition("\n")[0], where=str(cause.full_key))
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, ConfigCompositionException) and (key := re.search(r"override '([^']+)'", str(error))):
+        return _unknown_key(key[1]) if "is not in struct" in str(error.__cause__ or error) else ConfigError(lines[0])
+    return ConfigError(lines[0] if lines else type(error).__name__)
+
+
+def _unknown_key(key: str) -> ConfigError:
+    *parents, last = key.split(".")
+    return ConfigError("no such key", where=key, remedy=did_you_mean(last, known_keys(parents)))
+
+
+def _missing_option(error: MissingConfigException) -> ConfigError:
+    text = str(error)
+    named = re.search(r"[Cc]ould not (?:find|load) '([^']+)'", text)
+    override = re.search(r"Could not override '([^']+)'", text)
+    if named and "/" in named[1]:
+        group, _, option = named[1].rpartition("/")
+        options = [o for o in error.options or () if o]
+        return ConfigError(f"no such {group}", where=f"{group}={option}", remedy=did_you_mean(option, options))
+    if override:
+        group = override[1].partition("@")[0]
+        groups = list(RunConfig.model_fields)
+        return ConfigError("no such config group", where=group, remedy=did_you_mean(group, groups))
+    return ConfigError(text.strip().partition("\n")[0])

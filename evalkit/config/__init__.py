@@ -1,0 +1,42 @@
+"""What a user decides, frozen and checked."""
+
+from evalkit.config.run import RunConfig, defaults
+from evalkit.config.sections import (
+    Criterion,
+    DatasetConfig,
+    Example,
+    JudgeConfig,
+    ModeConfig,
+    OutputConfig,
+    Price,
+    PromptConfig,
+    RubricConfig,
+    RunnerConfig,
+    ScoringConfig,
+    Section,
+    StoreConfig,
+    SwapConfig,
+    TieConfig,
+    TrackingConfig,
+)
+
+__all__ = [
+    "Criterion",
+    "DatasetConfig",
+    "Example",
+    "JudgeConfig",
+    "ModeConfig",
+    "OutputConfig",
+    "Price",
+    "PromptConfig",
+    "RubricConfig",
+    "RunConfig",
+    "RunnerConfig",
+    "ScoringConfig",
+    "Section",
+    "StoreConfig",
+    "SwapConfig",
+    "TieConfig",
+    "TrackingConfig",
+    "defaults",
+]

@@ -1,0 +1,157 @@
+"""RunConfig: everything one run is made of, with the rules that hold between its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from evalkit.config.sections import (
+    Criterion,
+    DatasetConfig,
+    JudgeConfig,
+    ModeConfig,
+    OutputConfig,
+    PromptConfig,
+    RubricConfig,
+    RunnerConfig,
+    ScoringConfig,
+    Section,
+    StoreConfig,
+    SwapConfig,
+    TieConfig,
+    TrackingConfig,
+)
+from evalkit.hashing import digest
+
+
+class RunConfig(Section):
+    """Everything one run is made of."""
+
+    judge: JudgeConfig
+    mode: ModeConfig = ModeConfig()
+    criteria: tuple[Criterion, ...] = ()
+    rubric: RubricConfig = RubricConfig()
+    swap: SwapConfig = SwapConfig()
+    tie: TieConfig = TieConfig()
+    prompt: PromptConfig = PromptConfig()
+    output: OutputConfig = OutputConfig()
+    dataset: DatasetConfig = DatasetConfig()
+    scoring: ScoringConfig = ScoringConfig()
+    store: StoreConfig = StoreConfig()
+    runner: RunnerConfig = RunnerConfig()
+    tracking: TrackingConfig = TrackingConfig()
+
+    @model_validator(mode="after")
+    def _rules(self) -> Self:
+        for problem in self._problems():
+            raise ValueError(problem)
+        return self
+
+    def _problems(self) -> list[str]:
+        found: list[str] = []
+        names = [c.name for c in self.criteria]
+        if not names:
+            found.append("criteria: the list is empty: name at least one criterion")
+        if repeated := sorted({n for n in names if names.count(n) > 1}):
+            found.append(f"criteria: '{repeated[0]}' is named twice: give each criterion its own name")
+        if unknown := sorted(set(self.scoring.weights) - set(names)):
+            found.append(f"scoring.weights.{unknown[0]}: no such criterion: choose from {', '.join(names)}")
+        if names and not sum(self.raw_weights().values()):
+            found.append("criteria: every weight is 0: give at least one criterion a weight above 0")
+        if self.mode.name == "pointwise" and self.swap.policy != "none":
+            found.append(
+                f"swap.policy: '{self.swap.policy}' needs two responses, and mode pointwise shows one: set swap=none"
+            )
+        if self.scoring.normalize in ("none", "minmax") and self.tie.threshold > self.margin_span():
+            found.append(
+                f"tie.threshold: {self.tie.threshold:g} is larger than the largest possible difference "
+                f"({self.margin_span():g}): set it below that"
+            )
+        if self.output.format == "regex" and not self.output.pattern:
+            found.append(
+                "output.pattern: not set, and output.format is regex: give a pattern with a group 'winner' or 'score'"
+            )
+        return found + self._off_scale() + self._unasked()
+
+    def _unasked(self) -> list[str]:
+        """Return what is wrong with how often, and of whom, something is asked."""
+        found, arbiter = [], self.swap.arbiter
+        if (self.judge.weighs or (arbiter is not None and arbiter.weighs)) and self.output.format != "json":
+            found.append(
+                f"judge.logprobs: decisions are found by their place in JSON, and output.format is "
+                f"'{self.output.format}': set output=json, or judge.logprobs=false"
+            )
+        if arbiter is not None and arbiter.label in [member.label for member in self.judge.members]:
+            found.append(f"swap.arbiter: '{arbiter.label}' is the judge's name too: give it a name of its own")
+        return found
+
+    def _off_scale(self) -> list[str]:
+        written = [("rubric.levels", [*self.rubric.levels])]
+        written += [(f"rubric.examples.{i}.score", [one.score]) for i, one in enumerate(self.rubric.examples)]
+        written += [(f"criteria.{i}.levels", [*one.levels]) for i, one in enumerate(self.criteria)]
+        scale = self.rubric.scale
+        return [
+            f"{key}: {value:g} is not on the scale {scale.name()}: give one of its values, or change the rubric"
+            for key, values in written
+            for value in values
+            if not scale.contains(value)
+        ]
+
+    def margin_span(self) -> float:
+        """Return the largest difference two responses can have, in the units of `tie.threshold`."""
+        by_score = self.mode.name == "pointwise" and self.scoring.normalize != "minmax"
+        return self.rubric.scale.span if by_score else 1.0
+
+    def raw_weights(self) -> dict[str, float]:
+        """Return the weight of each criterion as written, `scoring.weights` before `criteria`."""
+        return {c.name: self.scoring.weights.get(c.name, c.weight) for c in self.criteria}
+
+    def weights(self) -> dict[str, float]:
+        """Return the weight of each criterion, normalised to sum to 1."""
+        raw = self.raw_weights()
+        total = sum(raw.values())
+        return {name: weight / total for name, weight in raw.items()}
+
+    def notes(self) -> list[str]:
+        """Return what the user should know of how this config was understood."""
+        found, total = [], sum(self.raw_weights().values())
+        if abs(total - 1) > 1e-9:
+            shares = ", ".join(f"{name} {weight:.3g}" for name, weight in self.weights().items())
+            found.append(f"criteria weights sum to {total:.4g} and were normalised: {shares}")
+        cold = [member.label for member in self.judge.members if member.temperature == 0]
+        if cold and self.mode.samples > 1:
+            found.append(
+                f"mode.samples is {self.mode.samples}, and judge.temperature is 0 ({', '.join(cold)}): samples differ "
+                "by no more than what the provider leaves to chance; set judge.temperature above 0"
+            )
+        third = self.swap.policy == "both" and self.swap.resolve == "third_pass"
+        if cold and third and self.swap.arbiter is None:
+            found.append(
+                f"swap.resolve is third_pass, without an arbiter, and judge.temperature is 0 ({', '.join(cold)}): the "
+                "third judgment mostly repeats one of the two; set swap.arbiter, or judge.temperature above 0"
+            )
+        return found
+
+    def dump(self) -> dict[str, Any]:
+        """Return the resolved config as JSON values."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def hash(self) -> str:
+        """Return the hash of everything that can change the run's numbers; not of where or how fast it runs."""
+        dumped = self.dump()
+        for section in ("store", "runner", "tracking"):
+            dumped.pop(section)
+        return digest(dumped)
+
+
+def defaults() -> Mapping[str, Any]:
+    """Return every key with its default as JSON values; `judge.model` is left for an option to set."""
+    sections = {
+        name: field.default.model_dump(mode="json", by_alias=True)
+        for name, field in RunConfig.model_fields.items()
+        if isinstance(field.default, Section)
+    }
+    judge = JudgeConfig.model_construct().model_dump(mode="json", by_alias=True)
+    return {"judge": judge, "criteria": [], **sections}

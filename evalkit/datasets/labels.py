@@ -1,0 +1,133 @@
+"""What people said of the responses: a choice between two, or grades, in whatever spelling the file has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Any, cast
+
+from evalkit.errors import DatasetError
+from evalkit.types import Annotation, Response, Winner
+
+LabelMap = Mapping[str, "Winner | float"]
+Labelled = tuple["Winner | None", tuple[Response, ...]]
+
+_WINNERS: dict[str, Winner] = {"a": "A", "b": "B", "tie": "TIE"}
+
+
+def spelling(value: Any) -> str:
+    """Return the text that labels are compared as: `1`, `"1"` and `1.0` are one label."""
+    text = json.dumps(value) if isinstance(value, bool) else str(value).strip()
+    number = _number(text)
+    return text if number is None else f"{number:.15g}"
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+class Labels:
+    """Reads the labels of one dataset under its `label_map`."""
+
+    def __init__(self, label_map: LabelMap) -> None:
+        self._map = {spelling(key): value for key, value in label_map.items()}
+
+    def attach(self, value: Any, responses: tuple[Response, ...], place: str) -> Labelled:
+        """Return the choice between the first two responses, if `value` is one, and the responses with their grades.
+
+        Raises:
+            DatasetError: if it is neither a choice nor a grade for each response.
+        """
+        if value is None or value == "":
+            return None, responses
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            value = _listed(value, place)
+        if isinstance(value, list):
+            return None, self._graded(value, responses, place)
+        meaning = self._meaning(value)
+        if isinstance(meaning, str) and len(responses) > 1:
+            return meaning, responses
+        if isinstance(meaning, float) and len(responses) == 1:
+            return None, (replace(responses[0], grade=meaning),)
+        raise self._misfit(value, meaning, len(responses), place)
+
+    def grade(self, value: Any, place: str) -> float | None:
+        """Return the grade of one response, none if it has none.
+
+        Raises:
+            DatasetError: if it is not a number, nor mapped to one.
+        """
+        meaning = None if value is None or value == "" else self._meaning(value)
+        if isinstance(meaning, float) or value is None or value == "":
+            return cast("float | None", meaning)
+        raise DatasetError(
+            f"the grade {_shown(value)} is not a number", where=place, remedy="map it in dataset.label_map"
+        )
+
+    def annotation(self, value: Any, count: int, place: str) -> Annotation | None:
+        """Return what one person said of a case of `count` responses, none if nothing.
+
+        Raises:
+            DatasetError: if it is neither a choice nor a grade for each response.
+        """
+        if value is None or value == "":
+            return None
+        if isinstance(value, list):
+            self._check_count(value, count, place)
+            return tuple(self.grade(grade, place) for grade in value)
+        meaning = self._meaning(value)
+        if isinstance(meaning, str) and count > 1:
+            return meaning
+        if isinstance(meaning, float) and count == 1:
+            return (meaning,)
+        raise self._misfit(value, meaning, count, place)
+
+    def _meaning(self, value: Any) -> Winner | float | None:
+        text = spelling(value)
+        if text in self._map:
+            mapped = self._map[text]
+            return mapped if isinstance(mapped, str) else float(mapped)
+        return _WINNERS.get(text.lower(), _number(text))
+
+    def _graded(self, grades: Sequence[Any], responses: tuple[Response, ...], place: str) -> tuple[Response, ...]:
+        self._check_count(grades, len(responses), place)
+        return tuple(
+            replace(response, grade=self.grade(grade, place)) for grade, response in zip(grades, responses, strict=True)
+        )
+
+    def _check_count(self, grades: Sequence[Any], count: int, place: str) -> None:
+        if len(grades) != count:
+            raise DatasetError(
+                f"label holds {len(grades)} grades for {count} responses",
+                where=place,
+                remedy="give one for each, null where there is none",
+            )
+
+    def _misfit(self, value: Any, meaning: Winner | float | None, count: int, place: str) -> DatasetError:
+        shown = _shown(value)
+        if isinstance(meaning, str):
+            what, remedy = f"label {shown} chooses between two responses, and there is one", "label it with a number"
+        elif count > 1:
+            what = f"label {shown} is not mapped to A, B or TIE"
+            remedy = f"set dataset.label_map, for example {{{spelling(value)}: A}}, or give a list of {count} grades"
+        else:
+            what, remedy = f"label {shown} is not a number", "map it to one in dataset.label_map"
+        return DatasetError(what, where=place, remedy=remedy)
+
+
+def _listed(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise DatasetError(f"label {_shown(text)} is not a JSON list", where=place, remedy="mend it") from None
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:37] + "..."

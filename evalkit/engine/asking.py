@@ -1,0 +1,103 @@
+"""From cases to asks, lazily: each request with its judge, its content key, and its stored answer if there is one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from evalkit.hashing import content_key
+from evalkit.protocols import Evaluator, Store
+from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Unit
+
+BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The asks of one unit of a case to one judge: `positions` are their places in the run."""
+
+    case: Case
+    judge: int
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request. `position` is its place in the run, `judge` the index of the judge asked.
+
+    `after` is 0 for a planned ask; those that follow from a whole group stand behind its last, numbered from 1.
+    """
+
+    position: int
+    judge: int
+    request: JudgeRequest
+    key: str
+    group: Group
+    found: Completion | None = None
+    after: int = 0
+
+
+def key_of(spec: JudgeSpec, request: JudgeRequest) -> str:
+    """Return the content key of putting `request` to a judge."""
+    answer = None if request.answer is None else {"name": request.answer.name, "schema": dict(request.answer.schema)}
+    return content_key(
+        model=spec.model,
+        api_base=spec.api_base,
+        messages=[{"role": m["role"], "content": m["content"]} for m in request.messages],
+        params=spec.params,
+        answer=answer,
+        sample=0 if request.shared else request.sample,
+    )
+
+
+class Asks:
+    """The asks of a run, read from its cases in batches; each batch is looked up in the store at once."""
+
+    def __init__(
+        self, cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None
+    ) -> None:
+        self._evaluator, self._specs, self._store = evaluator, specs, store
+        self._size = len(cases) if isinstance(cases, Sequence) else None
+        self._cases_read = self._asked = 0
+        self._exhausted = False
+        self._asks = self._plan(cases)
+
+    def batch(self) -> list[Ask]:
+        """Return the next asks, or an empty list when there are no more."""
+        asks = list(islice(self._asks, BATCH))
+        self._asked += len(asks)
+        self._exhausted = self._exhausted or len(asks) < BATCH
+        if self._store is None or not asks:
+            return asks
+        found = self._store.get_many(list({ask.key for ask in asks}))
+        return [replace(ask, found=found[ask.key]) if ask.key in found else ask for ask in asks]
+
+    @property
+    def total(self) -> int | None:
+        """How many asks there are in all: exact when every case is read, else estimated, or none."""
+        if self._exhausted:
+            return self._asked
+        if self._size is None or not self._cases_read:
+            return None
+        return max(self._asked, round(self._asked / self._cases_read * self._size))
+
+    def _plan(self, cases: Iterable[Case]) -> Iterator[Ask]:
+        position = 0
+        for case in cases:
+            self._cases_read += 1
+            planned = self._evaluator.plan(case)
+            for index, spec in enumerate(self._specs):
+                groups = _groups(case, index, planned, position)
+                for request in planned:
+                    named = replace(request, judge=spec.name)
+                    yield Ask(position, index, named, key_of(spec, request), groups[request.unit])
+                    position += 1
+
+
+def _groups(case: Case, judge: int, planned: Sequence[JudgeRequest], start: int) -> Mapping[Unit, Group]:
+    positions: defaultdict[Unit, list[int]] = defaultdict(list)
+    for position, request in enumerate(planned, start):
+        positions[request.unit].append(position)
+    return {unit: Group(case, judge, tuple(places)) for unit, places in positions.items()}

@@ -1,0 +1,167 @@
+"""One attempt of one request: budget, limits, the call within its time, and its answer on disk before it counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evalkit.config import RunnerConfig
+from evalkit.engine.budget import Budget
+from evalkit.engine.limits import JudgeLimit
+from evalkit.engine.outcome import Tally
+from evalkit.engine.pace import Turn
+from evalkit.engine.waiting import Clock
+from evalkit.errors import CallError
+from evalkit.protocols import Judge, Store
+from evalkit.types import Completion, JudgeRequest, TokenLogprob
+
+LONGEST_RETRY_AFTER = 600.0
+# After these the provider may have worked, and may bill, though nothing came back.
+_MAYBE_BILLED = ("timeout", "connection", "bad_response")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to the judge of an index, under its content key; `attempt` is 1 for the first."""
+
+    judge: int
+    request: JudgeRequest
+    key: str
+    attempt: int = 1
+
+
+class Caller:
+    """Makes the calls of a run; `store` is where answers are kept, if anywhere.
+
+    `out` holds the tasks whose call is on its way; `allowed` raises where a call that waited may no longer be made.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        store: Store | None,
+        runner: RunnerConfig,
+        tally: Tally,
+        clock: Clock,
+        allowed: Callable[[], None],
+    ) -> None:
+        self._judges, self._store, self._runner, self._tally = judges, store, runner, tally
+        self._limits = [JudgeLimit(judge, runner, clock) for judge in judges]
+        self._budget = Budget(runner)
+        self._ready: set[int] = set()
+        self._allowed = allowed
+        self.out: set[asyncio.Task[Any] | None] = set()
+
+    async def attempt(self, call: Call) -> Completion:
+        """Make one call and return its answer, which is stored by then unless it is a refusal.
+
+        Raises:
+            CallError: if no answer came.
+            BudgetReached: if the cap leaves no room for the call.
+            JudgeSetupError: if no call to this judge can succeed.
+            StoreError: if the answer cannot be kept.
+        """
+        await self._prepare(call.judge)
+        reservation = await self._budget.reserve(self._ceiling(call))
+        cost: float | None = 0.0
+        try:
+            async with self._limits[call.judge].turn(call.request) as turn:
+                self._allowed()
+                self._tally.sends(call.attempt)
+                cost = None
+                completion = await self._in_time(call, turn)
+                cost = completion.cost_usd
+        except CallError as error:
+            cost = None if error.kind in _MAYBE_BILLED else 0.0
+            raise
+        finally:
+            await self._budget.settle(reservation, cost)
+            self._tally.budget_left = self._budget.left
+        self._tally.paid(completion)
+        return completion
+
+    def lift_limits(self) -> None:
+        """Let those through who wait for their turn, once no call may be made any more."""
+        for limit in self._limits:
+            limit.lift()
+
+    async def _in_time(self, call: Call, turn: Turn) -> Completion:
+        me = asyncio.current_task()
+        self.out.add(me)
+        try:
+            completion = replace(await self._answer(call, turn), attempts=call.attempt)
+            await self._keep(call, completion)
+        finally:
+            self.out.discard(me)
+        return completion
+
+    async def _answer(self, call: Call, turn: Turn) -> Completion:
+        limit, judge = self._limits[call.judge], self._judges[call.judge]
+        try:
+            async with asyncio.timeout(self._runner.timeout) as deadline:
+                completion = _writable(await judge.complete(call.request))
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            seconds = f"{self._runner.timeout:g}"
+            raise CallError("timeout", f"no answer within {seconds} s (runner.timeout)", retryable=True) from error
+        except CallError as error:
+            if _throttled(error):
+                limit.throttled(turn)
+                self._tally.throttled += 1
+            if error.retry_after is not None and error.retry_after <= LONGEST_RETRY_AFTER:
+                limit.hold(error.retry_after)
+            raise
+        limit.answered(turn, call.request, completion.usage)
+        if (seconds_asked := getattr(judge, "rest", 0.0)) > 0:
+            limit.hold(seconds_asked)
+        return completion
+
+    async def _keep(self, call: Call, completion: Completion) -> None:
+        if self._store is None or completion.refusal is not None:
+            return
+        model = self._judges[call.judge].spec.model
+        writing = asyncio.ensure_future(asyncio.to_thread(self._store.put, call.key, model, completion))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # It is paid for: whoever ends this run lets it be written to the end before the store is closed.
+            await asyncio.wait([writing])
+            raise
+
+    async def _prepare(self, judge: int) -> None:
+        prepare = getattr(self._judges[judge], "prepare", None)
+        if prepare is not None and judge not in self._ready:
+            await prepare()
+            self._ready.add(judge)
+
+    def _ceiling(self, call: Call) -> float | None:
+        ceiling = getattr(self._judges[call.judge], "ceiling", None)
+        if self._runner.budget_usd is None or ceiling is None:
+            return None
+        most: float | None = ceiling(call.request)
+        return most
+
+
+def _throttled(error: CallError) -> bool:
+    busy = error.kind == "server" and (error.retry_after is not None or "overloaded" in error.message.lower())
+    return busy or (error.kind == "rate_limit" and error.retryable)
+
+
+def _writable(completion: Completion) -> Completion:
+    """Return a completion whose texts UTF-8 can hold: JSON may spell halves of characters, which no file takes."""
+    texts = {"text": completion.text, "reasoning": completion.reasoning, "refusal": completion.refusal}
+    halved = {name: _mended(text) for name, text in texts.items() if text is not None and _mended(text) != text}
+    if completion.logprobs is not None and any(_mended(t.token) != t.token for t in completion.logprobs):
+        halved["logprobs"] = tuple(_mended_token(token) for token in completion.logprobs)  # type: ignore[assignment]
+    return replace(completion, **halved) if halved else completion  # type: ignore[arg-type]
+
+
+def _mended(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _mended_token(token: TokenLogprob) -> TokenLogprob:
+    return replace(token, token=_mended(token.token), top=tuple((_mended(text), p) for text, p in token.top))

@@ -1,0 +1,267 @@
+"""Judging cases: a pool of workers that pull asks, and judgments in case order whatever order answers come in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from evalkit.config import RunnerConfig
+from evalkit.engine.asking import Ask, Asks, Group, key_of
+from evalkit.engine.interrupts import on_interrupt
+from evalkit.engine.outcome import Judged, Progress, Tally
+from evalkit.engine.sending import Answer, Sender, Stopped
+from evalkit.engine.waiting import Clock
+from evalkit.protocols import Evaluator, Following, Judge, Store
+from evalkit.types import Case, Failure, JudgeRequest, Judgment
+
+GRACE_SECONDS = 30.0
+MOST_TURNS = 1
+# A small run is worth its end whatever fails of it.
+HOPELESS_FROM = 20
+NEVER_SENT = ("budget", "not_stored", "stopped")
+Observe = Callable[[Progress], None]
+
+
+async def judge(
+    cases: Iterable[Case],
+    evaluator: Evaluator,
+    judges: Sequence[Judge],
+    store: Store | None,
+    runner: RunnerConfig,
+    *,
+    store_mode: str = "read_write",
+    arbiter: Judge | None = None,
+    observe: Observe | None = None,
+    clock: Clock | None = None,
+) -> Judged:
+    """Judge `cases` with every judge and return one judgment for each planned request, and for each that follows.
+
+    Once all judgments of a unit are there, an evaluator's `follow`, if it has one, may ask for more.
+
+    Answers come from the store, else from a call; a call's answer is stored before it counts. What fails is a judgment
+    of status `failed`; so is what was not sent because the budget was reached, or too much had failed. SIGINT or
+    SIGTERM stops it: calls in flight may finish (a second signal ends them too), and what is finished is returned with
+    `interrupted` set. Cancelling the task ends calls in flight and raises, as everywhere.
+    The judges are closed at the end, the store is not.
+
+    Args:
+        cases: read lazily.
+        evaluator: describes requests and reads completions.
+        judges: asked in this order for each case.
+        store: where completions are kept, if anywhere.
+        runner: concurrency, timeout, retries and budget.
+        store_mode: `read_write`, `read_only` (nothing is sent), `refresh` (nothing is read) or `off`.
+        arbiter: whom what follows is put to; without one, the judge that it follows from.
+        observe: called after each judgment and each retry.
+        clock: how time passes between attempts.
+
+    Raises:
+        JudgeSetupError: if a judge cannot be called at all; what was answered before is stored.
+        StoreError: if the store fails.
+    """
+    everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
+    run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock())
+    run.asks = Asks(cases, evaluator, [j.spec for j in judges], run.reads)
+    run.arbiter = None if arbiter is None else len(judges)
+    try:
+        with on_interrupt(run.interrupt):
+            await run.workers()
+    finally:
+        for each in everyone:
+            await each.close()
+    return run.judged()
+
+
+class _Run:
+    asks: Asks
+    arbiter: int | None = None
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        judges: Sequence[Judge],
+        store: Store | None,
+        runner: RunnerConfig,
+        store_mode: str,
+        observe: Observe | None,
+        clock: Clock,
+    ) -> None:
+        self._evaluator, self._judges, self._runner, self._observe = evaluator, judges, runner, observe
+        self._follow = evaluator.follow if isinstance(evaluator, Following) else None
+        self.reads = store if store_mode in ("read_write", "read_only") else None
+        writes = store if store_mode in ("read_write", "refresh") else None
+        self._tally = Tally()
+        self._sender = Sender(
+            judges,
+            writes,
+            runner,
+            self._tally,
+            calls=store_mode != "read_only",
+            claims=store if store_mode == "read_write" else None,
+            clock=clock,
+            changed=self._report,
+        )
+        self._waiting: deque[Ask] = deque()
+        self._done: dict[tuple[int, int], Judgment] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._interrupted = False
+        self.sending = 0.0
+
+    async def workers(self) -> None:
+        """Run the workers until every ask is answered, one of them fails, or the run is stopped."""
+        self._tasks = [asyncio.create_task(self._work()) for _ in range(self._runner.concurrency)]
+        try:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+            self.sending = self._tally.sending()
+            self._stop()
+            await asyncio.wait(self._tasks, timeout=GRACE_SECONDS)
+        finally:
+            self._end()
+            ends = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
+
+    def interrupt(self) -> None:
+        """Stop at the first call after what is in flight, at the second at once."""
+        if self._interrupted:
+            self._end()
+            return
+        self._interrupted = True
+        self._stop()
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end)
+
+    def judged(self) -> Judged:
+        """Return what the run gave."""
+        judgments = tuple(self._done[place] for place in sorted(self._done))
+        tally = self._tally
+        stopped = "interrupted" if self._interrupted else self._sender.stopped
+        dropped = {judge.spec.name: left_out for judge in self._judges if (left_out := getattr(judge, "dropped", ()))}
+        return Judged(
+            judgments, tally.calls(), tally.tokens(), tally.cost_usd, self._interrupted, stopped, dropped, self.sending
+        )
+
+    def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _stop(self) -> None:
+        self._sender.stopping = True
+        for task in self._tasks:
+            if task not in self._sender.out:
+                task.cancel()
+
+    async def _work(self) -> None:
+        while (ask := await self._next()) is not None:
+            try:
+                judgment = await self._judgment(ask)
+            except Stopped:
+                return
+            self._finish(ask, judgment)
+
+    def _finish(self, ask: Ask, judgment: Judgment) -> None:
+        if ask.after:
+            whose = self._judges[ask.group.judge].spec.name
+            judgment = replace(judgment, judge=whose, arbiter=self._judges[ask.judge].spec.name)
+        self._done[ask.position, ask.after] = judgment
+        self._tally.done += 1
+        self._tally.failed += judgment.status == "failed"
+        self._tally.broken += judgment.status == "failed" and judgment.error_kind not in NEVER_SENT
+        self._unless_hopeless()
+        if self._follow is not None and not ask.after:
+            self._waiting.extendleft(self._following(ask.group, self._follow))
+        self._report()
+
+    def _unless_hopeless(self) -> None:
+        """End a run early whose rate of failures exceeds the highest allowed, whatever else is answered."""
+        broken, total, highest = self._tally.broken, self.asks.total, self._runner.max_failure_rate
+        if total is None or self._sender.stopped or broken < HOPELESS_FROM or broken <= highest * total:
+            return
+        self._sender.give_up(
+            f"{broken} of about {total} requests failed, more than runner.max_failure_rate allows ({highest:.1%})"
+        )
+
+    def _following(
+        self, group: Group, follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]]
+    ) -> list[Ask]:
+        places = [(position, 0) for position in group.positions]
+        if any(place not in self._done for place in places):
+            return []
+        judge = group.judge if self.arbiter is None else self.arbiter
+        return [
+            self._ask(judge, request, group, after)
+            for after, request in enumerate(follow(group.case, [self._done[place] for place in places]), start=1)
+        ]
+
+    def _ask(self, judge: int, request: JudgeRequest, group: Group, after: int, position: int | None = None) -> Ask:
+        """Return an ask that was not planned, with its stored answer if there is one."""
+        self._tally.planned += 1
+        spec = self._judges[judge].spec
+        key = key_of(spec, request)
+        found = self.reads.get_many([key]) if self.reads is not None else {}
+        at = group.positions[-1] if position is None else position
+        return Ask(at, judge, replace(request, judge=spec.name), key, group, found.get(key), after)
+
+    async def _next(self) -> Ask | None:
+        if self._sender.stopping:
+            return None
+        while not self._waiting:
+            if not (batch := self.asks.batch()):
+                return None
+            self._waiting.extend(batch)
+            self._tally.planned += len(batch)
+            # Stored answers never wait for anything: let signals and other tasks in once a batch.
+            await asyncio.sleep(0)
+        return self._waiting.popleft()
+
+    async def _judgment(self, ask: Ask) -> Judgment:
+        keys: tuple[str, ...] = ()
+        stored = True
+        while True:
+            outcome = await self._answer(ask)
+            if isinstance(outcome, Failure):
+                return _failed(ask.request, outcome, keys)
+            keys, stored = (*keys, ask.key), stored and outcome.stored
+            read = self._evaluator.read(ask.request, outcome.completion)
+            if not isinstance(read, Judgment) and not _leads_on(ask.request, read):
+                read = _unparseable(ask.request, "not readable, also when asked again")
+            if isinstance(read, Judgment):
+                return _finished(read, ask.request, Answer(outcome.completion, stored), keys)
+            ask = self._ask(ask.judge, read, ask.group, ask.after, ask.position)
+
+    async def _answer(self, ask: Ask) -> Answer | Failure:
+        if ask.found is None:
+            return await self._sender.obtain(ask.judge, ask.request, ask.key)
+        self._tally.stored += 1
+        return Answer(ask.found, stored=True)
+
+    def _report(self) -> None:
+        if self._observe is not None:
+            self._observe(self._tally.progress(self.asks.total))
+
+
+def _leads_on(before: JudgeRequest, after: JudgeRequest) -> bool:
+    """Say whether an ask may come after another: it has fewer asks to prepare for, or is the same asked once more."""
+    to_come, left = _asks_to_come(before), _asks_to_come(after)
+    return left < to_come or (left == to_come and before.turn < after.turn <= MOST_TURNS)
+
+
+def _asks_to_come(request: JudgeRequest) -> int:
+    return 0 if request.then is None else 1 + _asks_to_come(request.then)
+
+
+def _finished(judgment: Judgment, request: JudgeRequest, answer: Answer, keys: tuple[str, ...]) -> Judgment:
+    return replace(judgment, judge=request.judge, keys=keys, completion=answer.completion, stored=answer.stored)
+
+
+def _failed(request: JudgeRequest, failure: Failure, keys: tuple[str, ...]) -> Judgment:
+    blank = Judgment(request.case_id, request.unit, request.shown, request.sample, request.judge, "failed")
+    return replace(blank, error=failure.message, error_kind=failure.kind, keys=keys)
+
+
+def _unparseable(request: JudgeRequest, why: str) -> Judgment:
+    return Judgment(
+        request.case_id, request.unit, request.shown, request.sample, request.judge, "unparseable", error=why
+    )

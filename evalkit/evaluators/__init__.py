@@ -1,0 +1,76 @@
+"""Ways of judging, looked up by `mode.name`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import isclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError, PluginError
+from evalkit.evaluators.commit import CommitFirst
+from evalkit.plugins import EVALUATORS, PROMPTS, find, folders, make
+from evalkit.prompting import Prompts
+from evalkit.protocols import Evaluator, Following
+
+OURS = {
+    "pairwise": "evalkit.evaluators.pairwise:Pairwise",
+    "pointwise": "evalkit.evaluators.pointwise:Pointwise",
+}
+
+
+def make_evaluator(config: RunConfig, *, prompt_folders: Sequence[Path] = ()) -> Evaluator:
+    """Return the evaluator that `mode.name` names, its prompts found, checked and filled once.
+
+    Raises:
+        PluginError: if there is no such evaluator, it is not one, or `mode.params` do not suit it.
+        PromptError: if its template cannot be found, parsed or filled.
+        ConfigError: if the rest of the config does not suit it.
+    """
+    name = config.mode.name
+    found = find(EVALUATORS, name, OURS, where="mode.name")
+    if not (isclass(found) and issubclass(found, Evaluator)):
+        raise PluginError(
+            f"'{name}' is not an evaluator", where="mode.name", remedy="give a class with the methods plan and read"
+        )
+    prompts = Prompts(config.prompt.language, [*prompt_folders, *folders(PROMPTS)])
+    made: Evaluator = make(found, config, prompts, *_params(found, config), name=name, where="mode.name")
+    _check_abilities(made, config)
+    return CommitFirst(made, prompts) if config.mode.commit_first else made
+
+
+def _check_abilities(made: Evaluator, config: RunConfig) -> None:
+    """Refuse before anything is paid what only some ways of judging can do."""
+    mode = f"mode '{config.mode.name}'"
+    if config.judge.weighs and not getattr(made, "weighs", False):
+        raise ConfigError(
+            f"{mode} does not weigh by probabilities",
+            where="judge.logprobs",
+            remedy="set it to false, or mode=pairwise",
+        )
+    if config.swap.policy == "both" and config.swap.resolve == "third_pass" and not isinstance(made, Following):
+        raise ConfigError(
+            f"{mode} gives no third judgment", where="swap.resolve", remedy="choose another, or set mode=pairwise"
+        )
+
+
+def _params(found: Any, config: RunConfig) -> tuple[Any, ...]:
+    model = getattr(found, "Params", None)
+    given = config.mode.params
+    if model is None:
+        if given:
+            raise PluginError(
+                f"'{config.mode.name}' has no settings of its own",
+                where=f"mode.params.{next(iter(given))}",
+                remedy="remove it",
+            )
+        return ()
+    try:
+        return (model.model_validate(given),)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in ("mode.params", *first["loc"]))
+        raise PluginError(first["msg"], where=key, remedy=f"see the settings of '{config.mode.name}'") from None

@@ -1,0 +1,186 @@
+"""Two responses side by side: which is better?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from types import MappingProxyType
+from typing import Any
+
+from evalkit.config import RunConfig
+from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, other_side
+from evalkit.evaluators.formats import own_winner
+from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
+from evalkit.evaluators.schemas import pairwise_format
+from evalkit.evaluators.settings import check_format, check_responses, shared_variables
+from evalkit.evaluators.weighing import Weighing, margins, paths, turned_round
+from evalkit.hashing import text_digest
+from evalkit.parsing import Pattern, UnreadableError, read_verdict
+from evalkit.parsing.places import Path
+from evalkit.prompting import Prompts, marked_texts, neutralise
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, Weighted, Winner
+
+_MARGIN = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
+CLOSE = 1e-9
+"""Margins this close to 0 are a tie."""
+_FORMATS = {
+    "json": "",
+    "bracket": "",
+    "regex": "",
+    "rating": "a rating is a score, so set output=bracket or output=json",
+}
+
+
+def disagree(judgments: Sequence[Judgment]) -> bool:
+    """Say whether the two orders of a pair, each over its samples, have different winners; not if one has none."""
+    read = [one for one in judgments if one.value is not None]
+    # Margins as stated and expectations are not averaged with one another.
+    stated = any(one.weighted is None for one in read)
+    orders: tuple[list[float], list[float]] = ([], [])
+    for one in read:
+        margin = one.value if stated or one.weighted is None else one.weighted.value
+        orders[one.shown != one.unit].append(margin or 0.0)
+    if not all(orders):
+        return False
+    first, second = (sum(order) / len(order) for order in orders)
+    return (first > CLOSE) - (first < -CLOSE) != (second > CLOSE) - (second < -CLOSE)
+
+
+def _drawn(case: Case, unit: Unit, sample: int) -> Unit:
+    # The samples of one pair alternate, so that each order comes up equally often.
+    drawn = int(text_digest(f"{case.id}\0{unit}")[:8], 16) + sample
+    return unit[::-1] if drawn % 2 else unit
+
+
+class Pairwise:
+    """All pairs of a case's responses, each in the orders of `swap.policy`, each `mode.samples` times.
+
+    Raises:
+        ConfigError: if the output format is not for pairs, or its pattern has no group `winner`.
+        PromptError: if the template cannot be found, parsed or filled.
+    """
+
+    weighs = True
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        check_format(config, _FORMATS)
+        self._config, self._prompts = config, prompts
+        self._names = [criterion.name for criterion in config.criteria]
+        self._template = config.prompt.template or "pairwise"
+        self._tie_allowed = config.tie.allow
+        self._structured = config.output.format == "json"
+        self._answer = pairwise_format(self._names, tie_allowed=self._tie_allowed) if self._structured else None
+        self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
+        self._own = None if self._structured else own_winner(config.output)
+        if config.output.format == "regex":
+            Pattern(config.output, "winner")
+        self._rehearse()
+
+    @property
+    def prompt_hashes(self) -> dict[str, str]:
+        """The SHA-256 of each template in use."""
+        return self._prompts.hashes()
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the asks for every pair, order and sample.
+
+        Raises:
+            DatasetError: if the case has fewer than two responses.
+        """
+        check_responses(case, 2)
+        return [
+            self._ask(case, unit, shown, sample)
+            for unit in combinations(range(len(case.responses)), 2)
+            for sample in range(self._config.mode.samples)
+            for shown in self._orders(case, unit, sample)
+        ]
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Return the judgment in a completion, un-swapped, or one further ask when its JSON is unusable."""
+        read = self._read_json if self._structured else self._read_text
+        retry = self._prompts.retry if self._structured else None
+        return conclude(request, completion, lambda: read(request, completion), retry)
+
+    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+        """Return a third ask, for each sample, where `swap.resolve=third_pass` and both orders of a pair disagree.
+
+        Its order is drawn for each case and sample. The same judge must draw anew: its samples are numbered on.
+        """
+        swap, samples = self._config.swap, self._config.mode.samples
+        if swap.policy != "both" or swap.resolve != "third_pass" or not disagree(judgments):
+            return ()
+        first = 0 if swap.arbiter is not None else samples
+        unit = judgments[0].unit
+        asks = (self._ask(case, unit, _drawn(case, unit, sample), sample) for sample in range(first, first + samples))
+        return [replace(ask, third=True) for ask in asks]
+
+    def _orders(self, case: Case, unit: Unit, sample: int) -> Iterator[Unit]:
+        if self._config.swap.policy == "random":
+            yield _drawn(case, unit, sample)
+            return
+        yield unit
+        if self._config.swap.policy == "both":
+            yield unit[::-1]
+
+    def _ask(self, case: Case, unit: Unit, shown: Unit, sample: int) -> JudgeRequest:
+        messages = self._prompts.render(self._template, **self._variables(case, shown))
+        return JudgeRequest(case.id, unit, shown, messages, self._answer, sample)
+
+    def _variables(self, case: Case, shown: Unit) -> dict[str, Any]:
+        first, second = (neutralise(case.responses[index].text) for index in shown)
+        return shared_variables(case) | {
+            "response_a": first,
+            "response_b": second,
+            "criteria": [{"name": one.name, "description": one.description} for one in self._config.criteria],
+            "tie_allowed": self._tie_allowed,
+            "output": self._config.output.format,
+        }
+
+    def _rehearse(self) -> None:
+        """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
+        responses = (Response("A"), Response("B"))
+        for optional in (None, "text"):
+            case = Case("rehearsal", "text", responses, context=optional, reference=optional)
+            self._ask(case, (0, 1), (0, 1), 0)
+        if self._structured:
+            self._prompts.retry("text")
+
+    def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        found, rung = read_object(request, completion, ("comparison", "result"))
+        answer = PairwiseAnswer.read(found)
+        compared = by_criterion(answer.comparison, self._names, "comparison")
+        decisions = paths("comparison", answer.comparison, compared, "winner")
+        for field, winner in [("result", answer.result.winner), *((n, c.winner) for n, c in compared.items())]:
+            self._check_tie(winner, field)
+        named = tuple(one.model_copy(update={"criterion": name}) for name, one in compared.items())
+        answer = answer.model_copy(update={"comparison": named})
+        unswapped = answer if request.shown == request.unit else answer.swapped()
+        return Reading(
+            read_by=rung,
+            value=_MARGIN[unswapped.result.winner],
+            confidence=unswapped.result.confidence,
+            criteria={one.criterion: _MARGIN[one.winner] for one in unswapped.comparison},
+            answer=unswapped.dump(),
+            weighted=self._weighted(request, completion, found, decisions),
+        )
+
+    def _weighted(
+        self, request: JudgeRequest, completion: Completion, found: Mapping[str, Any], criteria: Mapping[str, Path]
+    ) -> Weighted | None:
+        weighted = self._weighing(request, completion, found, criteria, ("result", "winner"))
+        return weighted if weighted is None or request.shown == request.unit else turned_round(weighted)
+
+    def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
+        output, sources = self._config.output, marked_texts(request.messages)
+        if self._own is not None:
+            winner = self._own(completion.text)
+        else:
+            winner = read_verdict(completion.text, output, cut_off=is_cut_off(completion), sources=sources)
+        self._check_tie(winner, "the verdict")
+        unswapped = winner if request.shown == request.unit else other_side(winner)
+        return Reading(read_by=output.format, value=_MARGIN[unswapped], answer={"winner": unswapped})
+
+    def _check_tie(self, winner: Winner, field: str) -> None:
+        if winner == "TIE" and not self._tie_allowed:
+            raise UnreadableError("invalid", f"{field}: TIE is not allowed: choose A or B")

@@ -1,0 +1,160 @@
+"""One response at a time, scored on each criterion by the rubric's scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError
+from evalkit.evaluators.answers import PointwiseAnswer, by_criterion
+from evalkit.evaluators.formats import own_score
+from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
+from evalkit.evaluators.schemas import pointwise_format
+from evalkit.evaluators.settings import check_format, check_responses, shared_variables
+from evalkit.evaluators.weighing import Weighing, paths, scores_of
+from evalkit.parsing import Pattern, UnreadableError, read_rating, read_score
+from evalkit.prompting import Prompts, marked_texts, neutralise
+from evalkit.scales import Scale
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
+
+_FORMATS = {
+    "json": "",
+    "rating": "",
+    "regex": "",
+    "bracket": "it names a winner, and this mode wants a score, so set output=rating or output=json",
+}
+
+
+class Pointwise:
+    """Every response of a case, each `mode.samples` times.
+
+    Raises:
+        ConfigError: if the output format is not for scores, or gives one score where there are several criteria.
+        PromptError: if the template cannot be found, parsed or filled.
+    """
+
+    weighs = True
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        check_format(config, _FORMATS)
+        self._config, self._prompts = config, prompts
+        self._names = [criterion.name for criterion in config.criteria]
+        self._scale = Scale.of(config.rubric)
+        self._template = config.prompt.template or "pointwise"
+        self._structured = config.output.format == "json"
+        self._answer = pointwise_format(self._names, self._scale) if self._structured else None
+        self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
+        self._own = None if self._structured else own_score(config.output, self._scale)
+        self._check_single()
+        self._fixed = self._constants()
+        self._rehearse()
+
+    @property
+    def prompt_hashes(self) -> dict[str, str]:
+        """The SHA-256 of each template in use."""
+        return self._prompts.hashes()
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the asks for every response and sample.
+
+        Raises:
+            DatasetError: if the case has no response.
+        """
+        check_responses(case, 1)
+        return [
+            self._ask(case, index, sample)
+            for index in range(len(case.responses))
+            for sample in range(self._config.mode.samples)
+        ]
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Return the scores in a completion, or one further ask when its JSON is unusable."""
+        read = self._read_json if self._structured else self._read_text
+        retry = self._prompts.retry if self._structured else None
+        return conclude(request, completion, lambda: read(request, completion), retry)
+
+    def _ask(self, case: Case, index: int, sample: int) -> JudgeRequest:
+        variables = shared_variables(case) | {"response": neutralise(case.responses[index].text)} | self._fixed
+        messages = self._prompts.render(self._template, **variables)
+        return JudgeRequest(case.id, (index,), (index,), messages, self._answer, sample)
+
+    def _constants(self) -> dict[str, Any]:
+        rubric, scale = self._config.rubric, self._scale
+        if rubric.examples_path is not None:
+            what = f"'{rubric.examples_path}' was not read"
+            raise ConfigError(what, where="rubric.examples_path", remedy="call with_examples first")
+        common = any(not one.levels for one in self._config.criteria)
+        return {
+            "criteria": self._criteria(),
+            "scale": scale.words(),
+            "levels": scale.described() if common else [],
+            "examples": [
+                {
+                    "response": neutralise(one.response),
+                    "score": scale.text(one.score),
+                    "justification": neutralise(one.justification),
+                }
+                for one in rubric.examples
+            ],
+            "output": self._config.output.format,
+        }
+
+    def _criteria(self) -> list[dict[str, Any]]:
+        # The weights as the criteria have them: scoring.weights is free to change without asking the judge again.
+        criteria = self._config.criteria
+        total = sum(one.weight for one in criteria)
+        told = len({one.weight for one in criteria}) > 1
+        return [
+            {
+                "name": one.name,
+                "description": one.description,
+                "weight": f"{100 * one.weight / total:.3g}%" if told else "",
+                "levels": self._scale.described(one.levels),
+            }
+            for one in criteria
+        ]
+
+    def _check_single(self) -> None:
+        if self._structured:
+            return
+        if len(self._names) > 1:
+            raise ConfigError(
+                f"it gives one score, and there are {len(self._names)} criteria",
+                where=f"output.format '{self._config.output.format}'",
+                remedy="set criteria=overall or output=json",
+            )
+        if self._config.output.format == "regex":
+            Pattern(self._config.output, "score")
+
+    def _rehearse(self) -> None:
+        """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
+        for optional in (None, "text"):
+            self._ask(Case("rehearsal", "text", (Response("text"),), context=optional, reference=optional), 0, 0)
+        if self._structured:
+            self._prompts.retry("text")
+
+    def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        found, rung = read_object(request, completion, ("scores",))
+        answer = PointwiseAnswer.read(found)
+        scored = by_criterion(answer.scores, self._names, "scores")
+        scores = {name: self._score(name, one.score) for name, one in scored.items()}
+        named = tuple(one.model_copy(update={"criterion": name, "score": scores[name]}) for name, one in scored.items())
+        weighted = self._weighing(request, completion, found, paths("scores", answer.scores, scored, "score"))
+        answer = answer.model_copy(update={"scores": named})
+        return Reading(read_by=rung, criteria=scores, answer=answer.dump(), weighted=weighted)
+
+    def _score(self, name: str, value: object) -> float:
+        try:
+            return read_score(value, self._scale)
+        except UnreadableError as fault:
+            raise UnreadableError(fault.kind, f"score of {name}: {fault.reason}") from None
+
+    def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
+        output, sources = self._config.output, marked_texts(request.messages)
+        cut_off = is_cut_off(completion)
+        if self._own is not None:
+            score = self._own(completion.text)
+        else:
+            score = read_rating(completion.text, output, self._scale, cut_off=cut_off, sources=sources)
+        return Reading(read_by=output.format, criteria={self._names[0]: score}, answer={"score": score})

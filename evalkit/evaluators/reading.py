@@ -1,0 +1,136 @@
+"""From a completion to a judgment, or to one further ask: what all evaluators do alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from evalkit.evaluators.schemas import property_names
+from evalkit.parsing import UnreadableError, drop_thinking, is_refusal, read_json
+from evalkit.prompting import marked_texts, neutralise
+from evalkit.types import Completion, JudgeRequest, Judgment, Message, Ranking, Status, Weighted
+
+_FINAL = ("refusal", "content_filter", "truncated", "logprobs")
+"""Faults that asking again would not mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one completion says, un-swapped, and the parsing rung that read it."""
+
+    read_by: str
+    value: float | None = None
+    confidence: float | None = None
+    criteria: Mapping[str, float] = field(default_factory=dict)
+    answer: Mapping[str, Any] | None = None
+    ranking: Ranking | None = None
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
+    weighted: Weighted | None = None
+
+
+def conclude(
+    request: JudgeRequest,
+    completion: Completion,
+    read: Callable[[], Reading],
+    retry: Callable[[str], str] | None,
+) -> Judgment | JudgeRequest:
+    """Return the judgment that `read` finds, a typed failure, or one further ask when the first answer is unusable.
+
+    An answer that was cut off is not asked for again: the same limit would cut it again.
+
+    Args:
+        request: what was asked.
+        completion: what came back.
+        read: reads it, or raises UnreadableError.
+        retry: makes the text that tells the judge what is wrong; none if a further ask makes no sense.
+    """
+    try:
+        _answered(completion)
+        return _judged(request, completion, read())
+    except UnreadableError as fault:
+        fault = _explained(fault, completion)
+        if retry is None or request.turn > 0 or fault.kind in _FINAL:
+            return lost(request, completion, fault)
+        return _again(request, completion, retry(fault.reason))
+
+
+def lost(request: JudgeRequest, completion: Completion, fault: UnreadableError) -> Judgment:
+    """Return the judgment that a completion does not hold, with the reason why."""
+    status: Status = "refused" if fault.kind in ("refusal", "content_filter") else "unparseable"
+    return replace(_blank(request, completion, status), error=fault.reason, error_kind=fault.kind)
+
+
+def read_object(request: JudgeRequest, completion: Completion, keys: Collection[str]) -> tuple[dict[str, Any], str]:
+    """Return the JSON object a completion answers with, and the parsing rung that read it.
+
+    Raises:
+        UnreadableError: if there is none that has `keys`, or it is quoted from the texts under judgment.
+    """
+    sources, names = marked_texts(request.messages), property_names(request.answer.schema if request.answer else {})
+    cut_off = is_cut_off(completion)
+    return read_json(completion.text, keys=keys, cut_off=cut_off, sources=sources, names=names)
+
+
+def is_cut_off(completion: Completion) -> bool:
+    """Say whether the provider reports that the answer ended at the length limit."""
+    return completion.finish_reason in ("length", "max_tokens")
+
+
+def _answered(completion: Completion) -> None:
+    if completion.refusal:
+        raise UnreadableError("refusal", f"the judge refused: {completion.refusal[:200]}")
+    if completion.finish_reason == "content_filter":
+        raise UnreadableError("content_filter", "the provider's content filter stopped the answer")
+
+
+def _explained(fault: UnreadableError, completion: Completion) -> UnreadableError:
+    """Return the fault, said better where the completion tells more than its text."""
+    answer = drop_thinking(completion.text)
+    if fault.kind == "no_answer" and is_refusal(answer):
+        return UnreadableError("refusal", f"the judge refused: {answer.strip()[:200]}")
+    if is_cut_off(completion) and fault.kind not in ("refusal", "content_filter"):
+        return UnreadableError(
+            "truncated", f"the answer was cut off at the length limit (judge.max_tokens): {fault.reason}"
+        )
+    return fault
+
+
+def _judged(request: JudgeRequest, completion: Completion, reading: Reading) -> Judgment:
+    repaired = reading.read_by == "repaired" or request.turn > 0
+    return replace(
+        _blank(request, completion, "repaired" if repaired else "ok"),
+        value=reading.value,
+        confidence=reading.confidence,
+        criteria=reading.criteria,
+        answer=reading.answer,
+        ranking=reading.ranking,
+        rankings=reading.rankings,
+        weighted=reading.weighted,
+        read_by=reading.read_by,
+    )
+
+
+def _blank(request: JudgeRequest, completion: Completion, status: Status) -> Judgment:
+    return Judgment(
+        case_id=request.case_id,
+        unit=request.unit,
+        shown=request.shown,
+        sample=request.sample,
+        judge=request.judge,
+        status=status,
+        completion=completion,
+    )
+
+
+def _again(request: JudgeRequest, completion: Completion, said: str) -> JudgeRequest:
+    # An answer may quote what the texts under judgment hold.
+    answer = neutralise(drop_thinking(completion.text).strip())
+    if answer:
+        further: tuple[Message, ...] = ({"role": "assistant", "content": answer}, {"role": "user", "content": said})
+        messages = (*request.messages, *further)
+    else:
+        # Some providers refuse an empty assistant message.
+        *before, last = request.messages
+        messages = (*before, {"role": last["role"], "content": f"{last['content']}\n\n{said}"})
+    return replace(request, messages=messages, turn=request.turn + 1)

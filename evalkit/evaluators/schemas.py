@@ -1,0 +1,67 @@
+"""The JSON schemas of answers: every reason stands before the score or winner it is for.
+
+They keep to what strict structured output accepts: every property required, no others allowed, no string limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evalkit.scales import Scale
+from evalkit.types import AnswerFormat
+
+_TEXT = {"type": "string"}
+_CONFIDENCE = {"type": "number", "minimum": 0, "maximum": 1}
+
+
+def pairwise_format(criteria: Sequence[str], *, tie_allowed: bool) -> AnswerFormat:
+    """Return the answer asked for when two responses are compared."""
+    winner = {"type": "string", "enum": ["A", "B", "TIE"] if tie_allowed else ["A", "B"]}
+    sides = _object(strengths=_texts(), weaknesses=_texts())
+    compared = _object(
+        criterion=_one_of(criteria), aAssessment=_TEXT, bAssessment=_TEXT, reasoning=_TEXT, winner=winner
+    )
+    return AnswerFormat(
+        "pairwise_comparison",
+        _object(
+            analysis=_object(responseA=sides, responseB=sides),
+            comparison=_one_each(compared, criteria),
+            result=_object(reasoning=_TEXT, differentiators=_texts(), winner=winner, confidence=_CONFIDENCE),
+        ),
+    )
+
+
+def pointwise_format(criteria: Sequence[str], scale: Scale) -> AnswerFormat:
+    """Return the answer asked for when one response is scored."""
+    scored = _object(criterion=_one_of(criteria), justification=_TEXT, examples=_texts(), score=scale.schema())
+    summary = _object(strengths=_texts(), weaknesses=_texts(), suggestions=_texts())
+    return AnswerFormat("direct_score", _object(scores=_one_each(scored, criteria), summary=summary))
+
+
+def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return the name of every property in a schema, however deep."""
+    properties, items = schema.get("properties", {}), schema.get("items", {})
+    inner = (property_names(part) for part in (*properties.values(), *([items] if items else [])))
+    return frozenset(properties).union(*inner)
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _one_of(names: Sequence[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(names)}
+
+
+def _one_each(item: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {"type": "array", "items": item, "minItems": len(names), "maxItems": len(names)}
+
+
+def _texts() -> dict[str, Any]:
+    return {"type": "array", "items": _TEXT, "maxItems": 3}

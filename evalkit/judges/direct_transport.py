@@ -1,0 +1,163 @@
+"""The short way to an OpenAI-compatible server: plain HTTP, a tenth of LiteLLM's work a call, and no import of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.errors import CallError, JudgeSetupError
+from evalkit.judges import ladder, setup
+from evalkit.judges.faults import clean
+from evalkit.judges.ladder import Shape
+from evalkit.judges.model_judge import Reply
+from evalkit.judges.openai_answer import answer_in
+from evalkit.judges.prices import listed_cost, price_list
+from evalkit.judges.reading import usage_of
+from evalkit.judges.specs import LOCAL
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+# Before the first slash of a model's name these are LiteLLM's word for the protocol, and not a part of the name.
+_PREFIXES = (
+    *("openai", "custom_openai", "aiohttp_openai", "openai_like", "hosted_vllm", "litellm_proxy", "lm_studio"),
+    *("llamafile", "ollama", "ollama_chat", "xinference", "docker_model_runner"),
+    *("cerebras", "deepinfra", "deepseek", "fireworks_ai", "groq", "nvidia_nim", "openrouter", "together_ai", "xai"),
+)
+_OF_OPENAI = ("custom_openai", "aiohttp_openai", "openai_like")
+SUPPORTED = ("response_format", "tools", *ladder.OPTIONAL)
+
+
+class DirectTransport:
+    """Posts to `<judge.api_base>/chat/completions`, with the key of the provider's environment variable if it is set.
+
+    Args:
+        config: the judge's own config, not a panel's.
+        runner: for the timeout of one call, in seconds.
+
+    Raises:
+        JudgeSetupError: if the config names no server.
+    """
+
+    def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
+        self.config, self.timeout = config, runner.timeout
+        model = config.model or ""
+        if config.api_base is None or model.startswith(LOCAL):
+            raise JudgeSetupError(
+                f"transport direct calls an OpenAI-compatible server, and {model} names none",
+                where="judge.api_base",
+                remedy="set it, like http://127.0.0.1:8000/v1, or set judge.transport=litellm",
+            )
+        self._base = config.api_base.rstrip("/")
+        self._proxy: str | None = None
+        self._session: ClientSession | None = None
+        self._entry: Mapping[str, Any] = {}
+
+    async def open(self, judge: str) -> tuple[setup.Target, Shape]:
+        """Check the endpoint.
+
+        Raises:
+            JudgeSetupError: if nothing listens there.
+        """
+        where = _target(self.config.model or "", self._base)
+        await setup.check(where, judge=judge)
+        prices = await asyncio.to_thread(price_list)
+        self._entry, self._proxy = setup.entry(prices, where.model), _proxy_of(self._base)
+        self._session = self._session or _session(where, self.timeout)
+        rung = self.config.response_format
+        if rung == "auto":
+            rung = ladder.top_rung(
+                known=where.name in prices or where.model in prices,
+                response_schema=bool(self._entry.get("supports_response_schema")),
+                functions=bool(self._entry.get("supports_function_calling")),
+                supported=SUPPORTED,
+            )
+        return where, Shape(rung)
+
+    async def send(self, where: setup.Target, call: Mapping[str, Any]) -> Reply:
+        """Send one call.
+
+        Raises:
+            CallError: if no answer came.
+        """
+        body = {"model": where.name, **(_for_vllm(call) if where.provider == "hosted_vllm" else call)}
+        body |= body.pop("extra_body", None) or {}
+        status, content, headers = await self._post(body)
+        response = answer_in(status, content, headers)
+        response.model = response.model or where.name
+        usage = usage_of(response)
+        cached = response.usage and response.usage.prompt_tokens_details
+        names = (response.model, where.name)
+        cost = listed_cost(where.provider, names, usage, (cached and cached.cached_tokens) or 0)
+        return Reply(response, cost, headers)
+
+    def entry(self) -> Mapping[str, Any]:
+        """Return what LiteLLM's price list says of the model."""
+        return self._entry
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _post(self, body: Mapping[str, Any]) -> tuple[int, bytes, Mapping[str, str]]:
+        from aiohttp import ClientError
+
+        assert self._session is not None
+        try:
+            async with self._session.post(f"{self._base}/chat/completions", json=body, proxy=self._proxy) as response:
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                return response.status, await response.read(), headers
+        except TimeoutError as error:  # before ClientError: aiohttp's own time-outs are both
+            raise CallError("timeout", f"no answer within {self.timeout:g} s", retryable=True) from error
+        except (ClientError, OSError) as error:
+            raise CallError("connection", clean(str(error) or type(error).__name__), retryable=True) from error
+
+
+def _for_vllm(call: Mapping[str, Any]) -> dict[str, Any]:
+    # As LiteLLM does: vLLM takes no `additionalProperties` in a tool.
+    return {name: _open(value) if name == "tools" else value for name, value in call.items()}
+
+
+def _open(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_open(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return {name: _open(part) for name, part in schema.items() if name not in ("additionalProperties", "strict")}
+
+
+def _session(where: setup.Target, timeout: float) -> ClientSession:
+    from aiohttp import ClientSession, ClientTimeout, TCPConnector
+
+    key = os.environ.get(_key_name(where.provider))
+    return ClientSession(
+        # How many are in flight is the engine's to say, and so many connections are kept.
+        connector=TCPConnector(limit=0, ttl_dns_cache=300),
+        timeout=ClientTimeout(total=timeout),
+        headers={"Authorization": f"Bearer {key}"} if key else None,
+    )
+
+
+def _target(model: str, base: str) -> setup.Target:
+    prefix, slash, rest = model.partition("/")
+    known = bool(slash) and prefix in _PREFIXES
+    provider = "openai" if not known or prefix in _OF_OPENAI else prefix
+    missing = () if os.environ.get(_key_name(provider)) else (_key_name(provider),)
+    return setup.Target(model, rest if known else model, provider, base, missing, {"api_base": base})
+
+
+def _key_name(provider: str) -> str:
+    return f"{provider.upper()}_API_KEY"
+
+
+def _proxy_of(base: str) -> str | None:
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(base)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

@@ -1,0 +1,122 @@
+"""The way to any provider that LiteLLM knows, the embedded model included."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.errors import JudgeSetupError
+from evalkit.judges import loading, setup
+from evalkit.judges.faults import call_error
+from evalkit.judges.ladder import Shape
+from evalkit.judges.model_judge import Reply
+from evalkit.judges.prices import listed_cost
+from evalkit.judges.reading import usage_of
+
+_SHORT = "hosted_vllm"
+
+
+class LiteLLMTransport:
+    """Calls by `litellm.acompletion`, which is imported by the first `open`; its own retries are off.
+
+    Args:
+        config: the judge's own config, not a panel's.
+        runner: for the timeout of one call, in seconds.
+    """
+
+    def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
+        self.config, self.timeout = config, runner.timeout
+        self._litellm: Any = None
+
+    async def open(self, judge: str) -> tuple[setup.Target, Shape]:
+        """Import LiteLLM and check model, key and endpoint.
+
+        Raises:
+            JudgeSetupError: if no call to this judge can succeed.
+        """
+        if self._litellm is None:
+            await asyncio.to_thread(loading.litellm)
+            self._litellm = loading.enter()
+        target = setup.target(self._litellm, self.config)
+        await setup.check(target, judge=judge)
+        shape = setup.first_shape(self._litellm, self.config, target)
+        return (_shortened(target) if self._unheard_of(target) else target), shape
+
+    async def send(self, where: setup.Target, call: Mapping[str, Any]) -> Reply:
+        """Send one call.
+
+        Raises:
+            CallError: if no answer came.
+            JudgeSetupError: if no call to this judge can succeed.
+        """
+        settings = {**where.settings, "timeout": self.timeout, "num_retries": 0, "max_retries": 0}
+        short = settings["model"] != where.model
+        if "tools" in call:
+            # Else LiteLLM imports its proxy's tool gateway, and with it packages that are not installed.
+            settings["_skip_mcp_handler"] = True
+        try:
+            with loading.unlogged():
+                response = await self._litellm.acompletion(**_as_it_is(call) if short else call, **settings)
+        except (JudgeSetupError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            raise setup.hidden_setup_error(error, where.model) or call_error(error) from error
+        named = _named(response, where)
+        return Reply(named, _listed(named, where) if short else _cost(response), _headers(response))
+
+    def entry(self) -> Mapping[str, Any]:
+        """Return what LiteLLM's price list says of the model."""
+        return {} if self._litellm is None else setup.entry(self._litellm.model_cost, self.config.model or "")
+
+    def _unheard_of(self, where: setup.Target) -> bool:
+        """Say whether a model is a server's own: of OpenAI's LiteLLM knows what they take and cost."""
+        known = where.name in self._litellm.model_cost
+        return where.provider == "openai" and self.config.api_base is not None and not known
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._litellm is not None:
+            self._litellm = None
+            await loading.leave()
+
+
+def _shortened(where: setup.Target) -> setup.Target:
+    # The same request by LiteLLM's own HTTP client in place of OpenAI's: half the work, and OpenAI's resources, two
+    # thirds of a second, are not imported.
+    key = os.environ.get("OPENAI_API_KEY") or "none"
+    return replace(where, settings={**where.settings, "model": f"{_SHORT}/{where.name}", "api_key": key})
+
+
+def _as_it_is(call: Mapping[str, Any]) -> dict[str, Any]:
+    # What is in `extra_body` goes into the body untouched.
+    further = {name: value for name, value in call.items() if name not in ("messages", "extra_body")}
+    return {"messages": call["messages"], "extra_body": {**further, **call.get("extra_body", {})}}
+
+
+def _named(response: Any, where: setup.Target) -> Any:
+    # Of some providers LiteLLM writes its own name for them before the model that the provider reports.
+    prefix = where.settings["model"].removesuffix(where.name)
+    if isinstance(model := getattr(response, "model", None), str) and prefix.endswith("/"):
+        response.model = model.removeprefix(prefix)
+    return response
+
+
+def _listed(response: Any, where: setup.Target) -> float | None:
+    details = getattr(getattr(response, "usage", None), "prompt_tokens_details", None)
+    cached = getattr(details, "cached_tokens", None) or 0
+    return listed_cost(where.provider, (response.model, where.name), usage_of(response), cached)
+
+
+def _cost(response: Any) -> float | None:
+    known = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
+    # LiteLLM's price list has zeros for models whose price it does not know.
+    return float(known) if known else None
+
+
+def _headers(response: Any) -> dict[str, str]:
+    held = (getattr(response, "_hidden_params", None) or {}).get("additional_headers") or {}
+    return {name.lower().removeprefix("llm_provider-"): str(value) for name, value in held.items()}

@@ -1,0 +1,98 @@
+"""LiteLLM, imported once, late and quiet."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+_lock = Lock()
+_users = 0
+
+
+def litellm() -> Any:
+    """Import LiteLLM if it is not yet there and return the module: no network, no noise, our provider known to it."""
+    with _lock:
+        return _imported()
+
+
+def enter() -> Any:
+    """Import LiteLLM and count one more user of its connections."""
+    global _users
+    module = litellm()
+    with _lock:
+        _users += 1
+    return module
+
+
+async def leave() -> None:
+    """Count one user less, and close LiteLLM's connections with the last: they are shared within the process."""
+    global _users
+    with _lock:
+        _users -= 1
+        last = _users == 0
+    if last:
+        module = litellm()
+        await module.close_litellm_async_clients()
+        module.in_memory_llm_clients_cache.flush_cache()
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Spare calls inside LiteLLM's success logging, which nobody reads: a tenth of a call's work."""
+    try:
+        from litellm._internal_context import is_internal_call
+    except ImportError:  # its own affair: another version may do without
+        yield
+        return
+    before = is_internal_call.set(True)
+    try:
+        yield
+    finally:
+        is_internal_call.reset(before)
+
+
+def _imported() -> Any:
+    # Without it LiteLLM fetches its price map from the network as it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOG", "ERROR")
+    module = _import_without_collecting()
+    if not any(item["provider"] == "local" for item in module.custom_provider_map):
+        _configure(module)
+    return module
+
+
+def _import_without_collecting() -> Any:
+    # A fifth of the time its import takes is the collector walking what the import has just made.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        import litellm as module
+    finally:
+        if collecting:
+            gc.enable()
+    return module
+
+
+def _configure(module: Any) -> None:
+    from evalkit.judges.smollm2_provider import SmolLM2Provider
+
+    with warnings.catch_warnings():
+        # Its response type is completed at first use, under warnings that are not the user's business.
+        warnings.simplefilter("ignore")
+        module.ModelResponse()
+    module.suppress_debug_info = True
+    module.telemetry = False
+    # Nothing is logged, so that nothing need be taken out of it: that would copy every answer.
+    module.turn_off_message_logging = False
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    module.custom_provider_map = [
+        *module.custom_provider_map,
+        {"provider": "local", "custom_handler": SmolLM2Provider()},
+    ]

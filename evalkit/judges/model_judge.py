@@ -1,0 +1,170 @@
+"""A judge that is one model: what is asked in which shape, and what its answers and refusals mean, by any transport."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from evalkit.config import JudgeConfig
+from evalkit.errors import CallError, JudgeSetupError
+from evalkit.judges import ladder, pacing, setup
+from evalkit.judges.ladder import Shape
+from evalkit.judges.reading import completion_of, priced
+from evalkit.judges.specs import LOCAL, sent_params
+from evalkit.types import Completion, JudgeRequest, JudgeSpec
+
+_log = logging.getLogger("evalkit.judges")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: an object with OpenAI's attributes, and its US$ by the price list, or none if not in it.
+
+    `headers` are the response's, by lower-case name.
+    """
+
+    response: Any
+    cost_usd: float | None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Transport(Protocol):
+    """The way to a provider."""
+
+    async def open(self, judge: str) -> tuple[setup.Target, Shape]:
+        """Make ready, and return where calls go and the shape of the first.
+
+        Raises:
+            JudgeSetupError: if no call can succeed.
+        """
+        ...
+
+    async def send(self, where: setup.Target, call: Mapping[str, Any]) -> Reply:
+        """Send one call, OpenAI's arguments with the messages among them.
+
+        Raises:
+            CallError: if no answer came.
+            JudgeSetupError: if no call can succeed.
+        """
+        ...
+
+    def entry(self) -> Mapping[str, Any]:
+        """Return what the price list says of the model; empty before `open`, or if it is not in it."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; `open` may be called again."""
+        ...
+
+
+class ModelJudge:
+    """One model called through a transport, once for each `complete`; retries are the engine's.
+
+    Args:
+        config: the judge's own config, not a panel's.
+        spec: what identifies it.
+        transport: the way to it.
+    """
+
+    def __init__(self, config: JudgeConfig, spec: JudgeSpec, transport: Transport) -> None:
+        self.config, self.spec = config, spec
+        self.local = (config.model or "").startswith(LOCAL)
+        # The embedded model answers one request at a time: others must not wait while their time runs.
+        self.concurrency = 1 if self.local else config.concurrency
+        self.rpm, self.tpm = config.rpm, config.tpm
+        self._transport = transport
+        self._target: setup.Target | None = None
+        self._shape = Shape("text")
+        self._answered = False
+        self.rest = 0.0
+        """Seconds for which the provider, by the headers of its last answer, takes no more."""
+        self._preparing = asyncio.Lock()
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The optional parameters that are set, and left out since the provider does not take them."""
+        return tuple(sorted(self._shape.dropped & set(self.spec.params)))
+
+    async def prepare(self) -> None:
+        """Import what is needed and check model, key and endpoint, once.
+
+        Raises:
+            JudgeSetupError: if no call to this judge can succeed.
+        """
+        async with self._preparing:
+            if self._target is None:
+                self._target, self._shape = await self._transport.open(self.spec.name)
+                if self.dropped:
+                    left_out = ", ".join(self.dropped)
+                    _log.warning("judge %s: its provider takes no %s; going on without", self.spec.name, left_out)
+
+    def ceiling(self, request: JudgeRequest) -> float | None:
+        """Return the most US$ that one call can cost, or none if that is not known; `prepare` must have been called."""
+        return 0.0 if self.local else setup.ceiling(self._transport.entry(), self.config, request)
+
+    async def complete(self, request: JudgeRequest) -> Completion:
+        """Send one request once, in the best shape that the provider is known to take.
+
+        A refusal of the shape itself is answered by sending it again in the next one, which is remembered.
+
+        Raises:
+            CallError: if no answer came.
+            JudgeSetupError: if no call to this judge can succeed.
+        """
+        if self._target is None:
+            await self.prepare()
+        for _ in range(len(ladder.RUNGS) + len(ladder.OPTIONAL)):
+            shape = self._shape
+            try:
+                return await self._send(request, shape)
+            except CallError as error:
+                if error.kind == "content_filter":
+                    return Completion("", finish_reason="content_filter", refusal=error.message, rung=shape.rung)
+                if error.kind != "bad_request" or not self._step(shape, request, error):
+                    raise self._final(error) from error.__cause__
+        raise CallError("bad_request", "the provider refuses every form of this request", retryable=False)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        self._target = None
+        await self._transport.close()
+
+    async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
+        assert self._target is not None
+        settings = ladder.settings(shape, request, sent_params(self.spec.params, request))
+        started = time.monotonic()
+        call = {"messages": [dict(message) for message in request.messages], **settings}
+        reply = await self._transport.send(self._target, call)
+        self._answered, self.rest = True, pacing.rest(reply.headers)
+        rung = shape.rung if request.answer is not None else "text"
+        read = completion_of(reply.response, rung=rung, latency=time.monotonic() - started)
+        return priced(read, 0.0 if self.local else reply.cost_usd, self.config.price)
+
+    def _step(self, sent: Shape, request: JudgeRequest, error: CallError) -> bool:
+        if self._shape != sent:  # another request has learnt it meanwhile
+            return True
+        names = set(self.spec.params) - sent.dropped
+        fixed = self.config.response_format != "auto" or request.answer is None
+        shape = ladder.adapted(sent, error.message, fixed=fixed, sent=names)
+        if shape is None or (self.config.logprobs is True and "logprobs" in shape.dropped):
+            return False
+        _log.warning("judge %s: %s; going on %s", self.spec.name, error.message, _difference(sent, shape))
+        self._shape = shape
+        return True
+
+    def _final(self, error: CallError) -> CallError | JudgeSetupError:
+        assert self._target is not None
+        if error.kind == "auth" or (error.kind == "not_found" and not self._answered):
+            return setup.setup_error(self._target, error)
+        if error.kind == "bad_request" and not self._answered and self.config.response_format != "auto":
+            return setup.setup_error(self._target, error)
+        return error
+
+
+def _difference(old: Shape, new: Shape) -> str:
+    without = ", ".join(sorted(new.dropped - old.dropped))
+    return f"without {without}" if without else f"with {new.rung} in place of {old.rung}"

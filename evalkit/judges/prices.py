@@ -1,0 +1,70 @@
+"""LiteLLM's price list, read from its file: without importing LiteLLM, and without the network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from evalkit.config import JudgeConfig, Price
+from evalkit.judges.specs import LOCAL
+from evalkit.types import Usage
+
+_FILE = "model_prices_and_context_window_backup.json"
+_TIERED = "input_cost_per_token_above_"
+
+
+@cache
+def price_list() -> Mapping[str, Any]:
+    """Return the list by model name; empty where LiteLLM is not installed."""
+    spec = find_spec("litellm")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        if (path := Path(folder) / _FILE).is_file():
+            held: Mapping[str, Any] = json.loads(path.read_bytes())
+            return held
+    return {}
+
+
+def price_of(config: JudgeConfig) -> Price | None:
+    """Return what a judge's tokens cost, by its config, else by the list; none where that is not known.
+
+    Of a server at an address of one's own the list says nothing.
+    """
+    if config.price is not None:
+        return config.price
+    model = config.model or ""
+    if model.startswith(LOCAL):
+        return Price(input=0, output=0)
+    listed = price_list().get(model) or price_list().get(model.partition("/")[2]) or {}
+    reading, writing = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
+    if config.api_base is not None or reading is None or writing is None:
+        return None
+    return Price(input=round(reading * 1e6, 9), output=round(writing * 1e6, 9))
+
+
+def listed_cost(provider: str, models: tuple[str | None, ...], usage: Usage, cached: int) -> float | None:
+    """Return the US$ of one call by the first of `models` that has a price with `provider`, or none.
+
+    Prompt tokens that the provider had `cached` are counted at their own price. None, too, where the price hangs on the
+    prompt's length.
+    """
+    entry = next((found for model in models if (found := _priced(provider, model))), None)
+    prompt, written = usage.prompt_tokens, usage.completion_tokens
+    if entry is None or prompt is None or written is None or any(name.startswith(_TIERED) for name in entry):
+        return None
+    each, known = entry["input_cost_per_token"], min(cached, prompt)
+    reading = (prompt - known) * each + known * entry.get("cache_read_input_token_cost", each)
+    return float(reading + written * entry["output_cost_per_token"]) or None
+
+
+def _priced(provider: str, model: str | None) -> Mapping[str, Any] | None:
+    for name in (f"{provider}/{model}", model or ""):
+        entry: Mapping[str, Any] = price_list().get(name) or {}
+        if entry.get("litellm_provider") == provider and {"input_cost_per_token", "output_cost_per_token"} <= set(
+            entry
+        ):
+            return entry
+    return None

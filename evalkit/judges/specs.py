@@ -1,0 +1,89 @@
+"""What identifies a judge, worked out from its config alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from evalkit.config import JudgeConfig
+from evalkit.errors import JudgeSetupError
+from evalkit.judges.smollm2 import identified
+from evalkit.types import JudgeRequest, JudgeSpec
+
+LOCAL = "local/"
+TOP_LOGPROBS = 20  # the most that OpenAI's interface gives; a scale of ten needs more than ten
+_SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
+_OWN_PARAMS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n", "api_base", "base_url")
+
+
+def spec_of(config: JudgeConfig) -> tuple[JudgeSpec, ...]:
+    """Return the spec of the judge, or of each judge of a panel, without calling anything.
+
+    Raises:
+        JudgeSetupError: on a param that is not the user's to set, a malformed api_base, or two judges of one name.
+    """
+    members = tuple(config.members)
+    specs = tuple(JudgeSpec(m.label, _model(m), m.api_base, params_of(m)) for m in members)
+    names = [spec.name for spec in specs]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise JudgeSetupError(
+            f"two judges are named '{repeated[0]}'", where="judge.judges", remedy="give each its own 'name'"
+        )
+    return specs
+
+
+def params_of(config: JudgeConfig) -> dict[str, Any]:
+    """Return the sampling parameters that are set, as they are sent and as they enter the content key."""
+    _refuse(config)
+    set_here = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
+    params = {name: value for name, value in set_here.items() if value is not None}
+    if config.logprobs:
+        params |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    return {**params, **config.params}
+
+
+def sent_params(params: Mapping[str, Any], request: JudgeRequest) -> dict[str, Any]:
+    """Return the sampling parameters as one request is sent with them: sample k is drawn with the seed plus k.
+
+    With the same seed all samples would be one answer. The content key has seed and sample, and needs not their sum.
+    """
+    seed = params.get("seed")
+    if seed is None or request.shared:
+        return dict(params)
+    return {**params, "seed": seed + request.sample}
+
+
+def _refuse(config: JudgeConfig) -> None:
+    for name in config.params:
+        if name.lower() in _SECRET_PARAMS:
+            raise JudgeSetupError(
+                "secrets do not belong in a config",
+                where=f"judge.params.{name}",
+                remedy="set the provider's environment variable",
+            )
+        if name in _OWN_PARAMS:
+            raise JudgeSetupError(
+                "this is not a sampling parameter",
+                where=f"judge.params.{name}",
+                remedy="evalkit sets it itself: leave it out",
+            )
+
+
+def _model(config: JudgeConfig) -> str:
+    model = config.model or ""
+    if config.api_base is not None:
+        _check_base(config.api_base)
+    return identified(model) if model.startswith(LOCAL) else model
+
+
+def _check_base(api_base: str) -> None:
+    parts = urlsplit(api_base)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise JudgeSetupError(
+            f"'{api_base}' is not a URL", where="judge.api_base", remedy="write it like http://127.0.0.1:8000/v1"
+        )
+    if parts.password:
+        raise JudgeSetupError(
+            "it carries a password", where="judge.api_base", remedy="set the provider's environment variable instead"
+        )

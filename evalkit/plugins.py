@@ -1,0 +1,197 @@
+"""Looking things up by name: ours in a table of lazy imports, others' by entry point or by the path of a class."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from evalkit.errors import EvalkitError, PluginError, did_you_mean
+
+EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
+    "evalkit.evaluators",
+    "evalkit.outputs",
+    "evalkit.datasets",
+    "evalkit.trackers",
+)
+PROMPTS, CONF = "evalkit.prompts", "evalkit.conf"
+GROUPS = MappingProxyType(
+    {
+        EVALUATORS: "mode",
+        OUTPUTS: "output format",
+        DATASETS: "dataset format",
+        TRACKERS: "tracker",
+        PROMPTS: "prompts",
+        CONF: "configs",
+    }
+)
+"""The entry-point groups in which other packages offer theirs, and what each is for."""
+FOLDERS = (PROMPTS, CONF)
+VARIABLE = "EVALKIT_PLUGINS"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One thing that another package offers: what for, its name, whose it is, and where, or why it cannot be used."""
+
+    group: str
+    name: str
+    value: str
+    package: str
+    place: str = ""
+    problem: str = ""
+
+
+def find(group: str, name: str, ours: Mapping[str, str], *, where: str) -> Any:
+    """Return what `name` stands for, imported.
+
+    Args:
+        group: the entry-point group in which other packages offer theirs, such as `evalkit.evaluators`.
+        name: one of `ours`, an entry point's name, or `package.module.Class`.
+        ours: name → `module:attribute`.
+        where: the config key that held the name, for the error.
+
+    Raises:
+        PluginError: if there is no such thing, two packages offer it, or it cannot be imported.
+    """
+    if name in ours:
+        return _load(ours[name], where)
+    if found := [point for point in offered(group) if point.name == name]:
+        return _load(_only(found, where).value, where)
+    if is_path(name):
+        return _load(name if ":" in name else ":".join(name.rsplit(".", 1)), where)
+    known = {*ours, *(point.name for point in offered(group))}
+    raise PluginError(f"there is no '{name}'", where=where, remedy=did_you_mean(name, known))
+
+
+def make(found: Any, *arguments: Any, name: str, where: str) -> Any:
+    """Return what was found under `name`, constructed.
+
+    Raises:
+        PluginError: if it fails with an error that is not evalkit's own.
+    """
+    try:
+        return found(*arguments)
+    except EvalkitError:
+        raise
+    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        what = f"'{name}' cannot be made: {type(error).__name__}: {error}"
+        raise PluginError(what, where=where, remedy="mend the plug-in") from error
+
+
+def is_path(name: str) -> bool:
+    """Say whether a name is the path of a class, as `package.module.Class` or `package.module:Class`."""
+    return "." in name or ":" in name
+
+
+def is_offered(group: str, name: str) -> bool:
+    """Say whether `name` may be someone else's: the path of a class, or what a package offers."""
+    return is_path(name) or any(point.name == name for point in offered(group))
+
+
+def offered(group: str) -> list[EntryPoint]:
+    """Return what other packages offer in a group, by name; with `EVALKIT_PLUGINS` set, only those packages it lists.
+
+    The variable holds names of packages, separated by commas; set to nothing, it switches all of them off.
+    """
+    chosen = os.environ.get(VARIABLE)
+    points = sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
+    if chosen is None:
+        return points
+    allowed = {_folded(name) for name in chosen.split(",") if name.strip()}
+    return [point for point in points if _folded(_package(point)) in allowed]
+
+
+def folders(group: str) -> list[Path]:
+    """Return the folders that other packages offer in a group: an entry point's value is a package, or package:folder.
+
+    Raises:
+        PluginError: if one of them is not there.
+    """
+    return [_folder(point) for point in offered(group)]
+
+
+def offers() -> Iterator[Offer]:
+    """Yield everything that other packages offer, what cannot be used included."""
+    for group in GROUPS:
+        for point in offered(group):
+            try:
+                place, problem = _place(group, point), ""
+            except PluginError as error:
+                place, problem = "", error.what
+            version = f" {point.dist.version}" if point.dist else ""
+            yield Offer(group, point.name, point.value, _package(point) + version, place, problem)
+
+
+def _place(group: str, point: EntryPoint) -> str:
+    if group in FOLDERS:
+        return str(_folder(point))
+    found = _load(point.value, "")
+    return str(getattr(sys.modules.get(getattr(found, "__module__", "")), "__file__", "") or "")
+
+
+def _folder(point: EntryPoint) -> Path:
+    package, _, inside = point.value.partition(":")
+    where = f"{_package(point)} ({point.group} '{point.name}')"
+    remedy = f"mend or uninstall it, or leave it out by {VARIABLE}"
+    try:
+        spec = find_spec(package)
+    except Exception as error:  # finding a module imports the packages it is in, and their code may fail in any way
+        raise PluginError(f"'{package}' cannot be imported: {error}", where=where, remedy=remedy) from error
+    roots = list(spec.submodule_search_locations or ()) if spec is not None else []
+    found = [Path(root) / inside for root in roots if (Path(root) / inside).is_dir()]
+    if not found:
+        raise PluginError(f"there is no folder '{point.value}'", where=where, remedy=remedy)
+    return found[0].resolve()
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value.partition(":")[0]
+
+
+def _folded(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package.strip()).lower()
+
+
+def _only(found: list[EntryPoint], where: str) -> EntryPoint:
+    if len({point.value for point in found}) > 1:
+        packages = ", ".join(sorted(point.dist.name if point.dist else point.value for point in found))
+        raise PluginError(
+            f"'{found[0].name}' is offered by several packages ({packages})", where=where, remedy="uninstall one"
+        )
+    return found[0]
+
+
+def _load(path: str, where: str) -> Any:
+    module, _, attribute = path.partition(":")
+    try:
+        found: Any = _import(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        raise PluginError(
+            f"'{path}' cannot be imported: {type(error).__name__}: {error}",
+            where=where,
+            remedy="give package.module.Class, importable from here",
+        ) from error
+    return found
+
+
+def _import(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        # For code beside the user's conf/: a console script does not have the current folder in sys.path.
+        here = str(Path.cwd())
+        if error.name != module.partition(".")[0] or here in sys.path:
+            raise
+        sys.path.append(here)
+        return import_module(module)

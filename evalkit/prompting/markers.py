@@ -1,0 +1,87 @@
+"""Texts under judgment stand between markers; nothing in such a text may look like one of them, or steer a chat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from evalkit.prompting.seeing import OPENERS, shape
+from evalkit.types import Message
+
+MARKERS = ("task", "context", "reference", "response_a", "response_b", "response", "example_response", "own_answer")
+"""The markers that the shipped templates put around texts, as `<task>` and `</task>`."""
+
+_OPENER = re.compile(f"[{OPENERS}]")
+_NAME = r"(?:task|context|reference|own[_-]?answer|(?:example[_-]?)?response|response[_-]?[ab])"
+# Two views of the text from an opener on: `packed` without any white space, `plain` with each white space as one blank.
+# Code and prose such as "i < context.length" or "a < task and b > c" hold no markers: a name must be closed, or tight.
+# A tag ends at the next bracket of either kind, so that making the next one safe cannot make a marker of this one.
+_PACKED = re.compile(rf"</*{_NAME}/*>")
+_PLAIN = re.compile(rf"<(?: */[ /]*{_NAME}|{_NAME}) *(?:/* *$|[ /][^<>]*[<>])")
+_LOOKAHEAD = 120
+
+# What chat templates end and begin turns with. Servers read these out of a message's text as the tokens themselves.
+_TURNS = (
+    r"<\|[^\s<>|]{1,40}\|?>|<[^\s<>|]{1,40}\|>|<｜[^\s<>｜]{1,60}｜>|</?s>|<</?SYS>>|<(?:start|end)_of_turn>|<[be]os>"
+    r"|\[/?INST\]|\[/?(?:SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CONTENT|TOOL_CALLS)\]"
+)
+# Further tokens of the embedded judge's model: they end one document and begin another.
+_DOCUMENTS = (
+    r"<(?:repo_?name|file_sep|filename|gh_stars|issue_(?:start|comment|closed)|empty_output"
+    r"|jupyter_(?:start|text|code|output|script))>"
+)
+# What is read as thinking in an answer: quoted from a text, it would hide the judge's own words.
+_THINKING = r"</?(?:think|thinking|thought|reasoning)>"
+_CONTROL = re.compile(rf"(?={_TURNS}|{_DOCUMENTS}|(?i:{_THINKING}))[<\[]")
+_ESCAPED = {"[": "&#91;"}
+_PLACED = re.compile(rf"^<({'|'.join(MARKERS)})(?: [^<>\n]*)?>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
+
+
+def neutralise(text: str) -> str:
+    """Return `text` with everything that reads as a marker or as a chat's control token made text, otherwise unchanged.
+
+    Of such a thing the opening bracket is written `&lt;` (`&#91;` if square). Markers are found in any letter case and
+    width, opening or closing, with white space, invisible characters, attributes or letters of the same shape in them;
+    control tokens are found as they are spelt, since nothing else is one.
+    """
+    return _CONTROL.sub(lambda match: _ESCAPED.get(match[0], "&lt;"), _without_markers(text))
+
+
+def marked_texts(messages: Iterable[Message]) -> tuple[str, ...]:
+    """Return the texts that stand between markers in messages, in order; none where a template has no markers."""
+    return tuple(match[2] for message in messages for match in _PLACED.finditer(message["content"]))
+
+
+def _without_markers(text: str) -> str:
+    pieces, done = [], 0
+    for at in _openers(text):
+        if _is_marker(text, at):
+            pieces += [text[done:at], "&lt;"]
+            done = at + 1
+    return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _openers(text: str) -> Iterator[int]:
+    return (match.start() for match in _OPENER.finditer(text))
+
+
+def _is_marker(text: str, at: int) -> bool:
+    plain = _plain(text, at)
+    return bool(_PLAIN.match(plain) or _PACKED.match(plain.replace(" ", "")))
+
+
+def _plain(text: str, at: int) -> str:
+    """Return what can be seen from `at` on, up to a limit: folded in case, width and shape, invisible ones left out."""
+    seen: list[str] = []
+    visible = 0
+    for index in range(at, len(text)):
+        look = shape(text[index])
+        if look == " ":
+            if seen[-1] != " ":
+                seen.append(look)
+        elif look:
+            seen.append(look)
+            visible += 1
+            if visible >= _LOOKAHEAD or (visible > 1 and look in ("<", ">")):
+                break
+    return "".join(seen)

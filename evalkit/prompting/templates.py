@@ -1,0 +1,162 @@
+"""Prompts: Jinja2 files in a sandbox, looked for in the user's folders first, checked before anything is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateNotFound, meta, nodes
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from evalkit.errors import PromptError, did_you_mean
+from evalkit.prompting.files import TemplateFiles
+from evalkit.resources import shipped
+from evalkit.types import Message
+
+SUFFIX = ".md.j2"
+RETRY, FALLBACK = "retry", "en"
+_JINJA_NAMES = {"super", "self", "caller", "varargs", "kwargs"}
+
+
+class Prompts:
+    """The templates of one language.
+
+    A template has a block `system`, which stays the same from case to case so that providers can cache it, and a block
+    `user`; a template without blocks is one user message. `folders` are searched in order, then what evalkit ships,
+    each for `<language>/<name>.md.j2`; a template may extend a shipped one as `shipped/en/pairwise.md.j2`.
+
+    Args:
+        language: the folder of templates to take, such as `en`.
+        folders: the user's folders of prompts; they need not exist.
+    """
+
+    def __init__(self, language: str, folders: Sequence[Path] = ()) -> None:
+        self.language = language
+        self._folders = (*(Path(folder) for folder in folders), shipped("prompts"))
+        self._files = TemplateFiles(self._folders)
+        self._environment = ImmutableSandboxedEnvironment(
+            loader=self._files, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+        )
+        self._checked: dict[tuple[str, frozenset[str]], Template] = {}
+
+    def render(self, name: str, **variables: Any) -> tuple[Message, ...]:
+        """Return the messages of a template, filled; `name` is a template's name or the path of a file.
+
+        Raises:
+            PromptError: if it cannot be found, parsed or filled; says the file, the line and the known placeholders.
+        """
+        template = self._template(name, frozenset(variables))
+        try:
+            return tuple(_messages(template, variables))
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+            _refuse(error, self._files, variables)
+
+    def retry(self, error: str) -> str:
+        """Return what is said to a judge whose answer cannot be used; in English where its language has no such text.
+
+        Raises:
+            PromptError: as `render`.
+        """
+        return self.render(RETRY, error=error)[-1]["content"]
+
+    def hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of each template file used so far, by its path inside the folder it was found in."""
+        return dict(sorted(self._files.hashes.items()))
+
+    def _template(self, name: str, known: frozenset[str]) -> Template:
+        if (name, known) not in self._checked:
+            path = self._path(name)
+            try:
+                template = self._environment.get_template(path)
+                self._check(path, known)
+            except TemplateError as error:
+                _refuse(error, self._files, known)
+            self._checked[name, known] = template
+        return self._checked[name, known]
+
+    def _path(self, name: str) -> str:
+        if name.endswith(".j2") or "/" in name:
+            return self._file(name)
+        for language in (self.language, *([FALLBACK] if name == RETRY else [])):
+            if self._files.find(path := f"{language}/{name}{SUFFIX}"):
+                return path
+        raise self._missing(name, f"{self.language}/{name}{SUFFIX}")
+
+    def _file(self, name: str) -> str:
+        given = Path(name).expanduser()
+        for candidate in (given, *(folder / given for folder in self._folders)):
+            if candidate.is_file():
+                return self._files.admit(candidate.resolve())
+        raise PromptError(f"there is no file '{name}'", where="prompt.template", remedy="give the path of a template")
+
+    def _missing(self, name: str, path: str) -> PromptError:
+        languages = {found.parent.name for folder in self._folders for found in folder.glob(f"*/{name}{SUFFIX}")}
+        if languages:
+            what, known, where = f"no prompts in '{self.language}' for '{name}'", languages, "prompt.language"
+        else:
+            what, where = f"no template '{name}'", "prompt.template"
+            known = {
+                found.name.removesuffix(SUFFIX) for folder in self._folders for found in folder.glob(f"*/*{SUFFIX}")
+            }
+        remedy = f"write prompts/{path}, or " + did_you_mean(self.language if languages else name, known)
+        return PromptError(what, where=where, remedy=remedy)
+
+    def _check(self, path: str, known: frozenset[str]) -> None:
+        """Refuse a placeholder that is not among `known`, in the template or in one that it extends or includes."""
+        source = self._files.source(path)
+        tree = self._environment.parse(source, path)
+        if unknown := meta.find_undeclared_variables(tree) - known - _JINJA_NAMES - set(self._environment.globals):
+            uses = [node for node in tree.find_all(nodes.Name) if node.ctx == "load" and node.name in unknown]
+            first = min(uses, key=lambda node: node.lineno)
+            raise _unknown(self._files.place(path, first.lineno), first.name, known)
+        for other in meta.find_referenced_templates(tree):
+            if other is not None:
+                self._environment.get_template(other)
+                self._check(other, known)
+
+
+def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message]:
+    # Rendering the root is what makes Jinja collect the blocks of the templates that this one extends.
+    context = template.new_context(variables)
+    whole = "".join(template.root_render_func(context))
+    if "user" not in context.blocks:
+        yield {"role": "user", "content": whole}
+        return
+    for role in ("system", "user"):
+        content = "".join(context.blocks[role][0](context)) if role in context.blocks else ""
+        if role == "user" or content.strip():
+            yield {"role": role, "content": content}
+
+
+def _refuse(error: Exception, files: TemplateFiles, known: Iterable[str]) -> NoReturn:
+    """Raise `error` as a PromptError that names the file and the line."""
+    if isinstance(error, TemplateNotFound):
+        raise PromptError(
+            f"template '{error.name}' is not there", where="prompt", remedy="give it as <language>/<name>.md.j2"
+        ) from None
+    if isinstance(error, TemplateSyntaxError):
+        place = files.place(error.name or error.filename or "", error.lineno)
+        raise PromptError(f"not a Jinja template: {error.message}", where=place, remedy="mend it") from None
+    raise PromptError(
+        f"cannot be filled: {error}", where=_line(error), remedy=f"the placeholders are {', '.join(sorted(known))}"
+    ) from None
+
+
+def _unknown(where: str, name: str, known: frozenset[str]) -> PromptError:
+    placeholders = ", ".join(sorted(known))
+    close = did_you_mean(name, known)
+    hint = f"{close} the placeholders are {placeholders}" if close.startswith("did") else f"use one of {placeholders}"
+    return PromptError(f"unknown placeholder '{name}'", where=where, remedy=hint)
+
+
+def _line(error: Exception) -> str:
+    """Return file and line of the innermost template that an error passed through."""
+    place, step = "prompt", error.__traceback__
+    while step is not None:
+        template = step.tb_frame.f_globals.get("__jinja_template__")
+        if template is not None:
+            place = f"{template.filename}:{template.get_corresponding_lineno(step.tb_lineno)}"
+        step = step.tb_next
+    return place

@@ -1,0 +1,58 @@
+"""One sentence on one metric, and the words that numbers take in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from evalkit.types import Metric
+
+Tone: TypeAlias = Literal["good", "bad", "warn", "info"]
+Metrics: TypeAlias = Mapping[str, Metric]
+Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence on one metric, in English and Chinese; `tone` is how good the news is."""
+
+    metric: str
+    tone: Tone
+    text: str
+    text_zh: str
+
+
+def interval(metric: Metric, digits: int = 2) -> str:
+    """Return a metric's value with its interval, as `0.52 [0.38, 0.66]`."""
+    if metric.value is None:
+        return "-"
+    value = f"{metric.value:.{digits}f}"
+    if metric.low is None or metric.high is None:
+        return value
+    return f"{value} [{metric.low:.{digits}f}, {metric.high:.{digits}f}]"
+
+
+def side(metric: Metric, chance: float) -> Side:
+    """Say on which side of `chance` a metric's interval lies; `unclear` if it holds it, `unknown` if there is none."""
+    if metric.low is None or metric.high is None:
+        return "unknown"
+    if metric.low <= chance <= metric.high:
+        return "unclear"
+    return "above" if metric.low > chance else "below"
+
+
+def percent(metric: Metric) -> str:
+    """Return a rate with its interval, as `52 % [38, 66]`."""
+    if metric.value is None:
+        return "-"
+    value = f"{100 * metric.value:.0f} %"
+    if metric.low is None or metric.high is None:
+        return value
+    return f"{value} [{100 * metric.low:.0f}, {100 * metric.high:.0f}]"
+
+
+def known(metrics: Metrics, name: str) -> Metric | None:
+    """Return a metric that has a value, or none."""
+    metric = metrics.get(name)
+    return metric if metric is not None and metric.value is not None else None

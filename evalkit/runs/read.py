@@ -1,0 +1,108 @@
+"""A run folder back to the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.errors import ConfigError
+from evalkit.runs import layout
+from evalkit.runs.codec import MalformedError, decoder
+from evalkit.runs.configfile import load
+from evalkit.types import Calls, Case, Judgment, Metric, RunResult, Verdict
+
+_AGAIN: Final = "run it again, or restore the file"
+
+
+def read_run(folder: Path) -> RunResult:
+    """Read the run that a folder holds, exactly as it was written.
+
+    Raises:
+        ConfigError: if it is not a run folder, or a file of it is missing or damaged; the message names file and line.
+    """
+    folder = folder.absolute()
+    _check(folder)
+    metrics = _object(folder / layout.METRICS)
+    return RunResult(
+        folder=str(folder),
+        config=_config(folder / layout.CONFIG),
+        manifest=_object(folder / layout.MANIFEST),
+        cases=_records(folder / layout.CASES, Case),
+        judgments=_records(folder / layout.JUDGMENTS, Judgment),
+        verdicts=_records(folder / layout.VERDICTS, Verdict),
+        **_numbers(metrics, folder / layout.METRICS),
+    )
+
+
+def _check(folder: Path) -> None:
+    remedy = "name a folder that `evalkit run` wrote"
+    if not folder.is_dir():
+        raise ConfigError("no such folder", where=str(folder), remedy=remedy)
+    present = [name for name in layout.FILES if (folder / name).is_file()]
+    if not {layout.MANIFEST, layout.JUDGMENTS, layout.METRICS} & set(present):
+        raise ConfigError("not a run folder: none of its files is there", where=str(folder), remedy=remedy)
+    if missing := [name for name in layout.FILES if name not in present]:
+        raise ConfigError("the file is missing", where=str(folder / missing[0]), remedy=_AGAIN)
+
+
+def _damaged(where: str, why: object) -> ConfigError:
+    return ConfigError(f"the file is damaged ({why})", where=where, remedy=_AGAIN)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as bad:
+        raise ConfigError(
+            f"cannot be read ({bad.strerror or bad})", where=str(path), remedy="check its permissions"
+        ) from None
+
+
+def _json(content: bytes, where: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as bad:
+        raise _damaged(where, bad) from None
+
+
+def _object(path: Path) -> dict[str, Any]:
+    value = _json(_content(path), str(path))
+    if not isinstance(value, dict):
+        raise _damaged(str(path), "not an object")
+    return value
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        return load(_content(path))
+    except ValueError as bad:
+        raise _damaged(str(path), bad) from None
+
+
+def _records(path: Path, kind: Any) -> tuple[Any, ...]:
+    decode = decoder(kind)
+    lines = enumerate(_content(path).split(b"\n"), 1)
+    return tuple(_record(decode, line, f"{path}:{number}") for number, line in lines if line.strip())
+
+
+def _record(decode: Any, line: bytes, where: str) -> Any:
+    value = _json(line, where)
+    try:
+        return decode(value)
+    except MalformedError as bad:
+        raise _damaged(where, bad) from None
+
+
+def _numbers(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    try:
+        metrics = {name: decoder(Metric)({**values, "name": name}) for name, values in content["metrics"].items()}
+        calls, tokens = decoder(Calls)(content["calls"]), decoder(dict[str, int])(content["tokens"])
+        cost = decoder(float | None)(content["cost_usd"])
+        return {"metrics": metrics, "calls": calls, "tokens": tokens, "cost_usd": cost}
+    except MalformedError as bad:
+        raise _damaged(str(path), bad) from None
+    except KeyError as bad:
+        raise _damaged(str(path), f"key {bad} is missing") from None
+    except (TypeError, AttributeError):
+        raise _damaged(str(path), "metrics is not an object of objects") from None

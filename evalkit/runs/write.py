@@ -1,0 +1,133 @@
+"""A finished run to its folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, EvalkitError
+from evalkit.runs import layout
+from evalkit.runs.codec import encode_finite, encode_line, encode_pretty
+from evalkit.runs.configfile import dump
+from evalkit.types import Metric, RunResult
+
+
+def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None) -> RunResult:
+    """Write a run to its folder, with any further `files` by name, and return it with the folder set.
+
+    Every file is written beside its place first and moved there last, so that it is complete or absent, and a full
+    disk leaves what stood there before.
+
+    Raises:
+        ConfigError: if the folder cannot be written.
+        ValueError: if the name of a further file is not a plain one, or is taken.
+        EvalkitError: if a number of a verdict, a metric or the manifest is not finite.
+    """
+    folder = folder.absolute()
+    contents = {**_contents(result), **_further(files or {})}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_all(folder, contents)
+    except OSError as bad:
+        raise ConfigError(
+            f"the run folder cannot be written ({bad.strerror or bad})",
+            where=str(folder),
+            remedy="choose another with hydra.run.dir, or make room and permission there",
+        ) from None
+    return replace(result, folder=str(folder))
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Replace the manifest of a run that stands in its folder.
+
+    Raises:
+        ConfigError: if it cannot be written.
+    """
+    try:
+        _write_all(folder, {layout.MANIFEST: _finite(layout.MANIFEST, [manifest], encode_pretty)})
+    except OSError as bad:
+        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder / layout.MANIFEST)) from None
+
+
+def _further(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
+    for name in files:
+        if not name.strip(".") or Path(name).name != name or name in layout.FILES:
+            raise ValueError(f"not a name for a further file of a run folder: '{name}'")
+    return {name: [_bytes(text)] for name, text in files.items()}
+
+
+def _contents(result: RunResult) -> dict[str, Iterable[bytes]]:
+    return {
+        layout.CONFIG: [dump(result.config)],
+        layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
+        layout.CASES: map(encode_line, result.cases),
+        layout.JUDGMENTS: map(encode_line, result.judgments),
+        layout.VERDICTS: _finite(layout.VERDICTS, result.verdicts, encode_finite),
+        layout.METRICS: _finite(layout.METRICS, [_metrics(result)], encode_pretty),
+    }
+
+
+def _metrics(result: RunResult) -> dict[str, Any]:
+    return {
+        "metrics": {name: _values(metric) for name, metric in result.metrics.items()},
+        "calls": result.calls,
+        "tokens": result.tokens,
+        "cost_usd": result.cost_usd,
+    }
+
+
+def _values(metric: Metric) -> dict[str, Any]:
+    return {
+        "value": metric.value,
+        "low": metric.low,
+        "high": metric.high,
+        "n": metric.n,
+        "missing": metric.missing,
+        "worst_low": metric.worst_low,
+        "worst_high": metric.worst_high,
+        "note": metric.note,
+    }
+
+
+def _finite(name: str, values: Iterable[Any], encode: Any) -> Iterator[bytes]:
+    for line, value in enumerate(values, 1):
+        try:
+            yield encode(value)
+        except ValueError as bad:
+            raise EvalkitError(f"{name}: entry {line} holds a number that is not finite ({bad})") from None
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
+
+
+def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
+    with ExitStack() as leftovers:
+        staged = [(_stage(folder, name, chunks, leftovers), folder / name) for name, chunks in contents.items()]
+        for written, place in staged:
+            written.replace(place)
+        _settle(folder)
+
+
+def _stage(folder: Path, name: str, chunks: Iterable[bytes], leftovers: ExitStack) -> Path:
+    written = folder / f".{name}.{os.getpid()}.tmp"
+    leftovers.callback(written.unlink, missing_ok=True)
+    with written.open("wb") as file:
+        file.writelines(chunks)
+        file.flush()
+        os.fsync(file.fileno())
+    return written
+
+
+def _settle(folder: Path) -> None:
+    # A rename survives a power cut once its folder is synced; where folders cannot be opened, it is left to the system.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,133 @@
+"""Scoring: from stored judgments to verdicts and metrics with intervals. Pure: no IO, no judge, no clock.
+
+Everything that can be decided after judging is decided here, so that it can be decided again at no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.scoring.bootstrap import Statistic, measure
+from evalkit.scoring.frontier import frontier
+from evalkit.scoring.further import further
+from evalkit.scoring.judges import between, check_names, named, with_votes
+from evalkit.scoring.kinds import in_one_kind
+from evalkit.scoring.outcome import Outcome, resolve, statistics, verdicts
+from evalkit.scoring.panel import Panel, vote, winners_at
+from evalkit.scoring.values import FrontierPoint, Scores
+from evalkit.types import Case, Judgment, Metric, Verdict
+
+__all__ = ["FrontierPoint", "Scores", "score_run"]
+
+GROUPS = (
+    "tie_rate",
+    "forced_rate",
+    "win_rate",
+    "position",
+    "third_pass",
+    "samples",
+    "length",
+    "conflict",
+    "agreement",
+    "human",
+    "self",
+    "calibration",
+    "score",
+    "ranking",
+    "jnd",
+    "corrected",
+    "variance",
+    "weighted",
+    "missing",
+    "panel",
+    "judge",
+)
+"""The order in which metrics stand in every table."""
+
+
+def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Scores:
+    """Return verdicts, metrics and frontier of a run; the same ones for the same input, in whatever order it comes.
+
+    Every pair (pairwise) or response (pointwise) of every case has a verdict, `missing` where nothing could be read;
+    a ranking (listwise) gives verdicts on both.
+    Metrics that the mode can never have are left out; those that this run's data do not determine have no value and a
+    note that says why.
+
+    Raises:
+        ConfigError: if the judgments do not belong to the cases, or do not hold what the settings ask for.
+    """
+    scored = unmeasured(config, cases, judgments)
+    metrics = _metrics(config, scored.found, len(cases))
+    return Scores(scored.verdicts, metrics, scored.frontier, scored.details)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """A run scored, its statistics not yet measured: to be resampled together with those of another run."""
+
+    verdicts: tuple[Verdict, ...]
+    found: Sequence[Statistic | Metric]
+    frontier: tuple[FrontierPoint, ...]
+    details: Mapping[str, Any]
+
+
+def unmeasured(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Unmeasured:
+    """Return all that `score_run` does, with statistics in place of the metrics they are measured as.
+
+    Raises:
+        ConfigError: as `score_run` does.
+    """
+    judgments = in_one_kind(config, judgments)
+    judged = {judgment.judge for judgment in judgments}
+    if judged and max(len(judged), len(config.judge.members)) > 1:
+        return _score_panel(config, cases, judgments, judged)
+    outcome = resolve(config, cases, judgments)
+    more = further(config, cases, outcome, judgments)
+    found = [*statistics(config, cases, outcome, judgments), *more.metrics]
+    points = frontier(outcome.resolved, config.tie.min_confidence)
+    return Unmeasured(tuple(verdicts(cases, outcome)), found, points, more.details)
+
+
+def _score_panel(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], judged: Set[str]
+) -> Unmeasured:
+    """Score each judge by itself, and the panel that they are by their votes."""
+    members = [member.label for member in config.judge.members]
+    given = members if judged <= set(members) else sorted(judged)
+    names = [name for name in given if name in judged]
+    check_names(names)
+    apart = {name: [judgment for judgment in judgments if judgment.judge == name] for name in names}
+    each = {name: resolve(config, cases, apart[name]) for name in names}
+    outcomes = list(each.values())
+    panel = Panel.of(config, given, names)
+    outcome = vote(panel, config, cases, outcomes)
+    more = further(config, cases, outcome, judgments)
+    found = [*statistics(config, cases, outcome, judgments), *between(outcome, outcomes, len(cases)), *more.metrics]
+    for name, one in each.items():
+        found += named(name, statistics(config, cases, one, apart[name]))
+    cast = {name: verdicts(cases, one) for name, one in each.items()}
+    return Unmeasured(
+        with_votes(verdicts(cases, outcome), cast),
+        found,
+        _panel_frontier(panel, config, outcome, outcomes),
+        more.details,
+    )
+
+
+def _panel_frontier(
+    panel: Panel, config: RunConfig, outcome: Outcome, each: Sequence[Outcome]
+) -> tuple[FrontierPoint, ...]:
+    winners = winners_at(panel, config, each)
+    margins = None if winners is None else np.concatenate([one.resolved.margin for one in each])
+    return frontier(outcome.resolved, config.tie.min_confidence, winners, margins)
+
+
+def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], cases: int) -> dict[str, Metric]:
+    measured = measure([item for item in found if isinstance(item, Statistic)], config.scoring, cases)
+    ordered = sorted(found, key=lambda item: GROUPS.index(item.name.split("/")[0]))
+    return {item.name: item if isinstance(item, Metric) else measured[item.name] for item in ordered}

@@ -1,0 +1,230 @@
+"""Statistics as functions of per-case sums, and their intervals by resampling cases.
+
+A case is drawn whole, with all its pairs, orders, samples and responses: rows of one case are not independent. Since
+a statistic needs only the totals of its columns over cases, one resample is one product of weights and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import isnan, sqrt
+from statistics import NormalDist
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalkit.config import ScoringConfig
+from evalkit.scoring.columns import Bools, Floats, Ints
+from evalkit.scoring.values import tidy
+from evalkit.types import Metric
+
+CHUNK = 2**22
+"""Weights held at once: 32 MiB of them, whatever the number of cases and resamples."""
+
+Bounds: TypeAlias = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One number of a run, in a form that can be resampled.
+
+    `columns` has a row for each case; `value` maps their totals, or for `weighted` statistics the weights of the cases
+    themselves, to one number for each row: NaN where it is not defined, which `why` then explains. `cases` counts the
+    cases it rests on; a `proportion` lies in [0, 1]. Resamples in which it is not defined are left out; for a `strict`
+    one, which is undefined where it would be extreme, too many of them leave no interval.
+    """
+
+    name: str
+    columns: Floats
+    value: Callable[[Floats], Floats]
+    n: int
+    cases: int
+    missing: int = 0
+    worst: Bounds = (None, None)
+    proportion: bool = False
+    weighted: bool = False
+    strict: bool = False
+    note: str | None = None
+    why: str = "nothing to count"
+
+    def observed(self) -> float:
+        """Return the value on the cases as they are, each once."""
+        weights = np.ones((1, len(self.columns)))
+        return float(self.value(weights if self.weighted else weights @ self.columns)[0])
+
+
+class Together:
+    """Several numbers that one computation gives: it is done once for each block of resamples.
+
+    Statistics that use it must hold the same array of columns, so that they are handed the same array of totals.
+    """
+
+    def __init__(self, compute: Callable[[Floats], Floats]) -> None:
+        self._compute = compute
+        self._totals: Floats | None = None
+        self._found: Floats | None = None
+
+    def __getitem__(self, place: int) -> Callable[[Floats], Floats]:
+        """Return the function from totals to the number at `place`."""
+
+        def pick(totals: Floats) -> Floats:
+            if self._found is None or totals is not self._totals:
+                self._totals, self._found = totals, self._compute(totals)
+            return np.asarray(self._found[:, place])
+
+        return pick
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts rows by case: `case` holds each row's case, `cases` how many there are."""
+
+    case: Ints
+    cases: int
+
+    def __call__(self, values: Bools | Floats) -> Floats:
+        """Return the sum of `values` for each case."""
+        return np.asarray(np.bincount(self.case, weights=values, minlength=self.cases), dtype=np.float64)
+
+    def rate(
+        self,
+        name: str,
+        hit: Bools,
+        among: Bools,
+        lost: Bools,
+        *,
+        note: str | None = None,
+        why: str = "nothing to count",
+    ) -> Statistic:
+        """Return the share of `hit` rows `among` rows that were read; each `lost` row could have been either."""
+        n, hits, missing = int(among.sum()), int((hit & among).sum()), int(lost.sum())
+        return Statistic(
+            name,
+            np.stack([self(hit & among), self(among)], axis=1),
+            lambda totals: divide(totals[:, 0], totals[:, 1]),
+            n=n,
+            cases=int(np.count_nonzero(self(among))),
+            missing=missing,
+            worst=share(hits, n + missing, missing),
+            proportion=True,
+            note=note,
+            why=why,
+        )
+
+
+def share(hits: float, of: float, open_: float) -> Bounds:
+    """Return the least and the largest share of `of` when `open_` of them may be hits beside the `hits`."""
+    return (hits / of, (hits + open_) / of) if of else (None, None)
+
+
+def divide(over: Floats, under: Floats) -> Floats:
+    """Return `over` / `under`, NaN where `under` is 0."""
+    return np.asarray(np.divide(over, under, out=np.full(np.shape(over), np.nan), where=under != 0))
+
+
+def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, cases: int) -> dict[str, Metric]:
+    """Return each statistic as a Metric with its percentile interval (Efron 1979, Ann. Statist. 7, 1-26).
+
+    A proportion of exactly 0 or 1 is the same in every resample; it gets the Wilson score interval over cases instead
+    (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212). Anything else that never varies has no interval, and says so.
+    """
+    draws = resample(statistics, scoring, cases)
+    return {
+        statistic.name: as_metric(statistic, statistic.observed(), values, scoring)
+        for statistic, values in zip(statistics, draws, strict=True)
+    }
+
+
+def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, cases: int) -> Floats:
+    """Return the value of each statistic (rows) in each of `scoring.bootstrap` resamples of the cases (columns)."""
+    out = np.full((len(statistics), scoring.bootstrap), np.nan)
+    if not cases:
+        return out
+    blocks = {id(statistic.columns): statistic.columns for statistic in statistics}
+    table, places = _different_columns(blocks, cases)
+    for rows, weights in draw(cases, scoring.bootstrap, scoring.seed):
+        sums = weights @ table
+        totals = {name: sums[:, columns] for name, columns in places.items()}
+        for row, statistic in enumerate(statistics):
+            out[row, rows] = statistic.value(weights if statistic.weighted else totals[id(statistic.columns)])
+    return out
+
+
+def _different_columns(blocks: Mapping[int, Floats], cases: int) -> tuple[Floats, dict[int, list[int]]]:
+    """Return a table of the blocks' columns, each of them once, and where in it each block's columns stand.
+
+    Statistics share much of what they count: of a million judgments' columns, less than half are different ones.
+    """
+    known: dict[bytes, int] = {}
+    kept: list[Floats] = []
+    places: dict[int, list[int]] = {}
+    for name, block in blocks.items():
+        places[name] = []
+        for column in block.T:
+            key = blake2b(column.tobytes(), digest_size=16).digest()
+            if key not in known:
+                known[key] = len(kept)
+                kept.append(column)
+            places[name].append(known[key])
+    return np.stack(kept, axis=1) if kept else np.zeros((cases, 0)), places
+
+
+def draw(cases: int, resamples: int, seed: int) -> Iterator[tuple[slice, Floats]]:
+    """Yield, in chunks of bounded size, how often each case stands in each resample: (rows, rows × cases)."""
+    generator = np.random.default_rng(seed)
+    step = max(1, CHUNK // cases)
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        drawn = generator.integers(0, cases, size=(rows, cases))
+        drawn += cases * np.arange(rows)[:, None]
+        counts: NDArray[np.intp] = np.bincount(drawn.ravel(), minlength=rows * cases)
+        del drawn
+        yield slice(start, start + rows), counts.reshape(rows, cases).astype(np.float64)
+
+
+def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: ScoringConfig) -> Metric:
+    """Return a statistic's observed value with its interval from its values in resamples, as `measure` does."""
+    low, high, caveat = _interval(statistic, value, draws, scoring.confidence)
+    notes = [statistic.why] if isnan(value) else [statistic.note, caveat]
+    worst_low, worst_high = (None if bound is None else tidy(bound) for bound in statistic.worst)
+    return Metric(
+        statistic.name,
+        tidy(value),
+        low,
+        high,
+        statistic.n,
+        statistic.missing,
+        worst_low,
+        worst_high,
+        "; ".join(note for note in notes if note) or None,
+    )
+
+
+def _interval(
+    statistic: Statistic, value: float, draws: Floats, confidence: float
+) -> tuple[float | None, float | None, str | None]:
+    if isnan(value) or not len(draws):
+        return None, None, None
+    if statistic.cases < 2:
+        return None, None, "one case: no interval"
+    if statistic.proportion and value in (0.0, 1.0):
+        low, high = wilson(value, statistic.cases, confidence)
+        return tidy(low), tidy(high), f"all {statistic.cases} cases agree: Wilson score interval"
+    defined = draws[np.isfinite(draws)]
+    if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
+        return None, None, f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval"
+    if not len(defined) or np.ptp(defined) < 1e-12:
+        return None, None, "the same in every resample: no interval"
+    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return tidy(low), tidy(high), None
+
+
+def wilson(p: float, n: int, confidence: float) -> tuple[float, float]:
+    """Return the score interval of a proportion `p` of `n` (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212)."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return max(0.0, centre - half), min(1.0, centre + half)

@@ -1,0 +1,170 @@
+"""Judgments and cases as columns, one pass over the objects, in an order that does not depend on theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalkit.errors import ConfigError
+from evalkit.types import Case, Judgment, Winner
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Codes: TypeAlias = NDArray[np.int8]
+Bools: TypeAlias = NDArray[np.bool_]
+
+A, TIE, B, NONE = 1, 0, -1, -2
+"""Winners as numbers: the sign of a margin, and a number that is no sign for a missing one."""
+NAMES: dict[int, Winner] = {A: "A", TIE: "TIE", B: "B"}
+CODES = {name: code for code, name in NAMES.items()} | {None: NONE}
+
+FUZZ = 1e-9
+"""Margins closer than this are equal: weights such as 0.1 + 0.2 leave dust of 1e-16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Every pair of responses of every case: `case`, `i` < `j` are indices, `label` people's choice as a code."""
+
+    case: Ints
+    i: Ints
+    j: Ints
+    label: Codes
+    longer: Codes
+    start: Ints
+    sizes: Ints
+
+    def __len__(self) -> int:
+        return len(self.case)
+
+    def find(self, case: Ints, i: Ints, j: Ints) -> Ints:
+        """Return the place of each pair (i, j) of a case."""
+        n = self.sizes[case]
+        return np.asarray(self.start[case] + i * n - i * (i + 1) // 2 + (j - i - 1))
+
+
+def all_pairs(cases: Sequence[Case]) -> Pairs:
+    """Lay out the pairs of all cases, in case order and then by response index."""
+    sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
+    counts = sizes * (sizes - 1) // 2
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
+    triangles = {int(n): np.triu_indices(int(n), 1) for n in np.unique(sizes)}
+    i, j = (
+        np.concatenate([np.zeros(0, np.int64), *(triangles[int(n)][axis] for n in sizes)]).astype(np.int64)
+        for axis in (0, 1)
+    )
+    case = np.repeat(np.arange(len(cases)), counts)
+    offsets = np.cumsum(sizes) - sizes
+    first, second = offsets[case] + i, offsets[case] + j
+    lengths = flat(cases, lambda c: [len(r.text) for r in c.responses])
+    graded = grades(cases)
+    label = sign(graded[first] - graded[second])
+    choice = np.array([CODES[c.label] for c in cases], dtype=np.int8)
+    own = (i == 0) & (j == 1) & (choice[case] != NONE)
+    label[own] = choice[case[own]]
+    return Pairs(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
+
+
+def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floats:
+    """Return one number for each response of each case, in order."""
+    return np.fromiter(chain.from_iterable(read(case) for case in cases), dtype=np.float64)
+
+
+def grades(cases: Sequence[Case]) -> Floats:
+    """Return people's grade of each response, NaN where nobody graded it."""
+    return flat(cases, lambda c: [np.nan if r.grade is None else r.grade for r in c.responses])
+
+
+def sign(values: Floats) -> Codes:
+    """Return A, TIE or B for margins above, at and below 0, and NONE for NaN."""
+    codes = np.where(np.abs(values) <= FUZZ, TIE, np.where(values > 0, A, B))
+    return np.where(np.isnan(values), NONE, codes).astype(np.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Judgments as columns, sorted by case, unit, order shown and sample; NaN where a judgment has no such number.
+
+    `criteria` has a column for each of `names`; `swapped` says that the unit's second response was shown first.
+    """
+
+    case: Ints
+    i: Ints
+    j: Ints
+    swapped: Bools
+    value: Floats
+    confidence: Floats
+    criteria: Floats
+    names: tuple[str, ...]
+    judge: str
+
+    def __len__(self) -> int:
+        return len(self.case)
+
+
+def read_columns(cases: Sequence[Case], judgments: Sequence[Judgment], names: tuple[str, ...], size: int) -> Columns:
+    """Read judgments of units of `size` responses.
+
+    Raises:
+        ConfigError: if a judgment is of an unknown case, unit or order, is there twice, or if several judges made them.
+    """
+    places = {case.id: place for place, case in enumerate(cases)}
+    rows = [_row(judgment, places, cases, size) for judgment in judgments]
+    keys = np.array(rows, dtype=np.int64).reshape(len(rows), 5)
+    order = np.lexsort(keys.T[::-1])
+    keys = keys[order]
+    _refuse_doubles(keys, cases)
+    judges = sorted({judgment.judge for judgment in judgments})
+    if len(judges) > 1:
+        raise ConfigError(f"judgments of several judges ({', '.join(judges)}) are read as those of one")
+    value = _numbers([judgment.value for judgment in judgments])[order]
+    confidence = _numbers([judgment.confidence for judgment in judgments])[order]
+    criteria = np.stack([_numbers([g.criteria.get(name) for g in judgments])[order] for name in names], axis=1)
+    case, i, j, swapped, _ = keys.T
+    return Columns(case, i, j, swapped.astype(bool), value, confidence, criteria, names, "".join(judges))
+
+
+def join_columns(several: Sequence[Columns], judge: str) -> Columns:
+    """Return the judgments of several judges as those of one, `judge`, in their order."""
+    names = several[0].names
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(one, name) for one in several])
+
+    parts = {name: joined(name) for name in ("case", "i", "j", "swapped", "value", "confidence", "criteria")}
+    return Columns(**parts, names=names, judge=judge)
+
+
+def _numbers(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _row(judgment: Judgment, places: dict[str, int], cases: Sequence[Case], size: int) -> tuple[int, ...]:
+    place, unit, shown = places.get(judgment.case_id), judgment.unit, judgment.shown
+    if place is None:
+        raise ConfigError("judged, but not among the cases", where=f"case '{judgment.case_id}'")
+    fits = len(unit) == size and 0 <= unit[0] <= unit[-1] < len(cases[place].responses) and len(set(unit)) == size
+    if not fits:
+        raise ConfigError(
+            f"responses {list(unit)} were judged, and the case has {len(cases[place].responses)}, in units of {size}",
+            where=f"case '{judgment.case_id}'",
+        )
+    if tuple(sorted(shown)) != unit:
+        raise ConfigError(f"unit {list(unit)} was shown as {list(shown)}", where=f"case '{judgment.case_id}'")
+    return place, unit[0], unit[-1], int(shown != unit), judgment.sample
+
+
+def _refuse_doubles(keys: Ints, cases: Sequence[Case]) -> None:
+    doubles = np.flatnonzero((keys[1:] == keys[:-1]).all(axis=1))
+    if len(doubles):
+        place, i, j, _, sample = (int(part) for part in keys[doubles[0]])
+        raise ConfigError(
+            f"responses {sorted({i, j})} are judged twice in the same order as sample {sample}",
+            where=f"case '{cases[place].id}'",
+            remedy="keep one of the two judgments",
+        )

@@ -1,0 +1,246 @@
+"""Runs compared on the cases they share: paired by case, the same resamples for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product
+
+import numpy as np
+
+from evalkit.config import ScoringConfig
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.scoring import paired_tests as tests
+from evalkit.scoring import unmeasured
+from evalkit.scoring.agreement import CLASSES, kappa
+from evalkit.scoring.bootstrap import Statistic, Tally, as_metric, measure, resample
+from evalkit.scoring.columns import NONE, Floats
+from evalkit.scoring.contradiction import contradiction_statistics
+from evalkit.scoring.pairing import Entrant, Paired, pair_runs
+from evalkit.scoring.values import tidy
+from evalkit.types import Metric
+
+ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"
+PRIMARY = (ACCURACY, ERROR, "agreement/spearman", "position/consistency", SCORE, "tie_rate")
+"""The metric that is tested unless others are named: the first that the runs have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run's value of one metric on the shared cases; `letters` are shared by runs that do not differ."""
+
+    run: str
+    metric: Metric
+    letters: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first run less the second in one metric, over the units that both read.
+
+    `only_first` and `only_second` count units that only the one had right. `test`, `p` and `p_holm` are there for the
+    metrics of the family; `detectable` is the difference that would have been found with a chance of 0.8.
+    """
+
+    first: str
+    second: str
+    metric: Metric
+    only_first: int | None = None
+    only_second: int | None = None
+    test: str | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    detectable: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs compared: `cases` they share, how many each has beside them, entries, differences, agreement among them."""
+
+    runs: tuple[str, ...]
+    cases: int
+    left_out: Mapping[str, int]
+    confidence: float
+    family: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    differences: tuple[Difference, ...]
+    between: tuple[Difference, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """One run on the shared cases: its metrics, and each one's values over the resamples."""
+
+    entrant: Entrant
+    metrics: Mapping[str, Metric]
+    draws: Mapping[str, Floats]
+    paired: Paired
+
+    @property
+    def implied(self) -> bool:
+        """Whether winners are implied by scores of single responses."""
+        return all(len(judgment.unit) == 1 for judgment in self.entrant.judgments)
+
+
+def compare_runs(entrants: Sequence[Entrant], scoring: ScoringConfig, family: Sequence[str] = ()) -> Comparison:
+    """Compare runs on the cases that all of them have.
+
+    Each metric's difference has the interval of the same resamples of cases in both runs (paired bootstrap: Efron and
+    Tibshirani 1993, ch. 8). The metrics of `family` are tested as well, McNemar's test for accuracy, Wilcoxon's for
+    scores and else the bootstrap, and the p-values adjusted over all pairs of runs and metrics of the family (Holm).
+
+    Raises:
+        ConfigError: if there are fewer than two runs, they share no case, a case differs between them, or a metric of
+            the family is not there.
+    """
+    shared, left_out = pair_runs(entrants)
+    measured = [_measure(entrant, scoring) for entrant in shared]
+    chosen = _family(family, measured)
+    found = [
+        difference
+        for one, two in combinations(measured, 2)
+        for difference in _differences(one, two, scoring, chosen, len(measured))
+    ]
+    differences = _adjusted(found, chosen)
+    return Comparison(
+        runs=tuple(entrant.name for entrant in shared),
+        cases=len(shared[0].cases),
+        left_out=left_out,
+        confidence=scoring.confidence,
+        family=chosen,
+        entries=tuple(_entries(measured, differences, chosen, scoring)),
+        differences=tuple(differences),
+        between=tuple(d for one, two in combinations(measured, 2) for d in _between(one, two, scoring)),
+    )
+
+
+def _measure(entrant: Entrant, scoring: ScoringConfig) -> _Measured:
+    """Score one run under the comparison's own resampling, its other settings as they were."""
+    own = entrant.config.scoring
+    same = {"bootstrap": scoring.bootstrap, "confidence": scoring.confidence, "seed": scoring.seed}
+    config = entrant.config.model_copy(update={"scoring": own.model_copy(update=same)})
+    scored = unmeasured(config, entrant.cases, entrant.judgments)
+    statistics = [item for item in scored.found if isinstance(item, Statistic)]
+    paired = Paired.of(entrant, scored.verdicts)
+    statistics += paired.statistics()
+    rows = resample(statistics, scoring, len(entrant.cases))
+    draws = {statistic.name: row for statistic, row in zip(statistics, rows, strict=True)}
+    metrics = {item.name: item for item in scored.found if isinstance(item, Metric)}
+    for statistic, row in zip(statistics, rows, strict=True):
+        metrics[statistic.name] = as_metric(statistic, statistic.observed(), row, scoring)
+    return _Measured(entrant, metrics, draws, paired)
+
+
+def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
+    known = [name for name in measured[0].draws if all(_known(one, name) for one in measured)]
+    for name in wanted:
+        if name not in known:
+            raise ConfigError("not a metric that every run has", where=name, remedy=did_you_mean(name, known))
+    if wanted:
+        return tuple(dict.fromkeys(wanted))
+    return tuple(name for name in PRIMARY if name in known)[:1]
+
+
+def _known(measured: _Measured, name: str) -> bool:
+    return name in measured.draws and measured.metrics[name].value is not None
+
+
+def _differences(
+    one: _Measured, two: _Measured, scoring: ScoringConfig, family: Sequence[str], runs: int
+) -> list[Difference]:
+    names = [name for name in one.draws if _known(one, name) and _known(two, name) and _comparable(name, one, two)]
+    size = len(family) * runs * (runs - 1) // 2
+    found = [_difference(name, one, two, scoring, size) for name in names]
+    return [_tested(d, one, two) if d.metric.name in family else d for d in found]
+
+
+def _comparable(name: str, one: _Measured, two: _Measured) -> bool:
+    """Say whether a metric has one unit in both runs: what is in units of the rubric needs one rubric."""
+    rubrics = [(m.entrant.config.rubric.min, m.entrant.config.rubric.max) for m in (one, two)]
+    return rubrics[0] == rubrics[1] or not (name.startswith(("score/", "length/score")) or name == ERROR)
+
+
+def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfig, family: int) -> Difference:
+    """Return a difference with its interval; for accuracy over the units that both runs read."""
+    only: tuple[int | None, int | None] = (None, None)
+    if name == ACCURACY:
+        statistic, only = one.paired.accuracy_lead(two.paired)
+        draws = resample([statistic], scoring, len(one.entrant.cases))[0]
+        metric = as_metric(statistic, statistic.observed(), draws, scoring)
+    else:
+        draws = one.draws[name] - two.draws[name]
+        metric = _plain(name, one.metrics[name], two.metrics[name], draws, scoring)
+    there = draws[np.isfinite(draws)]
+    error = float(there.std()) if len(there) else 0.0
+    detectable = tidy(tests.smallest_detectable(error, scoring.confidence, family)) if error > 1e-12 else None
+    return Difference(one.entrant.name, two.entrant.name, metric, *only, detectable=detectable)
+
+
+def _plain(name: str, one: Metric, two: Metric, draws: Floats, scoring: ScoringConfig) -> Metric:
+    value = (one.value or 0.0) - (two.value or 0.0)
+    # Of values alone: each run's metric as it is, over whatever it read.
+    lone = Statistic(name, np.zeros((2, 0)), lambda totals: np.full(len(totals), value), min(one.n, two.n), 2)
+    missing = max(one.missing, two.missing)
+    return replace(as_metric(lone, value, draws, scoring), missing=missing)
+
+
+def _tested(difference: Difference, one: _Measured, two: _Measured) -> Difference:
+    name = difference.metric.name
+    if not difference.metric.n:
+        return replace(difference, test=difference.metric.note)
+    if name == ACCURACY:
+        p, test = tests.mcnemar(one.paired.lead_by_case(two.paired))
+    elif name in (SCORE, ERROR) and one.paired.scored and two.paired.scored:
+        p, test = tests.wilcoxon(one.paired.by_case(name) - two.paired.by_case(name))
+    else:
+        p, test = tests.by_resampling(one.draws[name] - two.draws[name])
+    return replace(difference, p=None if p is None else float(p), test=test)
+
+
+def _adjusted(found: Sequence[Difference], family: Sequence[str]) -> list[Difference]:
+    adjusted = iter(tests.holm([d.p for d in found if d.metric.name in family]))
+    return [replace(d, p_holm=next(adjusted)) if d.metric.name in family else d for d in found]
+
+
+def _entries(
+    measured: Sequence[_Measured], differences: Sequence[Difference], family: Sequence[str], scoring: ScoringConfig
+) -> list[Entry]:
+    shown = {name: _letters(name, measured, differences, scoring) for name in family} if len(measured) > 2 else {}
+    return [
+        Entry(one.entrant.name, metric, shown.get(name, {}).get(one.entrant.name))
+        for one in measured
+        for name, metric in one.metrics.items()
+    ]
+
+
+def _letters(
+    name: str, measured: Sequence[_Measured], differences: Sequence[Difference], scoring: ScoringConfig
+) -> dict[str, str]:
+    values = {one.entrant.name: one.metrics[name].value or 0.0 for one in measured}
+    sign = 1 if name == ERROR else -1
+    order = sorted(values, key=lambda run: sign * values[run])
+    alpha = 1 - scoring.confidence
+    differ = [
+        frozenset((d.first, d.second))
+        for d in differences
+        if d.metric.name == name and d.p_holm is not None and d.p_holm <= alpha
+    ]
+    return tests.letters(order, differ)
+
+
+def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Difference]:
+    """Return how often two runs give one verdict, Cohen's kappa, and how often one's scores contradict the other."""
+    first, second, case = one.paired.winner, two.paired.winner, one.paired.case
+    used = (first != NONE) & (second != NONE)
+    tally = Tally(case, len(one.entrant.cases))
+    cells = [tally(used & (first == row) & (second == column)) for row, column in product(CLASSES, CLASSES)]
+    covered, lost = int(np.count_nonzero(tally(used))), int((~used).sum())
+    why = "verdicts of both are all of one class" if used.any() else "no pair has a verdict in both"
+    statistics = [
+        tally.rate("between/agreement", first == second, used, ~used, why=why),
+        Statistic("between/kappa", np.stack(cells, axis=1), kappa, int(used.sum()), covered, lost, why=why),
+    ]
+    if one.implied != two.implied:
+        statistics += contradiction_statistics(first, second, case, len(one.entrant.cases))[:1]
+    found = measure(statistics, scoring, len(one.entrant.cases))
+    return [Difference(one.entrant.name, two.entrant.name, metric) for metric in found.values()]

@@ -1,0 +1,112 @@
+"""Rankings of several responses at once, taken apart: into pairs, which everything else knows, and into scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from evalkit.errors import ConfigError
+from evalkit.types import Judgment, Ranking
+
+BY_RANKING = "a ranking cannot contradict itself: only rankings of different orders, samples or responses can"
+
+
+def is_list(judgment: Judgment) -> bool:
+    """Say whether a judgment is of several responses at once."""
+    return judgment.ranking is not None or len(judgment.unit) > 2
+
+
+def list_pairs(judgments: Sequence[Judgment]) -> list[Judgment]:
+    """Return each ranking as one judgment for each pair of its unit, in the order shown; other judgments as they are.
+
+    The margin of a pair is the difference of its scores. A response that was left out is missing for its pairs, and so
+    is every pair of a list that could not be read.
+
+    Raises:
+        ConfigError: if a list was shown, or ranked, as others than its own responses.
+    """
+    return [pair for judgment in judgments for pair in (_pairs(judgment) if is_list(judgment) else [judgment])]
+
+
+def list_scores(judgments: Sequence[Judgment]) -> list[Judgment]:
+    """Return each ranking as one judgment for each response of its unit, with its score; other judgments not at all."""
+    counts: Counter[tuple[str, str]] = Counter()
+    found: list[Judgment] = []
+    for judgment in filter(is_list, judgments):
+        # Both orders of a list score the same responses: numbered through, they are samples of one score.
+        place = (judgment.judge, judgment.case_id)
+        found += _singles(judgment, counts[place])
+        counts[place] += 1
+    return found
+
+
+def scores_of(ranking: Ranking | None) -> dict[int, float]:
+    """Return the score in [0, 1] of each response in a ranking: the share of the others that it beats, a tie as half.
+
+    This is Borda's count (Borda 1781, Mém. Acad. R. Sci. 657-665) divided by its most, with tied responses sharing the
+    mean of their places. A ranking of fewer than two responses says nothing.
+    """
+    ranked = sum(len(group) for group in ranking or ())
+    if ranking is None or ranked < 2:
+        return {}
+    scores: dict[int, float] = {}
+    below = ranked
+    for group in ranking:
+        below -= len(group)
+        scores |= dict.fromkeys(group, (below + (len(group) - 1) / 2) / (ranked - 1))
+    return scores
+
+
+def _pairs(judgment: Judgment) -> Iterator[Judgment]:
+    _check(judgment)
+    place = {index: at for at, index in enumerate(judgment.shown)}
+    overall, by_criterion = _scores(judgment)
+    for i, j in combinations(judgment.unit, 2):
+        yield replace(
+            judgment,
+            unit=(i, j),
+            shown=(i, j) if place[i] < place[j] else (j, i),
+            value=_margin(overall, i, j),
+            criteria=_stated({name: _margin(scores, i, j) for name, scores in by_criterion.items()}),
+            ranking=None,
+            rankings={},
+        )
+
+
+def _check(judgment: Judgment) -> None:
+    unit, where = judgment.unit, f"case '{judgment.case_id}'"
+    if tuple(sorted(judgment.shown)) != unit:
+        raise ConfigError(f"unit {list(unit)} was shown as {list(judgment.shown)}", where=where)
+    for ranking in (judgment.ranking or (), *judgment.rankings.values()):
+        ranked = [index for group in ranking for index in group]
+        if len(set(ranked)) < len(ranked) or not set(ranked) <= set(unit):
+            raise ConfigError(f"unit {list(unit)} was ranked as {[list(group) for group in ranking]}", where=where)
+
+
+def _singles(judgment: Judgment, number: int) -> Iterator[Judgment]:
+    overall, by_criterion = _scores(judgment)
+    for index in judgment.unit:
+        yield replace(
+            judgment,
+            unit=(index,),
+            shown=(index,),
+            sample=number,
+            value=overall.get(index),
+            criteria=_stated({name: scores.get(index) for name, scores in by_criterion.items()}),
+            ranking=None,
+            rankings={},
+        )
+
+
+def _scores(judgment: Judgment) -> tuple[dict[int, float], dict[str, dict[int, float]]]:
+    return scores_of(judgment.ranking), {name: scores_of(one) for name, one in judgment.rankings.items()}
+
+
+def _margin(scores: Mapping[int, float], i: int, j: int) -> float | None:
+    return scores[i] - scores[j] if i in scores and j in scores else None
+
+
+def _stated(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,146 @@
+"""One judge's judgments, or a panel's, resolved: what verdicts, metrics and the frontier are made of, by mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError
+from evalkit.scales import Scale
+from evalkit.scoring.agreement import agreement_statistics, pass_statistics
+from evalkit.scoring.asking import asking_statistics
+from evalkit.scoring.bias import length_statistics, position_statistics
+from evalkit.scoring.bootstrap import Statistic
+from evalkit.scoring.calibration import calibration_statistics
+from evalkit.scoring.columns import Columns, all_pairs, read_columns
+from evalkit.scoring.conflict import conflict_statistics
+from evalkit.scoring.correlation import correlation_statistics
+from evalkit.scoring.edges import edges_of
+from evalkit.scoring.kinds import weight_statistics
+from evalkit.scoring.length import control_length
+from evalkit.scoring.lists import BY_RANKING, is_list, list_pairs, list_scores
+from evalkit.scoring.pointwise import Scored, compare_scores, score_draws, score_lists, score_responses
+from evalkit.scoring.rates import missing_statistics, score_distinct, score_mean, tie_statistics
+from evalkit.scoring.resolve import pair_draws, resolve_pairs
+from evalkit.scoring.samples import Draws
+from evalkit.scoring.ties import Resolved, Shown
+from evalkit.scoring.verdicts import implied_verdicts, interleave, pair_verdicts, score_verdicts
+from evalkit.types import Case, Judgment, Metric, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Judgments of one judge resolved. `scored` is there where responses have scores, `shown` where orders do.
+
+    `columns` holds the judgments of pairs, or of single responses in mode pointwise; `ranks` those of responses that
+    rankings imply. `draws` are the single answers of the one judge; a panel's vote has none.
+    """
+
+    columns: Columns
+    resolved: Resolved
+    shown: Shown | None = None
+    scored: Scored | None = None
+    ranks: Columns | None = None
+    draws: Draws | None = None
+
+    @property
+    def listed(self) -> bool:
+        """Whether rankings were judged."""
+        return self.ranks is not None
+
+
+def resolve(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Outcome:
+    """Resolve one judge's judgments, of single responses, pairs or lists.
+
+    Raises:
+        ConfigError: if the judgments do not belong to the cases, or do not hold what the settings ask for.
+    """
+    names, pairs = tuple(config.weights()), all_pairs(cases)
+    if by_score(config, judgments):
+        columns = read_columns(cases, judgments, names, 1)
+        scored = control_length(config, cases, score_responses(config, cases, columns))
+        draws = score_draws(config, columns, scored)
+        return Outcome(columns, compare_scores(config, cases, scored, pairs), scored=scored, draws=draws)
+    passes = [judgment for judgment in judgments if judgment.arbiter is None]
+    thirds = [judgment for judgment in judgments if judgment.arbiter is not None]
+    columns = read_columns(cases, list_pairs(passes), names, 2)
+    resolved, shown = resolve_pairs(config, cases, columns, pairs, read_columns(cases, thirds, names, 2))
+    draws = pair_draws(config, columns, pairs)
+    if not any(map(is_list, judgments)):
+        return Outcome(columns, resolved, shown, draws=draws)
+    ranks = read_columns(cases, list_scores(judgments), names, 1)
+    return Outcome(columns, resolved, shown, score_lists(config, cases, ranks), ranks, draws)
+
+
+def by_score(config: RunConfig, judgments: Sequence[Judgment]) -> bool:
+    """Say whether single responses were judged; a mode of someone else's is known by what its judgments are of.
+
+    Raises:
+        ConfigError: if some judgments are of single responses and others are not.
+    """
+    sizes = {len(judgment.unit) for judgment in judgments} or {1 if config.mode.name == "pointwise" else 2}
+    if 0 in sizes or (1 in sizes and len(sizes) > 1):
+        raise ConfigError(
+            f"judgments of {', '.join(map(str, sorted(sizes)))} responses each cannot be scored together",
+            where=f"mode '{config.mode.name}'",
+            remedy="judge either single responses, or pairs and lists",
+        )
+    return sizes == {1}
+
+
+def statistics(
+    config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments: Sequence[Judgment]
+) -> list[Statistic | Metric]:
+    """Return every metric of an outcome, those that its mode can never have left out."""
+    count, scored, shown = len(cases), outcome.scored, outcome.shown
+    found: list[Statistic | Metric] = _shared(config, outcome, cases, judgments)
+    if shown is not None:
+        resolved = outcome.resolved
+        found += [*position_statistics(resolved, shown, count), *pass_statistics(resolved, shown, count)]
+        found += calibration_statistics(resolved, count)
+    elif scored is not None:
+        found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored)]
+    found += asking_statistics(config, outcome.resolved, shown, outcome.draws, count)
+    found += weight_statistics(config, cases, judgments)
+    return [*found, *(correlation_statistics(scored, count) if scored is not None else ())]
+
+
+def _shared(
+    config: RunConfig, outcome: Outcome, cases: Sequence[Case], judgments: Sequence[Judgment]
+) -> list[Statistic | Metric]:
+    """Return what every mode has."""
+    count, resolved, scored = len(cases), outcome.resolved, outcome.shown is None
+    return [
+        *tie_statistics(resolved, count, scored=scored),
+        *length_statistics(resolved, count),
+        *_conflicts(config, outcome, scored),
+        *agreement_statistics(resolved, count),
+        *missing_statistics(cases, judgments),
+    ]
+
+
+def _conflicts(config: RunConfig, outcome: Outcome, scored: bool) -> list[Statistic | Metric]:
+    edges = edges_of(config.scoring.conflict_edges, outcome.resolved, outcome.shown)
+    found = conflict_statistics(edges, scored=scored)
+    if not outcome.listed:
+        return found
+    return [
+        replace(one, note=f"{one.note}; {BY_RANKING}")
+        if isinstance(one, Statistic) and one.name == "conflict/rate"
+        else one
+        for one in found
+    ]
+
+
+def verdicts(cases: Sequence[Case], outcome: Outcome) -> list[Verdict]:
+    """Return a Verdict for each pair, before them one for each response where responses have scores, case by case."""
+    resolved, scored, columns = outcome.resolved, outcome.scored, outcome.columns
+    pairs = (
+        implied_verdicts(cases, resolved, columns.judge)
+        if outcome.shown is None
+        else pair_verdicts(cases, resolved, columns, outcome.shown)
+    )
+    if scored is None:
+        return pairs
+    return list(interleave(cases, score_verdicts(cases, scored, outcome.ranks or columns), pairs))

@@ -1,0 +1,130 @@
+"""Tests of two runs on the same cases, and what many tests at once are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import erfc, sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from evalkit.scoring.columns import Floats, Ints
+
+EXACT_BELOW = 25
+"""With fewer discordant pairs than this the exact test is used, as statsmodels and most texts do."""
+POWER = 0.8
+
+
+def mcnemar(lead: Ints) -> tuple[float | None, str]:
+    """Return the p-value of "neither run is right more often", and the name of the test.
+
+    `lead` holds for each case the units that only the first run had right, less those that only the second had. With
+    one unit a case this is McNemar's test (1947, Psychometrika 12, 153-157): exact below 25 discordant cases, else
+    chi-squared with Edwards' (1948) continuity correction. Where a case has several units, whole cases change sign
+    (exact; Obuchowski 1998, Statist. Med. 17, 1495-1507, beyond 25 cases). None where no case is discordant.
+    """
+    lead = lead[lead != 0]
+    single = bool(len(lead)) and bool((np.abs(lead) == 1).all())
+    if not len(lead):
+        return None, "the runs are right and wrong in the same cases"
+    if len(lead) < EXACT_BELOW:
+        return sign_flip(lead), "McNemar, exact" if single else "sign flips of whole cases, exact"
+    excess = abs(int(lead.sum())) - (1 if single else 0)
+    statistic = max(excess, 0) ** 2 / float((lead**2).sum())
+    return _chi_squared(statistic), "McNemar, chi-squared" if single else "McNemar of clusters (Obuchowski)"
+
+
+def sign_flip(lead: Ints) -> float:
+    """Return how often random signs of the leads sum to as far from 0 as they do, by their exact distribution."""
+    sizes = np.abs(lead)
+    ways = np.ones(1)
+    for size in sizes.tolist():
+        wider = np.zeros(len(ways) + 2 * size)
+        wider[: len(ways)] += ways / 2
+        wider[2 * size :] += ways / 2
+        ways = wider
+    sums = np.arange(len(ways)) - int(sizes.sum())
+    return float(min(1.0, ways[np.abs(sums) >= abs(int(lead.sum()))].sum()))
+
+
+def _chi_squared(statistic: float) -> float:
+    """Return the upper tail of chi-squared with one degree of freedom."""
+    return erfc(sqrt(statistic / 2))
+
+
+def wilcoxon(difference: Floats) -> tuple[float | None, str]:
+    """Return the p-value of "differences are symmetric about 0" by signed ranks, and the name of the test.
+
+    Wilcoxon 1945, Biometrics Bull. 1, 80-83, zeros left out; exact where there are no ties and at most 50 differences.
+    """
+    from scipy.stats import wilcoxon as signed_ranks
+
+    there = np.round(difference[np.isfinite(difference)], 12)
+    there = there[there != 0]
+    if not len(there):
+        return None, "the runs do not differ in any case"
+    tied = len(np.unique(np.abs(there))) < len(there)
+    exact = len(there) <= 50 and not tied
+    found = signed_ranks(there, method="exact" if exact else "asymptotic", correction=not exact)
+    return float(found.pvalue), "Wilcoxon signed ranks, " + ("exact" if exact else "normal")
+
+
+def by_resampling(draws: Floats) -> tuple[float | None, str]:
+    """Return twice the share of resampled differences on the other side of 0 (Efron and Tibshirani 1993, ch. 15)."""
+    there = draws[np.isfinite(draws)]
+    if not len(there) or not there.any():
+        return None, "the runs do not differ in any resample"
+    below, above = int((there <= 0).sum()), int((there >= 0).sum())
+    return min(1.0, 2 * (min(below, above) + 1) / (len(there) + 1)), "paired bootstrap"
+
+
+def holm(p: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted so that the chance of any false finding among them stays where it was.
+
+    Holm 1979, Scand. J. Statist. 6, 65-70; tests without a p-value are not of the family.
+    """
+    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
+    adjusted: list[float | None] = [None] * len(p)
+    largest = 0.0
+    for rank, (value, place) in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - rank) * value))
+        adjusted[place] = largest
+    return adjusted
+
+
+def smallest_detectable(error: float, confidence: float, family: int) -> float:
+    """Return the difference that would have been found with a chance of 0.8, at this standard error.
+
+    The usual normal sum of quantiles, z(1 - alpha/2) + z(0.8), alpha shared by the tests of the family (Cohen 1988,
+    "Statistical Power Analysis", ch. 2).
+    """
+    alpha = (1 - confidence) / max(1, family)
+    return error * (NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER))
+
+
+def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[str, str]:
+    """Return a compact letter display: runs that share a letter do not differ, all others do.
+
+    Insert and absorb (Piepho 2004, J. Comput. Graph. Stat. 13, 456-466); `order` is best first, and 'a' is best.
+    """
+    columns: list[set[str]] = [set(order)]
+    for one, two in (sorted(pair, key=order.index) for pair in differ):
+        for column in [column for column in columns if {one, two} <= column]:
+            columns.remove(column)
+            columns += [column - {one}, column - {two}]
+        columns = _absorb(columns)
+    columns.sort(key=lambda column: sorted(order.index(name) for name in column))
+    return {name: "".join(_letter(k) for k, column in enumerate(columns) if name in column) for name in order}
+
+
+def _absorb(columns: list[set[str]]) -> list[set[str]]:
+    kept: list[set[str]] = []
+    for column in sorted(columns, key=len, reverse=True):
+        if not any(column <= larger for larger in kept):
+            kept.append(column)
+    return kept
+
+
+def _letter(number: int) -> str:
+    letter = chr(ord("a") + number % 26)
+    return letter + str(number // 26) if number >= 26 else letter

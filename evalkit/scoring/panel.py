@@ -1,0 +1,172 @@
+"""A panel's verdicts: each judge's own are made first, then they vote; a judge without a verdict has no vote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+import numpy as np
+
+from evalkit.config import RunConfig, TieConfig
+from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Floats, join_columns, sign
+from evalkit.scoring.outcome import Outcome
+from evalkit.scoring.pointwise import Scored, compare_scores
+from evalkit.scoring.ties import (
+    DISAGREEMENT,
+    JUDGED,
+    MISSING,
+    SPLIT,
+    THRESHOLD,
+    Resolved,
+    Shown,
+    apply_ties,
+    at_threshold,
+)
+from evalkit.types import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Judges that vote: `weights` by judge, all equal unless `vote` is weighted; votes are arrays of (judge, unit)."""
+
+    names: tuple[str, ...]
+    weights: Floats
+    vote: str
+    quorum: int
+
+    @classmethod
+    def of(cls, config: RunConfig, given: Sequence[str], judged: Sequence[str]) -> Panel:
+        """Return the panel of the judges `judged`, of all those `given` that were to judge."""
+        judge = config.judge
+        weights = [judge.weights.get(name, 1.0) if judge.vote == "weighted" else 1.0 for name in judged]
+        return cls(tuple(judged), np.array(weights)[:, None], judge.vote, judge.quorum or ceil(len(given) / 2))
+
+    def enough(self, there: Bools) -> Bools:
+        """Return for which units the quorum is met; a judge of weight 0 has no vote."""
+        return np.asarray((there & (self.weights > 0)).sum(axis=0) >= self.quorum)
+
+    def average(self, values: Floats) -> Floats:
+        """Return the mean of each unit's votes, weighted, or their median, NaN where the quorum is not met.
+
+        Of scores the median stands for the majority: more than half of the judges give at least, and at most, as much.
+        """
+        there = np.isfinite(values) & (self.weights > 0)
+        met = there.any(axis=0) & self.enough(there)
+        if self.vote in ("mean", "weighted"):
+            weights = np.where(there, self.weights, 0.0)
+            total = weights.sum(axis=0)
+            sums = (weights * np.where(there, values, 0.0)).sum(axis=0)
+            return np.asarray(np.divide(sums, total, out=np.full(len(total), np.nan), where=met))
+        found = np.full(values.shape[1], np.nan)
+        found[met] = np.nanmedian(np.where(there, values, np.nan)[:, met], axis=0)
+        return found
+
+    def elect(self, winners: Codes) -> Codes:
+        """Return the outcome with more votes than any other, a tie where there is none, NONE below the quorum."""
+        a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
+        found = np.where((a > b) & (a > tie), A, np.where((b > a) & (b > tie), B, TIE))
+        return np.where(self.enough(winners != NONE), found, NONE).astype(np.int8)
+
+    def decide(self, winners: Codes) -> Codes:
+        """Return what the votes on winners come to, by whatever rule the panel has."""
+        if self.vote == "majority":
+            return self.elect(winners)
+        return sign(self.average(np.where(winners == NONE, np.nan, winners.astype(np.float64))))
+
+
+def vote(panel: Panel, config: RunConfig, cases: Sequence[Case], each: Sequence[Outcome]) -> Outcome:
+    """Return the panel's outcome."""
+    columns = join_columns([one.columns for one in each], config.judge.label)
+    scored = _vote_scores(panel, [one.scored for one in each if one.scored is not None])
+    ranks = [one.ranks for one in each if one.ranks is not None]
+    shown = [one.shown for one in each if one.shown is not None]
+    if scored is not None and not shown:
+        return Outcome(columns, compare_scores(config, cases, scored, each[0].resolved.pairs), scored=scored)
+    resolved = _vote_pairs(panel, config.tie, cases, [one.resolved for one in each])
+    joined = join_columns(ranks, config.judge.label) if ranks else None
+    return Outcome(columns, resolved, _vote_passes(panel, shown), scored, joined)
+
+
+def winners_at(panel: Panel, config: RunConfig, each: Sequence[Outcome]) -> Callable[[float], Codes] | None:
+    """Return the winners by threshold where thresholds come before the vote, none where they come after it."""
+    if panel.vote != "majority" or each[0].shown is None:
+        return None
+    least = config.tie.min_confidence
+    return lambda threshold: panel.elect(np.stack([at_threshold(o.resolved, threshold, least)[0] for o in each]))
+
+
+def _vote_scores(panel: Panel, each: Sequence[Scored]) -> Scored | None:
+    if not each:
+        return None
+    raw, score, confidence = (
+        panel.average(np.stack([getattr(one, name) for one in each])) for name in ("raw", "score", "confidence")
+    )
+    return replace(each[0], raw=raw, score=score, confidence=np.where(np.isnan(score), np.nan, confidence))
+
+
+def _vote_passes(panel: Panel, each: Sequence[Shown]) -> Shown:
+    winners = np.stack([one.winner for one in each])
+    elected = np.stack([panel.decide(winners[:, :, order]) for order in (0, 1)], axis=1)
+    asked = np.any([one.asked for one in each], axis=0)
+    return replace(each[0], winner=elected, asked=asked, both=any(one.both for one in each), third=None)
+
+
+def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Sequence[Resolved]) -> Resolved:
+    """Let the judges' winners vote, each after its own tie rules, or average their margins and apply the rules then."""
+    elected = panel.vote == "majority"
+    winners = np.stack([one.winner if elected else one.lean for one in each])
+    margins = np.stack([_leaning(one) for one in each])
+    mean = panel.average(margins)
+    lean = panel.elect(winners) if elected else sign(mean)
+    margin = _lead(winners) if elected else mean
+    there = lean != NONE
+    found = Resolved(
+        each[0].pairs,
+        lean,
+        lean,
+        _reasons(lean, winners, np.stack([one.reason for one in each])),
+        margin=np.where(there, margin, np.nan),
+        confidence=_confidence(lean, winners, np.stack([one.confidence for one in each])),
+        settle=np.where(there, margin, np.nan),
+        surer=np.where(there, np.where(np.isfinite(mean), sign(mean), TIE), NONE).astype(np.int8),
+    )
+    # A threshold that each judge's verdict has met already is not for the share of votes as well.
+    return apply_ties(
+        found, tie.model_copy(update={"threshold": 0.0, "min_confidence": 0.0}) if elected else tie, cases
+    )
+
+
+def _leaning(resolved: Resolved) -> Floats:
+    """Return a judge's margins as votes: 0 where its own orders made a tie, NaN where it has no verdict."""
+    margin = np.where(np.isfinite(resolved.margin), resolved.margin, resolved.lean.astype(np.float64))
+    return np.where(resolved.lean == NONE, np.nan, np.where(resolved.lean == TIE, 0.0, margin))
+
+
+def _lead(winners: Codes) -> Floats:
+    """Return by how large a share of the votes A leads B."""
+    votes = (winners != NONE).sum(axis=0)
+    lead = (winners == A).sum(axis=0) - (winners == B).sum(axis=0)
+    return np.asarray(np.divide(lead, votes, out=np.full(len(votes), np.nan), where=votes > 0))
+
+
+def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
+    """Return why: a tie with most votes is the judges' own, by the least forced of their reasons, any other a split."""
+    a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
+    said = [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in (JUDGED, DISAGREEMENT)]
+    own = np.where(said[0], JUDGED, np.where(said[1], DISAGREEMENT, THRESHOLD))
+    tied = np.where((tie > a) & (tie > b), own, SPLIT)
+    return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, JUDGED)).astype(np.int8)
+
+
+def _confidence(lean: Codes, winners: Codes, stated: Floats) -> Floats:
+    """Return the mean over the judges that state a confidence of the probability they give the outcome.
+
+    A judge of confidence c gives its own verdict c, the opposite one 1 - c, and 0.5 where either is a tie.
+    """
+    against = (winners != lean) & (winners != TIE) & (lean != TIE)
+    given = np.where(winners == lean, stated, np.where(against, 1 - stated, 0.5))
+    there = np.isfinite(stated) & (winners != NONE) & (lean != NONE)
+    count = there.sum(axis=0)
+    total = np.where(there, given, 0.0).sum(axis=0)
+    return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))

@@ -1,0 +1,122 @@
+"""Responses scored one by one: weights, samples, normalisation, and the comparisons that scores imply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.scales import Scale
+from evalkit.scoring.columns import FUZZ, NONE, Columns, Floats, Ints, Pairs, grades, sign
+from evalkit.scoring.resolve import group_mean, pair_margins, weigh
+from evalkit.scoring.samples import Draws, combine
+from evalkit.scoring.ties import JUDGED, MISSING, Resolved, apply_ties
+from evalkit.types import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One row for each response of each case: its `raw` score in scale units, `score` as normalised, people's grade."""
+
+    case: Ints
+    index: Ints
+    raw: Floats
+    score: Floats
+    confidence: Floats
+    grade: Floats
+    offset: Ints
+
+
+def score_responses(config: RunConfig, cases: Sequence[Case], columns: Columns) -> Scored:
+    """Return each response's score: criteria by weighted mean, samples by `scoring.combine`, then `scoring.normalize`.
+
+    Samples that could not be read are left out; a score is missing (NaN) when none could be. A judgment without
+    criteria, read as one number, counts by its value.
+    """
+    scored = _over_samples(cases, columns, judgment_scores(config, columns), config.scoring.combine)
+    return replace(scored, score=normalise(config, scored.raw, scored.case))
+
+
+def judgment_scores(config: RunConfig, columns: Columns) -> Floats:
+    """Return the score of each judgment, in scale units: the weighted mean of its criteria, or its one number."""
+    alone = np.isnan(columns.criteria).all(axis=1)
+    return np.where(alone, columns.value, weigh(columns, config.weights()))
+
+
+def score_draws(config: RunConfig, columns: Columns, scored: Scored) -> Draws:
+    """Return the single scores of each response."""
+    values = judgment_scores(config, columns)
+    return Draws(scored.offset[columns.case] + columns.i, values, values, scored.case, Scale.of(config.rubric).span)
+
+
+def score_lists(config: RunConfig, cases: Sequence[Case], columns: Columns) -> Scored:
+    """Return each response's score in [0, 1] by its places in rankings: their mean over orders and samples.
+
+    Whether the overall ranking counts or those by criterion is decided as for margins of pairs.
+    """
+    return _over_samples(cases, columns, pair_margins(config, columns), "mean")
+
+
+def _over_samples(cases: Sequence[Case], columns: Columns, scores: Floats, how: str) -> Scored:
+    sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
+    offset = np.cumsum(sizes) - sizes
+    place = offset[columns.case] + columns.i
+    case = np.repeat(np.arange(len(cases)), sizes)
+    raw = combine(how, place, scores, len(case))
+    confidence = group_mean(place, np.where(np.isfinite(scores), columns.confidence, np.nan), len(case))
+    return Scored(case, np.arange(len(case)) - offset[case], raw, raw, confidence, grades(cases), offset)
+
+
+def compare_scores(config: RunConfig, cases: Sequence[Case], scored: Scored, pairs: Pairs) -> Resolved:
+    """Return the comparisons that scores imply: the higher wins by more than the threshold, else it is a tie."""
+    i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
+    margin = scored.score[i] - scored.score[j]
+    lean = sign(margin)
+    unstated = np.full(len(pairs), np.nan)
+    reason = np.where(lean == NONE, MISSING, JUDGED).astype(np.int8)
+    resolved = Resolved(pairs, lean, lean, reason, margin, unstated, settle=margin, surer=lean)
+    return apply_ties(resolved, config.tie, cases)
+
+
+def normalise(config: RunConfig, scores: Floats, case: Ints) -> Floats:
+    """Return scores as `scoring.normalize` wants them; `none` leaves them in scale units."""
+    how = config.scoring.normalize
+    if how == "minmax":
+        return minmax(scores, Scale.of(config.rubric))
+    if how == "none":
+        return scores
+    return zscore(scores, case) if how == "zscore" else rank(scores, case)
+
+
+def zscore(scores: Floats, case: Ints) -> Floats:
+    """Return each score's distance from its case's mean in (population) standard deviations, 0 where these are 0."""
+    size = int(case[-1]) + 1 if len(case) else 0
+    centred = scores - group_mean(case, scores, size)[case]
+    deviation = np.sqrt(group_mean(case, centred**2, size))[case]
+    flat = np.where(np.isnan(scores), np.nan, 0.0)
+    return np.divide(centred, deviation, out=flat, where=deviation > FUZZ)
+
+
+def minmax(scores: Floats, scale: Scale) -> Floats:
+    """Map the scale's ends to 0 and 1, so that differences and thresholds mean the same on every scale.
+
+    The scale's ends and not the case's: stretching each case to its own would turn noise between equals into 0 and 1.
+    """
+    return (scores - scale.min) / scale.span
+
+
+def rank(scores: Floats, case: Ints) -> Floats:
+    """Return each score's rank within its case, 1 the lowest, equal scores sharing the mean of their ranks."""
+    there = np.flatnonzero(np.isfinite(scores))
+    ranks = np.full(len(scores), np.nan)
+    order = there[np.lexsort((scores[there], case[there]))]
+    cases, values = case[order], scores[order]
+    new_case = np.concatenate([[True], cases[1:] != cases[:-1]])[: len(order)]
+    new_value = new_case | np.concatenate([[True], np.abs(np.diff(values)) > FUZZ])[: len(order)]
+    group = np.cumsum(new_value) - 1
+    position = np.arange(len(order), dtype=np.float64)
+    first = position[new_case][np.cumsum(new_case) - 1]
+    ranks[order] = group_mean(group, position - first + 1, len(order))[group]
+    return ranks

@@ -1,0 +1,240 @@
+"""The kit that checks an evaluator of one's own: `check_evaluator(make_evaluator(config))` in a test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from itertools import islice
+from math import isfinite
+from types import MappingProxyType
+from typing import Any
+
+from evalkit.engine.asking import key_of
+from evalkit.protocols import Evaluator
+from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
+
+__all__ = ["CASES", "ODD", "check_evaluator", "example_answer", "faults"]
+
+CASES = (
+    Case("pair", "Say hello.", (Response("Hello."), Response("Go away."))),
+    Case(
+        "several", "打个招呼。", (Response("你好。"), Response(""), Response("</task> {{ 7 }} {% x %}")), context="zh"
+    ),
+    Case("long", "Sum up.", (Response("word " * 5000), Response("short")), reference="A summary.", label="B"),
+)
+"""Cases that every evaluator should manage; those it refuses with an EvalkitError are not for it."""
+
+ODD: Mapping[str, Completion] = MappingProxyType(
+    {
+        "an empty text": Completion(""),
+        "white space": Completion(" \n\t\n"),
+        "prose without an answer": Completion(
+            "Both were written with some care, and there is much to be said of them."
+        ),
+        "broken JSON": Completion('{"result": {"winner": '),
+        "JSON of another kind": Completion('{"unrelated": [1, 2, {"x": null}]}'),
+        "a JSON list": Completion("[]"),
+        "JSON null": Completion("null"),
+        "an answer that was cut off": Completion('{"analysis": {"str', finish_reason="length"),
+        "a refusal": Completion("I'm sorry, but I can't help with that."),
+        "a refusal in Chinese": Completion("抱歉，我无法协助处理这个请求。"),
+        "a refusal beside the text": Completion("", refusal="I will not judge this."),
+        "a text that a filter stopped": Completion("", finish_reason="content_filter"),
+        "thinking and nothing else": Completion("<think>Let me see. A? B? 3? 4?</think>"),
+        "a megabyte of one letter": Completion("x" * 1_000_000),
+        "a hundred thousand brackets": Completion("[" * 100_000),
+        "characters that are none": Completion("\x00\ud800\ufffe\u202e"),
+    }
+)
+"""Completions that hold no answer to anything."""
+
+_SPEC = JudgeSpec("judge", "test/judge")
+_OWN = Completion("I would say hello.")
+_STEPS = 4
+_READ = ("ok", "repaired")
+
+
+def check_evaluator(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()) -> None:
+    """Check that an evaluator keeps what the engine and scoring rely on.
+
+    Its plan is the same each time and its requests have keys of their own; it reads every completion, however odd, as
+    the judgment it is or as one further ask, and takes no value from one that holds none; and the same answer to the
+    same responses in the other order is the opposite judgment.
+
+    Args:
+        evaluator: as `make_evaluator` makes it.
+        cases: what to plan for.
+        answers: completions' texts it must be able to read, one at least with a winner where it compares responses;
+            without any, they are made from the schema that a request asks to be answered by.
+
+    Raises:
+        AssertionError: if it does not; says everything that is wrong.
+    """
+    if found := list(dict.fromkeys(faults(evaluator, cases=cases, answers=answers))):
+        raise AssertionError("\n".join(found))
+
+
+def faults(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()) -> Iterator[str]:
+    """Yield in words everything that `check_evaluator` would complain of."""
+    planned = [(case, list(evaluator.plan(case))) for case in cases]
+    for case, requests in planned:
+        if list(evaluator.plan(deepcopy(case))) != requests:
+            yield f"case '{case.id}': plan gives other requests the second time"
+        if not requests:
+            yield f"case '{case.id}': plan asks nothing"
+        yield from _planning(case, requests)
+        yield from _reading_answers(evaluator, requests, answers)
+    yield from _reading_odd(evaluator, [request for _, requests in planned for request in requests[:2]][:2])
+
+
+def _planning(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
+    everyone = range(len(case.responses))
+    for request in requests:
+        where = f"case '{case.id}', shown {list(request.shown)}"
+        if request.case_id != case.id:
+            yield f"{where}: case_id is '{request.case_id}'"
+        if not request.unit or list(request.unit) != sorted(set(request.unit)) or not set(request.unit) <= {*everyone}:
+            yield f"{where}: unit {list(request.unit)} is not an ascending choice of {list(everyone)}"
+        if tuple(sorted(request.shown)) != request.unit:
+            yield f"{where}: shown is not unit {list(request.unit)} in some order"
+        if request.turn != 0 or request.sample < 0:
+            yield f"{where}: turn is {request.turn} and sample {request.sample} in a first ask"
+        if not request.messages or not all(_is_message(message) for message in request.messages):
+            yield f"{where}: messages are not texts with a role, one at least"
+    places = [(request.unit, request.shown, request.sample) for request in requests]
+    for place in {place for place in places if places.count(place) > 1}:
+        yield f"case '{case.id}': unit, order and sample {place} are asked twice"
+    keys = [key_of(_SPEC, request.then or request) for request in requests]
+    if len(set(keys)) < len(keys):
+        yield f"case '{case.id}': two requests have one content key, so that one answer would stand for both"
+
+
+def _is_message(message: Mapping[str, Any]) -> bool:
+    return bool(message.get("role")) and isinstance(message.get("content"), str)
+
+
+def _reading_odd(evaluator: Evaluator, requests: Sequence[JudgeRequest]) -> Iterator[str]:
+    for what, completion in ODD.items():
+        for request in requests:
+            judgment, wrong = _read(evaluator, request, completion)
+            yield from (f"{what}: {one}" for one in wrong)
+            if judgment is not None and (judgment.status in _READ or _says_something(judgment)):
+                yield f"{what}: read as {judgment.status}, with a value; what is no answer is missing"
+
+
+def _reading_answers(evaluator: Evaluator, requests: Sequence[JudgeRequest], answers: Sequence[str]) -> Iterator[str]:
+    readable = leaning = 0
+    compared = [request for request in requests if len(request.unit) > 1]
+    for request in islice(compared or requests, 2):
+        for text in answers or [example_answer(request)]:
+            judgment, wrong = _read(evaluator, request, Completion(text))
+            yield from wrong
+            if judgment is None or judgment.status not in _READ:
+                continue
+            readable += 1
+            other, wrong = _read(evaluator, _reversed(request), Completion(text))
+            yield from wrong
+            if len(request.unit) > 1 and other is not None:
+                leaning += _leans(judgment)
+                yield from _flipping(judgment, other)
+    if not readable:
+        yield f"none of the answers could be read: give `answers` as a judge would write them ({_sample(requests)})"
+    elif compared and not leaning:
+        yield "every answer is a tie, which does not show whether margins flip with the order: give one with a winner"
+
+
+def _reversed(request: JudgeRequest) -> JudgeRequest:
+    then = None if request.then is None else _reversed(request.then)
+    return replace(request, shown=request.shown[::-1], then=then)
+
+
+def _sample(requests: Sequence[JudgeRequest]) -> str:
+    return f"tried {example_answer(requests[0])[:200]!r}" if requests else "nothing was asked"
+
+
+def _flipping(one: Judgment, other: Judgment) -> Iterator[str]:
+    if one.ranking is not None and one.shown[::-1] == other.shown:
+        if _places(one) != _places(other):
+            yield "the same ranking of what is shown, shown in reverse, is not the reverse ranking"
+        return
+    values = {"value": (one.value, other.value)} | {
+        f"criterion '{name}'": (value, other.criteria.get(name)) for name, value in one.criteria.items()
+    }
+    for name, (first, second) in values.items():
+        if (first is None) != (second is None) or abs((first or 0.0) + (second or 0.0)) > 1e-9:
+            yield f"{name} is {first} and, with the order reversed, {second}: margins must be un-swapped, and flip"
+
+
+def _places(judgment: Judgment) -> list[list[int]]:
+    return [sorted(judgment.shown.index(index) for index in group) for group in judgment.ranking or ()]
+
+
+def _leans(judgment: Judgment) -> bool:
+    return bool(judgment.value) or len(judgment.ranking or ()) > 1
+
+
+def _says_something(judgment: Judgment) -> bool:
+    return judgment.value is not None or bool(judgment.criteria) or judgment.ranking is not None
+
+
+def _read(evaluator: Evaluator, request: JudgeRequest, completion: Completion) -> tuple[Judgment | None, list[str]]:
+    """Return the judgment a completion leads to, each ask answered by the same text, and what is wrong with it."""
+    asked = request
+    for _ in range(_STEPS):
+        # An ask that only prepares for another is for the judge's own answer, unless that is what is odd.
+        given = _OWN if asked.then is not None and completion not in ODD.values() else completion
+        try:
+            read, again = evaluator.read(asked, given), evaluator.read(asked, given)
+        except Exception as error:
+            return None, [f"read raises {type(error).__name__}: {error}; what cannot be read is a judgment too"]
+        if read != again:
+            return None, ["read gives something else the second time"]
+        if isinstance(read, Judgment):
+            return read, list(_malformed(read, request))
+        if not isinstance(read, JudgeRequest):
+            return None, [f"read gives a {type(read).__name__}, neither a Judgment nor a JudgeRequest"]
+        if asked.then is None and read.turn != asked.turn + 1:
+            return None, [f"a further ask has turn {read.turn}, after turn {asked.turn}"]
+        asked = read
+    return None, [f"read still asks again after {_STEPS} answers"]
+
+
+def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
+    for name in ("case_id", "unit", "shown", "sample"):
+        if getattr(judgment, name) != getattr(request, name):
+            yield f"a judgment's {name} is {getattr(judgment, name)}, and was {getattr(request, name)} in the request"
+    if judgment.status in _READ and not _says_something(judgment):
+        yield f"a judgment of status {judgment.status} has no value, criteria or ranking"
+    if judgment.status not in _READ and (_says_something(judgment) or not judgment.error):
+        yield f"a judgment of status {judgment.status} has a value, or no error that says why it has none"
+    values = [*judgment.criteria.values(), *([] if judgment.value is None else [judgment.value])]
+    if not all(isfinite(value) and (len(request.unit) == 1 or -1 <= value <= 1) for value in values):
+        yield f"values {values} are not finite, or margins not between -1 and 1"
+    if judgment.confidence is not None and not 0 <= judgment.confidence <= 1:
+        yield f"confidence {judgment.confidence} is not between 0 and 1"
+
+
+def example_answer(request: JudgeRequest) -> str:
+    """Return an answer of the form that a request, or the one it prepares for, asks for; empty if it asks for none."""
+    wanted = (request.then or request).answer
+    return "" if wanted is None else json.dumps(_example(wanted.schema, 0), ensure_ascii=False)
+
+
+def _example(schema: Mapping[str, Any], place: int) -> Any:
+    """Return a value that a JSON schema allows; in a list, the item at each place takes the next of the choices."""
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][place % len(schema["enum"])]
+    if "anyOf" in schema:
+        return _example(schema["anyOf"][0], place)
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: _example(part, place) for name, part in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [_example(schema.get("items", {}), k) for k in range(max(1, schema.get("minItems", 1)))]
+    if kind in ("integer", "number"):
+        return min(schema.get("minimum", 0) + (place if kind == "integer" else 0), schema.get("maximum", place))
+    return True if kind == "boolean" else "text"

@@ -1,0 +1,65 @@
+"""Recording of finished runs, so that they can be compared; MLflow stays unimported until one is recorded."""
+
+from __future__ import annotations
+
+from inspect import isclass
+from pathlib import Path
+
+from evalkit.config import TrackingConfig
+from evalkit.errors import EvalkitError, PluginError, TrackingError
+from evalkit.plugins import TRACKERS, find, make
+from evalkit.protocols import Tracker
+from evalkit.tracking.fetch import fetch_run, is_run_id
+from evalkit.tracking.location import server_environment, tracking_uri
+from evalkit.types import RunResult
+
+__all__ = ["fetch_run", "is_run_id", "make_tracker", "server_environment", "tracking_uri", "warm_up"]
+
+
+MLFLOW = "mlflow"
+
+
+def make_tracker(config: TrackingConfig, *, folder: Path) -> Tracker | None:
+    """Return what records runs as `config` says, or none where tracking is off; `folder` is where one stands.
+
+    Raises:
+        PluginError: if `tracking.tracker` names none, or what is none.
+    """
+    if not config.enabled:
+        return None
+    if config.tracker != MLFLOW:
+        return _own(config)
+    from evalkit.tracking.mlflow_tracker import MlflowTracker
+
+    return MlflowTracker(tracking_uri(config, folder), config)
+
+
+def warm_up(config: TrackingConfig, *, folder: Path) -> None:
+    """Begin to import what recording will need, while there is time: answers are waited for."""
+    if config.enabled and config.tracker == MLFLOW:
+        from evalkit.tracking.connection import import_ahead
+
+        import_ahead(tracking_uri(config, folder))
+
+
+def _own(config: TrackingConfig) -> Tracker:
+    where = "tracking.tracker"
+    found = find(TRACKERS, config.tracker, {MLFLOW: "evalkit.tracking.mlflow_tracker:MlflowTracker"}, where=where)
+    if not (isclass(found) and issubclass(found, Tracker)):
+        raise PluginError(f"'{config.tracker}' is not a tracker", where=where, remedy="give a class that has record")
+    return _Guarded(make(found, config, name=config.tracker, where=where), config.tracker)
+
+
+class _Guarded:
+    """A tracker of someone else's, any failure of which is one line."""
+
+    def __init__(self, tracker: Tracker, name: str) -> None:
+        self._tracker, self._name = tracker, name
+
+    def record(self, result: RunResult) -> str:
+        try:
+            return str(self._tracker.record(result))
+        except EvalkitError:
+            raise
+        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+            raise TrackingError(f"tracking.tracker '{self._name}' failed: {type(error).__name__}: {error}") from error

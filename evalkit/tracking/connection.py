@@ -1,0 +1,172 @@
+"""The way to an MLflow store: quiet, quick to say that it is away, and one process at a time where that matters."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import socket
+import sqlite3
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from evalkit.errors import TrackingError
+from evalkit.tracking.location import sqlite_file, without_password
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+# MLflow's own defaults would wait for minutes on a server that is not there.
+_PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+}
+_FIRST_CONTACT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
+}
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+_SECONDS = 5.0
+_YIELD_SECONDS = 0.0005
+
+
+def open_client(uri: str) -> MlflowClient:
+    """Return a client of the store at `uri`, which has answered once.
+
+    Raises:
+        TrackingError: if it is a store of plain files.
+        OSError: if the database cannot be reached or written.
+        sqlite3.Error: if the SQLite file cannot be used.
+        mlflow.exceptions.MlflowException: if the server refused or did not answer.
+    """
+    if uri.startswith("file:"):  # there a metric is a file, so that `x/low` cannot stand beside `x`
+        raise TrackingError(f"tracking.uri: {uri} is a file store, which holds no intervals; use sqlite:///mlflow.db")
+    _check_sqlite(uri)
+    _check_database_host(uri)
+    _quieten()
+    from mlflow import MlflowClient
+
+    _quieten_loggers()
+    with _environment(_FIRST_CONTACT if uri.startswith("http") else {}):
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        client.search_experiments(max_results=1)
+    return client
+
+
+def import_ahead(uri: str) -> threading.Thread:
+    """Begin to import what recording at `uri` takes, in a thread of its own; whoever needs it first waits for it."""
+    thread = threading.Thread(target=_import, args=(uri,), name="evalkit-mlflow", daemon=True)
+    thread.start()
+    return thread
+
+
+def _import(uri: str) -> None:
+    _quieten()
+    before = sys.getswitchinterval()
+    # Python's own 5 ms is what each answer that arrives meanwhile would have to wait.
+    sys.setswitchinterval(_YIELD_SECONDS)
+    try:
+        # What goes wrong goes wrong again when the run is recorded, and is said there.
+        with suppress(Exception):
+            for name in ("mlflow", *(("mlflow.store.tracking.sqlalchemy_store",) if sqlite_file(uri) else ())):
+                import_module(name)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _check_sqlite(uri: str) -> None:
+    file = sqlite_file(uri)
+    if file is None or str(file) == ":memory:":
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    finally:
+        connection.close()
+
+
+def _check_database_host(uri: str) -> None:
+    parts = urlsplit(uri)
+    port = _PORTS.get(parts.scheme.split("+")[0])
+    if port and parts.hostname:
+        socket.create_connection((parts.hostname, parts.port or port), timeout=_SECONDS).close()
+
+
+def _quieten() -> None:
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    for name, value in _PATIENCE.items():
+        os.environ.setdefault(name, value)
+
+
+def _quieten_loggers() -> None:
+    if "MLFLOW_LOGGING_LEVEL" not in os.environ:
+        for name in ("mlflow", "alembic", "urllib3.connectionpool"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def one_line_errors(uri: str, folder: str | None) -> Iterator[None]:
+    """Turn whatever goes wrong inside into one line.
+
+    Raises:
+        TrackingError: saying what went wrong, and how the run can be sent later.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except TrackingError:
+        raise
+    except Exception as problem:
+        raise TrackingError(_explain(problem, uri, folder)) from problem
+
+
+def _explain(problem: Exception, uri: str, folder: str | None) -> str:
+    reason = without_password(" ".join((str(problem) or type(problem).__name__).split()))
+    if "Max retries exceeded" in reason or "Connection refused" in reason:
+        reason = "no answer from the server"
+    if "error code 401" in reason:
+        reason = "it refused the credentials: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+    reason = reason if len(reason) <= 300 else reason[:299] + "…"
+    later = f"{folder} is complete: `evalkit track {folder}` sends it later" if folder else "its results are not lost"
+    return f"{without_password(uri)}: the run was not recorded in MLflow: {reason}; {later}"
+
+
+@contextmanager
+def one_at_a_time(name: str) -> Iterator[None]:
+    """Hold a lock among this machine's processes; two jobs of one sweep would else both make its parent run."""
+    path = Path(tempfile.gettempdir()) / f"evalkit-{hashlib.sha256(name.encode()).hexdigest()[:24]}.lock"
+    try:
+        import fcntl
+    except ImportError:  # Windows has none: there only the check after creation keeps parents single
+        yield
+        return
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,191 @@
+"""What of a run goes to the tracker, as plain values: nothing here knows MLflow."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from math import isfinite
+from typing import Any, TypedDict
+
+from evalkit.tracking.location import without_password
+from evalkit.types import Judgment, RunResult, Unit, Verdict
+
+MAX_PARAM = 6_000
+MAX_KEY = 250
+MAX_ROWS = 1_000
+MAX_CELL = 4_000
+_SECRET = re.compile(r"(^|[._-])(api[_-]?key|secret|password|authorization|token)$", re.IGNORECASE)
+_NOT_A_NAME = re.compile(r"[^\w./\- ]")
+
+
+class Table(TypedDict):
+    """Rows in the layout that MLflow's table view reads."""
+
+    columns: list[str]
+    data: list[list[Any]]
+
+
+def params(result: RunResult) -> dict[str, str]:
+    """Return the config as flat dotted names to texts; what is not set is left out, and so is every secret."""
+    return {_name(key): _param(key, value) for key, value in _flat(result.config, "") if value not in (None, [], {})}
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, Mapping):
+        yield path, value
+        return
+    for key, inner in value.items():
+        yield from _flat(inner, f"{path}.{key}" if path else str(key))
+
+
+def _param(key: str, value: Any) -> str:
+    if _SECRET.search(key):
+        return "(hidden)"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = without_password(text)
+    return text if len(text) <= MAX_PARAM else text[: MAX_PARAM - 1] + "…"
+
+
+def _name(key: str) -> str:
+    return _NOT_A_NAME.sub("_", key)[:MAX_KEY]
+
+
+def metrics(result: RunResult) -> dict[str, float]:
+    """Return each metric's value under its name and its interval under `name/low` and `name/high`; none is left out.
+
+    Calls, tokens and US$ stand beside them as `calls/…`, `tokens/…` and `cost_usd`.
+    """
+    found: dict[str, float | int | None] = {}
+    # MLflow's run table shows columns as they were logged: what a judge is chosen by comes first.
+    for name, metric in sorted(result.metrics.items(), key=lambda item: not item[0].startswith("agreement/")):
+        found |= {name: metric.value, f"{name}/low": metric.low, f"{name}/high": metric.high}
+    calls = {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "retried", "failed")}
+    found |= {f"calls/{key}": count for key, count in calls.items()}
+    found |= {f"tokens/{key}": count for key, count in result.tokens.items()}
+    found["cost_usd"] = result.cost_usd
+    return {_name(key): float(value) for key, value in found.items() if value is not None and isfinite(value)}
+
+
+def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
+    """Return what a run is found by: hashes, mode, judge and the user's own tags."""
+    manifest = result.manifest
+    commit, notes = manifest.get("git_commit"), manifest.get("notes") or []
+    found = {
+        "evalkit.run_id": manifest.get("run_id"),
+        "evalkit.version": manifest.get("evalkit"),
+        "evalkit.config_hash": manifest.get("config_hash"),
+        "evalkit.prompt_hash": manifest.get("prompt_hash"),
+        "evalkit.git_commit": commit,
+        "evalkit.mode": mode(result),
+        "evalkit.judge": judge(result),
+        "evalkit.dataset": (manifest.get("dataset") or {}).get("fingerprint"),
+        "evalkit.notes": "; ".join(notes),
+        "mlflow.source.name": "evalkit run",
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.git.commit": commit,
+        **extra,
+    }
+    return {_name(key): str(value) for key, value in found.items() if value}
+
+
+def mode(result: RunResult) -> str:
+    """Return the mode's name."""
+    return str(result.manifest.get("mode") or result.config.get("mode", {}).get("name", ""))
+
+
+def judge(result: RunResult) -> str:
+    """Return the judge's name in this run."""
+    return str(result.manifest.get("judge") or result.config.get("judge", {}).get("model") or "judge")
+
+
+def run_name(result: RunResult, chosen: str | None) -> str:
+    """Return the run's name: a sweep's job goes by its overrides, any other by the chosen name or what it is."""
+    sweep = result.manifest.get("sweep") or {}
+    if overrides := sweep.get("overrides"):
+        return without_password(", ".join(overrides))[:MAX_KEY]
+    short = str(result.manifest.get("config_hash") or "")[:8]
+    return chosen or "-".join(part for part in (mode(result), judge(result), short) if part)
+
+
+def milliseconds(stamp: str | None) -> int | None:
+    """Return an ISO 8601 time as milliseconds since 1970."""
+    return int(datetime.fromisoformat(stamp).timestamp() * 1000) if stamp else None
+
+
+def judgment_table(result: RunResult) -> Table:
+    """Return the first judgments as a table, each with the texts it is about."""
+    columns: dict[str, Callable[[Judgment], Any]] = {
+        "item": lambda j: (
+            f"{_item(j.case_id, j.unit)}, shown {letters(j.shown)}" + (f", {j.sample}" if j.sample else "")
+        ),
+        "value": lambda j: j.value,
+        "status": lambda j: j.status,
+        "judge": lambda j: j.judge,
+        "confidence": lambda j: j.confidence,
+        "criteria": lambda j: _compact(j.criteria),
+        "read_by": lambda j: j.read_by,
+        "error": lambda j: j.error,
+        "completion": lambda j: _cell(j.completion.text if j.completion else None),
+        "cost_usd": lambda j: j.completion and j.completion.cost_usd,
+        "latency": lambda j: j.completion and j.completion.latency,
+    }
+    return _table(result.judgments, columns)
+
+
+def verdict_table(result: RunResult) -> Table:
+    """Return the first verdicts as a table, each with its case's prompt and responses."""
+    cases = {case.id: case for case in result.cases}
+
+    def texts(verdict: Verdict) -> str | None:
+        case = cases.get(verdict.case_id)
+        return "\n\n".join(f"[{letters((i,))}] {case.responses[i].text}" for i in verdict.unit) if case else None
+
+    columns: dict[str, Callable[[Verdict], Any]] = {
+        "item": lambda v: _item(v.case_id, v.unit),
+        "winner": lambda v: v.winner,
+        "score": lambda v: v.score,
+        "reason": lambda v: v.reason,
+        "margin": lambda v: v.margin,
+        "confidence": lambda v: v.confidence,
+        "label": lambda v: v.label,
+        "first": lambda v: v.orders and v.orders.first,
+        "second": lambda v: v.orders and v.orders.second,
+        "consistent": lambda v: v.orders and v.orders.consistent,
+        "criteria": lambda v: _compact(v.criteria),
+        "prompt": lambda v: _cell(cases[v.case_id].prompt if v.case_id in cases else None),
+        "responses": lambda v: _cell(texts(v)),
+    }
+    return _table(result.verdicts, columns)
+
+
+def table_note(result: RunResult) -> str | None:
+    """Return what the tables leave out, or none where they hold every row."""
+    counts = {"judgments": len(result.judgments), "verdicts": len(result.verdicts)}
+    cut = [f"the first {MAX_ROWS:,} of {n:,} {what}" for what, n in counts.items() if n > MAX_ROWS]
+    return f"tables hold {' and '.join(cut)}; the .jsonl files hold all" if cut else None
+
+
+def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> Table:
+    """Lay out the first rows, without columns that hold nothing; the UI compares runs by the first column."""
+    filled = {name: [read(row) for row in rows[:MAX_ROWS]] for name, read in columns.items()}
+    used = {name: values for name, values in filled.items() if any(value not in (None, "") for value in values)}
+    return {"columns": list(used), "data": [list(row) for row in zip(*used.values(), strict=True)]}
+
+
+def letters(indices: Unit) -> str:
+    """Return responses by the letters that people know them by: (0, 1) is AB, and from the 27th on by number."""
+    return "".join(chr(ord("A") + i) if i < 26 else f"({i + 1})" for i in indices)
+
+
+def _item(case_id: str, unit: Unit) -> str:
+    return f"{case_id} {letters(unit)}"
+
+
+def _cell(text: str | None) -> str | None:
+    return text if text is None or len(text) <= MAX_CELL else text[:MAX_CELL] + "…"
+
+
+def _compact(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in values.items())

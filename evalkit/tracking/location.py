@@ -1,0 +1,44 @@
+"""Where runs are recorded: from config, the environment, or the folder one stands in."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from evalkit.config import TrackingConfig
+
+SQLITE = "sqlite:///"
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def tracking_uri(config: TrackingConfig, folder: Path) -> str:
+    """Return the URI of the tracking store: `tracking.uri`, else $MLFLOW_TRACKING_URI, else an SQLite file in `folder`.
+
+    Relative SQLite files are taken from `folder` and made absolute, so that the answer holds wherever it is used.
+    """
+    uri = config.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
+    if uri.startswith(SQLITE) and not uri.startswith(f"{SQLITE}:"):
+        return f"{SQLITE}{(folder.resolve() / uri.removeprefix(SQLITE)).as_posix()}"
+    if "://" in uri or uri.startswith(("file:", "databricks")):
+        return uri
+    return (folder.resolve() / uri).as_uri()
+
+
+def server_environment() -> dict[str, str]:
+    """Return the environment for a process that serves MLflow's pages.
+
+    MLflow's server imports LiteLLM where it is installed, and LiteLLM fetches its price list from the network as it is
+    imported: without one the server never comes up.
+    """
+    return {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "MLFLOW_DISABLE_TELEMETRY": "true"}
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """Return the file of an SQLite URI, or none for any other."""
+    return Path(uri.removeprefix(SQLITE)) if uri.startswith(SQLITE) else None
+
+
+def without_password(text: str) -> str:
+    """Return `text` with the user and password of every URL in it taken out."""
+    return _USERINFO.sub("", text)

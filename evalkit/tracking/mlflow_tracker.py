@@ -1,0 +1,146 @@
+"""A finished run into MLflow: explicit run ids, batches, and no run that is active for the whole process."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalkit.config import TrackingConfig
+from evalkit.errors import TrackingError
+from evalkit.tracking import contents
+from evalkit.tracking.connection import one_at_a_time, one_line_errors, open_client
+from evalkit.tracking.location import sqlite_file
+from evalkit.tracking.sweeps import child_tags, find_runs
+from evalkit.tracking.traces import log_traces
+from evalkit.types import RunResult
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+_TABLES = {"judgments": "tables/judgments.json", "verdicts": "tables/verdicts.json"}
+
+
+@dataclass(frozen=True, slots=True)
+class MlflowTracker:
+    """Records runs in the MLflow store at `uri`; MLflow is imported by the first `record`."""
+
+    uri: str
+    config: TrackingConfig
+
+    def record(self, result: RunResult) -> str:
+        """Record a run and return its MLflow run id; a run that is already there is not recorded twice.
+
+        Raises:
+            TrackingError: if it could not be recorded; the run folder is complete all the same.
+        """
+        with one_line_errors(self.uri, result.folder):
+            client = self._client()
+            experiment = _experiment(client, self.uri, self.config.experiment)
+            identity = str(result.manifest.get("run_id") or "")
+            with one_at_a_time(f"{self.uri} {experiment} {identity}"):
+                return self._recorded(client, experiment, identity) or self._send(client, experiment, result)
+
+    def _client(self) -> MlflowClient:
+        # Two processes that both find an empty database would both create its tables.
+        with one_at_a_time(self.uri):
+            return open_client(self.uri)
+
+    def _recorded(self, client: MlflowClient, experiment: str, identity: str) -> str | None:
+        for run in find_runs(client, experiment, run_id=identity) if identity else []:
+            if run.info.status == "FINISHED":
+                return str(run.info.run_id)
+            client.delete_run(run.info.run_id)  # what an interrupted attempt left
+        return None
+
+    def _send(self, client: MlflowClient, experiment: str, result: RunResult) -> str:
+        started = contents.milliseconds(result.manifest.get("started"))
+        tags = contents.tags(result, self.config.tags)
+        if sweep := result.manifest.get("sweep"):
+            tags |= child_tags(client, experiment, sweep, started=started)
+        name = contents.run_name(result, self.config.run_name)
+        run = str(client.create_run(experiment, start_time=started, tags=tags, run_name=name).info.run_id)
+        _log_numbers(client, run, result)
+        _log_dataset(client, run, result.manifest.get("dataset") or {})
+        _log_files(client, run, result)
+        log_traces(self.uri, experiment, run, result, self.config.traces)
+        ended = contents.milliseconds(result.manifest.get("ended"))
+        client.set_terminated(run, "FINISHED", ended)
+        return run
+
+
+def _experiment(client: MlflowClient, uri: str, name: str) -> str:
+    found = client.get_experiment_by_name(name) or _new_experiment(client, uri, name)
+    if found.lifecycle_stage == "deleted":
+        remedy = f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`"
+        raise TrackingError(f"tracking.experiment: '{name}' was deleted in MLflow: {remedy}, or name another")
+    return str(found.experiment_id)
+
+
+def _new_experiment(client: MlflowClient, uri: str, name: str) -> Any:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_experiment(name, artifact_location=_artifacts_beside(uri, name))
+    except MlflowException as problem:
+        if problem.error_code != "RESOURCE_ALREADY_EXISTS":  # else another process was quicker
+            raise
+    return client.get_experiment_by_name(name)
+
+
+def _artifacts_beside(uri: str, experiment: str) -> str | None:
+    """Return `mlruns/` beside an SQLite file; MLflow itself would take the folder one happens to stand in."""
+    file = sqlite_file(uri)
+    slug = re.sub(r"[^\w.-]+", "_", experiment).strip("._") or "experiment"
+    return (file.parent / "mlruns" / slug).as_uri() if file else None
+
+
+def _log_numbers(client: MlflowClient, run: str, result: RunResult) -> None:
+    from mlflow.entities import Metric, Param
+
+    stamp = contents.milliseconds(result.manifest.get("ended")) or int(time.time() * 1000)
+    metrics = [Metric(name, value, stamp, 0) for name, value in contents.metrics(result).items()]
+    params = [Param(name, value) for name, value in contents.params(result).items()]
+    for some in _chunks(metrics, 800):
+        client.log_batch(run, metrics=some)
+    for some in _chunks(params, 100):
+        client.log_batch(run, params=some)
+
+
+def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def _log_dataset(client: MlflowClient, run: str, dataset: Mapping[str, Any]) -> None:
+    if not dataset:
+        return
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    source = str(dataset.get("source") or "")
+    entity = Dataset(
+        name=str(dataset.get("name") or Path(source).name or "dataset")[:500],
+        digest=str(dataset.get("fingerprint") or "")[:36],
+        source_type="local",
+        source=json.dumps({"uri": source}),
+        profile=json.dumps({"num_rows": dataset.get("rows"), "fingerprint": dataset.get("fingerprint")}),
+    )
+    client.log_inputs(run, [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])])
+
+
+def _log_files(client: MlflowClient, run: str, result: RunResult) -> None:
+    if result.folder:
+        client.log_artifacts(run, result.folder)
+    tables = {"judgments": contents.judgment_table(result), "verdicts": contents.verdict_table(result)}
+    for what, table in tables.items():
+        client.log_text(run, json.dumps(table, ensure_ascii=False), _TABLES[what])
+    shown = [{"path": path, "type": "table"} for path in _TABLES.values()]
+    client.set_tag(run, "mlflow.loggedArtifacts", json.dumps(shown))
+    if note := contents.table_note(result):
+        client.set_tag(run, "evalkit.tables", note)

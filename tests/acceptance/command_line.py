@@ -1,0 +1,137 @@
+"""Runs the real command line in a folder, and answers as a judge that a test can follow."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fake_provider import Provider, Reply, said
+
+BRIEF = ("tracking=none", "scoring.bootstrap=50")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    words: Sequence[str]
+    status: int
+    out: str
+    err: str
+
+    def line(self) -> str:
+        """The one line on standard error; nothing else may be said anywhere."""
+        lines = self.err.strip().splitlines()
+        assert len(lines) == 1, self.err
+        assert self.out == ""
+        assert lines[0].startswith("evalkit: ")
+        return lines[0].removeprefix("evalkit: ")
+
+
+@dataclass
+class Commands:
+    """Runs evalkit's commands in `folder` with `environment` beside the test's own."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    python: str = sys.executable
+
+    def __call__(self, *words: str, status: int = 0, timeout: float = 240, **environment: str) -> Done:
+        ended = subprocess.run(
+            [self.python, "-m", "evalkit", *words],
+            cwd=self.folder,
+            env=self.env(environment),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+            check=False,
+        )
+        assert "Traceback" not in ended.stderr, ended.stderr
+        assert "Warning" not in ended.stderr, ended.stderr
+        assert ended.returncode == status, ended.stderr + ended.stdout
+        return Done(words, ended.returncode, ended.stdout, ended.stderr)
+
+    def start(self, *words: str, log: Path, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a command that the test ends; its output goes to `log`."""
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                [self.python, "-m", "evalkit", *words],
+                cwd=self.folder,
+                env=self.env(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def env(self, more: Mapping[str, str] = {}) -> dict[str, str]:
+        return {**os.environ, **self.environment, **more}
+
+    def write(self, name: str, *rows: Any) -> Path:
+        """Write rows as JSON lines, or texts as they are."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), "utf-8")
+        return path
+
+    def metrics(self, run: str) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads((self.folder / run / "metrics.json").read_text("utf-8"))
+        return loaded
+
+    def files(self) -> set[str]:
+        return {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()}
+
+
+def fake(provider: Provider, model: str = "fake") -> list[str]:
+    """The overrides that send a run to a fake provider."""
+    return ["judge=openai_compatible", f"judge.model=openai/{model}", f"judge.api_base={provider.api_base}"]
+
+
+def pair(number: int, **more: Any) -> dict[str, Any]:
+    """A case whose first response is the better one, which `prefers` can see."""
+    return {
+        "id": f"c{number}",
+        "prompt": f"Question {number}?",
+        "response_a": f"good {number}",
+        "response_b": f"bad {number}",
+        "label": "A",
+        **more,
+    }
+
+
+def shown(body: Mapping[str, Any]) -> tuple[str, str]:
+    """The two responses as a request shows them, first and second."""
+    text = "\n".join(message["content"] for message in body["messages"])
+    first, second = (re.search(rf"<response_{x}>\n(.*?)\n</response_{x}>", text, re.S) for x in "ab")
+    assert first
+    assert second
+    return first[1], second[1]
+
+
+def prefers(good: str = "good") -> Any:
+    """A judge without bias: it finds the response that begins with `good`, wherever it stands."""
+
+    def rule(body: Mapping[str, Any]) -> Reply:
+        return said(f"[[{'A' if shown(body)[0].startswith(good) else 'B'}]]")
+
+    return rule
+
+
+def rows(table: str) -> dict[str, list[int]]:
+    """The counts of a plan's table by job; a job's words may go on over several lines."""
+    found: dict[str, list[int]] = {}
+    for line in table.splitlines()[1:]:
+        name, *counts = [part for part in line.split("  ") if part.strip()]
+        if counts:
+            found[name.strip() + f" #{len(found)}" * (name.strip() in found)] = [
+                int(count.strip().replace(",", "")) for count in counts[:3]
+            ]
+    return found

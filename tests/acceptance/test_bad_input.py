@@ -1,0 +1,263 @@
+"""What is described wrongly: one line that says what, where and what to do; exit status 1; nothing left behind."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import BRIEF, Commands, Done, fake, pair
+from fake_provider import Provider, said
+
+STUDY = "defaults: [config, _self_]\n\ntie:\n  treshold: 0.1"
+SWEPT_STUDY = "defaults: [config, {override /judge: gpt4}, _self_]\nhydra: {mode: MULTIRUN}"
+NO_TEMPLATE = "prompt.template: no template 'quux'; write prompts/en/quux.md.j2, or choose from "
+
+
+def files(commands: Commands) -> None:
+    """Lay down the files that the commands below are wrong about."""
+    commands.write("good.jsonl", pair(1), pair(2))
+    commands.write("notjson.jsonl", pair(1), "{oops")
+    commands.write("nocolumn.jsonl", pair(1), {"id": "c2", "prompt": "p", "response_a": "a"})
+    commands.write("twice.jsonl", pair(1), pair(2), pair(1))
+    commands.write("label.jsonl", pair(1), pair(2, label="C"))
+    commands.write("notutf8.jsonl").write_bytes(b'{"id": "\xff"}\n')
+    commands.write("none.jsonl")
+    commands.write("study.yaml", STUDY)
+    commands.write("swept.yaml", SWEPT_STUDY)
+    commands.write("notyaml.yaml", "a: [1", "b: 2")
+    commands.write("conf/judge/broken.yaml", "model: openai/x", "  temperature: 0")
+    commands.write("conf/judge/misspelt.yaml", "model: openai/x", "", "temprature: 0")
+    commands.write("prompts/en/mine.md.j2", "Judge this.", "{{ nonsense }}")
+    commands.write("prompts/en/open.md.j2", "{% if context %}")
+    commands.write(
+        "database.sqlite", "this is a text, and by no means a database; it goes on for a while so that SQLite reads it"
+    )
+    commands.write("file", "in the way")
+
+
+DATA = ("run", "judge=gpt-4o", "dataset=file")
+MISTAKES = {
+    "unknown judge": (
+        ("run", "judge=gpt4"),
+        "judge=gpt4: no such judge; did you mean 'gpt-4o'?",
+    ),
+    "unknown judge in a sweep": (
+        ("run", "judge=gpt-4o,gpt4", "-m", "swap=none"),
+        "judge=gpt4: no such judge; did you mean 'gpt-4o'? (job judge=gpt4 swap=none)",
+    ),
+    "unknown judge in a study that sweeps": (
+        ("run", "swept.yaml"),
+        "judge=gpt4: no such judge; did you mean 'gpt-4o'?",
+    ),
+    "misspelt key": (
+        ("run", "judge.modle=x"),
+        "judge.modle: no such key; did you mean 'model'?",
+    ),
+    "misspelt group": (
+        ("run", "jugde=gpt-4o"),
+        "jugde: no such key; did you mean 'judge'?",
+    ),
+    "misspelt key in a study": (
+        ("run", "study.yaml"),
+        "study.yaml:4: tie.treshold: no such key; did you mean 'threshold'?",
+    ),
+    "misspelt key in a judge of one's own": (
+        ("run", "judge=misspelt"),
+        "conf/judge/misspelt.yaml:3: judge.temprature: no such key; did you mean 'temperature'?",
+    ),
+    "study that is not YAML": (("run", "notyaml.yaml"), "notyaml.yaml:2: is not YAML ("),
+    "judge of one's own that is not YAML": (("run", "judge=broken"), "conf/judge/broken.yaml:2: is not YAML ("),
+    "threshold larger than the scale": (
+        ("run", "mode=pointwise", "rubric=likert5", "tie.threshold=4.5"),
+        "tie.threshold: 4.5 is larger than the largest possible difference (4); set it below that",
+    ),
+    "threshold larger than a margin": (
+        ("run", "tie.threshold=2"),
+        "tie.threshold: 2 is larger than the largest possible difference (1); set it below that",
+    ),
+    "negative weight": (
+        ("run", "criteria.1.weight=-0.2"),
+        "criteria.1.weight: input should be greater than or equal to 0 (given: -0.2)",
+    ),
+    "negative weight when scoring": (
+        ("run", "scoring.weights.clarity=-1"),
+        "scoring.weights.clarity: input should be greater than or equal to 0 (given: -1)",
+    ),
+    "missing dataset": (
+        (*DATA, "dataset.path=god.jsonl"),
+        "god.jsonl: no such file; did you mean 'good.jsonl'?",
+    ),
+    "missing folder of a dataset": (
+        (*DATA, "dataset.path=nowhere/cases.jsonl"),
+        "nowhere/cases.jsonl: no such file, nor its folder; set dataset.path to a data file",
+    ),
+    "row that is not JSON": ((*DATA, "dataset.path=notjson.jsonl"), "notjson.jsonl:2: the row is not JSON (column 2"),
+    "file that is not UTF-8": ((*DATA, "dataset.path=notutf8.jsonl"), "notutf8.jsonl:1: "),
+    "file without rows": ((*DATA, "dataset.path=none.jsonl"), "none.jsonl: the file holds no rows; name a file with"),
+    "row without a column": (
+        (*DATA, "dataset.path=nocolumn.jsonl"),
+        "nocolumn.jsonl:2: no column 'response_b'; the columns are id, prompt, response_a; did you mean 'response_a'?",
+    ),
+    "row without the mapped column": (
+        (*DATA, "dataset.path=good.jsonl", "dataset.fields.response_b=answer"),
+        "good.jsonl:1: no column 'answer' for response_b; the columns are ",
+    ),
+    "duplicate id": (
+        (*DATA, "dataset.path=twice.jsonl"),
+        "twice.jsonl:3: id 'c1' is already that of line 1; make ids unique",
+    ),
+    "unknown label": ((*DATA, "dataset.path=label.jsonl"), "label.jsonl:2: "),
+    "no API key": (
+        ("run", "judge=gpt-4o"),
+        "openai/gpt-4o: no API key; set the environment variable OPENAI_API_KEY",
+    ),
+    "no API key of another provider": (
+        ("run", "judge=claude-sonnet"),
+        "anthropic/claude-sonnet-4-5: no API key; set the environment variable ANTHROPIC_API_KEY",
+    ),
+    "no such provider": (
+        ("run", "judge.model=nonsense"),
+        "judge.model: 'nonsense' names no provider that LiteLLM knows; write it as provider/model, for example ",
+    ),
+    "unreachable endpoint": (
+        ("run", "judge=openai_compatible", "judge.api_base=http://127.0.0.1:9/v1"),
+        "judge default: nothing answers at http://127.0.0.1:9/v1; is the server running? check judge.api_base",
+    ),
+    "run folder that cannot be made": (
+        ("run", "hydra.run.dir=file/run"),
+        "file/run: cannot be written (Not a directory); give another hydra.run.dir",
+    ),
+    "sweep folder that cannot be made": (
+        ("run", "swap=both,none", "-m", "hydra.sweep.dir=file/sweep"),
+        "file/sweep: cannot be written (Not a directory); give another hydra.",
+    ),
+    "unknown placeholder": (
+        ("run", "prompt.template=mine"),
+        "prompts/en/mine.md.j2:2: unknown placeholder 'nonsense'; ",
+    ),
+    "unfinished template": (("run", "prompt.template=open"), "prompts/en/open.md.j2:1: "),
+    "no such template": (("run", "prompt.template=quux"), NO_TEMPLATE),
+    "unknown command": (("runn",), "runn: no such command; did you mean 'run'?"),
+    "no command near it": (("frobnicate",), "frobnicate: no such command; choose from compare, "),
+    "unknown study": (("run", "frist_look"), "frist_look: no such study file; did you mean 'first_look'?"),
+    "study after the overrides": (
+        ("run", "swap=none", "first_look"),
+        "first_look: is not an override; write key=value; a study's file comes first",
+    ),
+    "unknown flag": (
+        ("run", "--frob"),
+        "--frob: no such option; overrides are written key=value; see `evalkit --help`",
+    ),
+    "unknown flag of another command": (
+        ("plan", "--frob"),
+        "--frob: no such option; overrides are written key=value; see `evalkit --help`",
+    ),
+    "flag without its value": (
+        ("run", "--cfg"),
+        "--cfg: needs to be told what to print; write --cfg job|hydra|all",
+    ),
+    "override that is none": (("run", "judge.model={a"), "judge.model={a: cannot be read as an override ("),
+    "override that is none in a sweep": (
+        ("run", "judge.model={a", "-m"),
+        "judge.model={a: cannot be read as an override (",
+    ),
+    "score of no folder": (("score", "nowhere"), "nowhere: no such folder; name a folder that `evalkit run` wrote"),
+    "score of another folder": (("score", "conf"), "conf: not a run folder"),
+    "score without a folder": (
+        ("score", "tie.threshold=0"),
+        "evalkit score: needs a run folder; evalkit score outputs/DATE/RUN",
+    ),
+    "track of no folder": (("track", "nowhere"), "nowhere: no such folder; name a folder that `evalkit run` wrote"),
+    "store that is no database": (
+        ("run", "store.url=database.sqlite"),
+        "database.sqlite: not a ",
+    ),
+    "store that is no database when planning": (
+        ("plan", "store.url=database.sqlite"),
+        "database.sqlite: not a ",
+    ),
+    "store that is to be read and is not there": (("run", "store=read_only"), "store.sqlite: cannot be opened; "),
+    "store of another kind": (
+        ("run", "store.url=postgres://x"),
+        "store.url: 'postgres://x' is not an SQLite file; write sqlite:///path or a plain path",
+    ),
+    "ui without runs": (("ui",), "mlflow.db: holds no runs yet; `evalkit run` makes the first"),
+    "init without a folder": (("init",), "evalkit init: needs one folder; evalkit init DIR"),
+    "init where a file is": (("init", "file"), "file: cannot be written ("),
+}
+
+
+# One of each kind as a process of its own; all of them by the function that the process calls.
+AS_PROCESS = (
+    "unknown judge",
+    "misspelt key in a study",
+    "row that is not JSON",
+    "no API key",
+    "unknown flag",
+    "ui without runs",
+)
+
+
+def check(mistake: str, commands: Commands, run: Callable[..., Done]) -> None:
+    words, line = MISTAKES[mistake]
+    files(commands)
+    before = commands.files()
+    complaint = run(*words, status=1).line()
+    # Files are named as they were given or by their whole path; what counts is that one can find them.
+    assert line in complaint
+    assert complaint.startswith((line, str(commands.folder.parent), "sqlite:///"))
+    assert commands.files() == before
+    assert not (commands.folder / "outputs").exists()
+    assert not (commands.folder / "multirun").exists()
+
+
+@pytest.mark.parametrize("mistake", AS_PROCESS)
+def test_a_mistake_is_one_line_and_leaves_nothing(mistake: str, commands: Commands) -> None:
+    check(mistake, commands, commands)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_so_it_is_within_a_process(mistake: str, commands: Commands, within: Callable[..., Done]) -> None:
+    check(mistake, commands, within)
+
+
+def test_an_empty_response_is_judged_and_said(commands: Commands, provider: Provider) -> None:
+    provider.rule = lambda body: said("[[A]]")
+    commands.write("empty.jsonl", pair(1), pair(2, response_b=""))
+    data = ["dataset=file", "dataset.path=empty.jsonl", "output=bracket", "swap=none"]
+    done = commands("run", *fake(provider), *data, *BRIEF, "hydra.run.dir=run", OPENAI_API_KEY="x")
+    assert "note: empty responses, judged as they are: 1 (first: empty.jsonl:2)" in done.out
+    assert commands.metrics("run")["calls"]["sent"] == 2
+
+
+def test_a_store_of_another_program_is_left_alone(commands: Commands) -> None:
+    path = commands.folder / "other.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE precious (x)")
+    other.close()
+    before = path.read_bytes()
+    line = commands("run", "store.url=other.sqlite", status=1).line()
+    assert line == "other.sqlite: an SQLite file, but not evalkit's; name another file in store.url"
+    assert path.read_bytes() == before
+
+
+def test_a_key_that_is_refused_is_one_line_and_is_not_shown(commands: Commands, provider: Provider) -> None:
+    from fake_provider import refused
+
+    provider.rule = lambda body: refused(401, "Incorrect API key provided: sk-wrong-1234567890", code="invalid_api_key")
+    done = commands("run", *fake(provider), *BRIEF, status=1, OPENAI_API_KEY="sk-wrong-1234567890")
+    line = done.err.strip().splitlines()[-1]
+    assert "access refused" in line
+    assert "OPENAI_API_KEY" in line
+    assert "sk-wrong-1234567890" not in done.err + done.out
+    assert not (commands.folder / "outputs").exists()
+
+
+def test_a_hidden_config_of_ones_own_is_said(commands: Commands) -> None:
+    commands.write("conf/judge/gpt-4o.yaml", "model: openai/other")
+    done = commands("run", "judge=gpt-4o", "--cfg", "job")
+    hidden = Path("conf/judge/gpt-4o.yaml")
+    assert f"{hidden} is hidden by evalkit's own of that name; give yours another" in done.err
+    assert "model: openai/gpt-4o\n" in done.out

@@ -1,0 +1,320 @@
+"""Every command once on a real run, with a judge on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import BRIEF, Commands, Done, fake, pair, prefers, rows
+from fake_provider import Provider, Reply, said
+
+Within = Callable[..., Done]
+FOLDER = {
+    "config.yaml",
+    "manifest.json",
+    "cases.jsonl",
+    "judgments.jsonl",
+    "verdicts.jsonl",
+    "metrics.json",
+    "frontier.json",
+    "report.html",
+}
+CASES = 12
+
+
+@pytest.fixture
+def data(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    commands.write("cases.jsonl", *(pair(number) for number in range(CASES)))
+    return ["dataset=file", "dataset.path=cases.jsonl", "output=bracket"]
+
+
+def said_of(run: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_a_run_again_sends_nothing(commands: Commands, provider: Provider, data: list[str]) -> None:
+    provider.rule = prefers()
+    done = commands("run", *fake(provider), *data, *BRIEF, "hydra.run.dir=first")
+    assert {p.name for p in (commands.folder / "first").iterdir()} >= FOLDER
+    assert "report: first/report.html" in done.out
+    found = commands.metrics("first")
+    assert found["metrics"]["agreement/accuracy"]["value"] == 1.0
+    assert found["metrics"]["position/consistency"]["value"] == 1.0
+    assert found["calls"] == {"planned": 24, "stored": 0, "sent": 24, "retried": 0, "failed": 0}
+    commands("run", *fake(provider), *data, *BRIEF, "hydra.run.dir=second", OPENAI_API_KEY="")
+    again = commands.metrics("second")
+    assert again["metrics"] == found["metrics"]
+    assert again["calls"] == {"planned": 24, "stored": 24, "sent": 0, "retried": 0, "failed": 0}
+    commands("run", "first/config.yaml", "hydra.run.dir=third", OPENAI_API_KEY="")
+    assert commands.metrics("third") == again
+    assert len(provider.requests) == 24
+
+
+def test_scoring_again_asks_nobody(commands: Commands, within: Within, provider: Provider, data: list[str]) -> None:
+    """In scores of 1 to 5, a difference of 1 is a win until the threshold is as large."""
+    provider.rule = lambda body: said(f"[[{4 if 'good' in body['messages'][1]['content'] else 3}]]")
+    scored = [*data[:2], "output=rating", "mode=pointwise", "criteria=overall"]
+    within("run", *fake(provider), *scored, *BRIEF, "hydra.run.dir=run")
+    before = commands.metrics("run")["metrics"]
+    assert (before["tie_rate"]["value"], before["win_rate/a"]["value"]) == (0.0, 1.0)
+    asked = len(provider.requests)
+    store = Path(os.environ["EVALKIT_STORE"])
+    store.unlink()
+    done = within("score", "run", "tie.threshold=1")
+    assert "Ties in 100 %" in done.out
+    after = commands.metrics("run")["metrics"]
+    assert (after["tie_rate"]["value"], after["tie_rate/threshold"]["value"]) == (1.0, 1.0)
+    assert {v["reason"] for v in said_of(commands.folder / "run", "verdicts") if v["winner"]} == {"threshold"}
+    assert len(provider.requests) == asked
+    assert not store.exists()
+    assert "threshold: 1" in (commands.folder / "run" / "config.yaml").read_text("utf-8")
+    line = within("score", "run", "judge.model=openai/other", status=1).line()
+    assert line.startswith("judge.model: cannot be changed here; these can: scoring")
+
+
+@pytest.mark.slow
+def test_a_run_that_could_not_be_tracked_is_tracked_later(
+    commands: Commands, provider: Provider, data: list[str]
+) -> None:
+    provider.rule = prefers()
+    brief, store = "scoring.bootstrap=50", f"sqlite:///{commands.folder}/mlflow.db"
+    away = "tracking.uri=http://127.0.0.1:9"
+    done = commands("run", *fake(provider), *data, brief, away, "hydra.run.dir=run", status=3)
+    assert "http://127.0.0.1:9" in done.err
+    assert {p.name for p in (commands.folder / "run").iterdir()} >= FOLDER
+    assert commands.metrics("run")["calls"]["sent"] == 24
+    assert json.loads((commands.folder / "run" / "manifest.json").read_text())["mlflow_run_id"] is None
+    shutil.move(commands.folder / "run", commands.folder / "elsewhere")
+    done = commands("track", "elsewhere", f"tracking.uri={store}")
+    run_id = json.loads((commands.folder / "elsewhere" / "manifest.json").read_text())["mlflow_run_id"]
+    assert run_id in done.out
+    [row] = query(commands, "select run_uuid, status from runs")
+    assert row == [run_id, "FINISHED"]
+    assert ["agreement/accuracy", 1.0] in query(commands, "select key, value from latest_metrics")
+    assert commands("track", "elsewhere", away, status=3).line().startswith("http://127.0.0.1:9")
+
+
+def query(commands: Commands, sql: str) -> list[list[Any]]:
+    import sqlite3
+
+    database = sqlite3.connect(f"file:{commands.folder}/mlflow.db?mode=ro", uri=True)
+    try:
+        return [list(row) for row in database.execute(sql)]
+    finally:
+        database.close()
+
+
+def test_planning_counts_and_writes_nothing(
+    commands: Commands, within: Within, provider: Provider, data: list[str]
+) -> None:
+    provider.rule = prefers()
+    store = Path(os.environ["EVALKIT_STORE"])
+    before = commands.files()
+    assert rows(within("plan", *fake(provider), *data).out) == {"the run": [24, 0, 24]}
+    assert not store.exists()
+    assert not store.parent.joinpath(store.name + "-wal").exists()
+    within("run", *fake(provider), *data, *BRIEF, "swap=none", "hydra.run.dir=run")
+    asked, kept = len(provider.requests), (store.read_bytes(), sorted(p.name for p in store.parent.iterdir()))
+    found = rows(within("plan", *fake(provider), *data, "swap=none,both", "dataset.limit=8,12", "-m").out)
+    assert {tuple(counts) for counts in found.values()} == {
+        (8, 8, 0),
+        (12, 12, 0),
+        (16, 8, 8),
+        (24, 12, 12),
+        (60, 40, 12),
+    }
+    assert found["all, shared requests once"] == [60, 40, 12]
+    assert len(provider.requests) == asked
+    assert (store.read_bytes(), sorted(p.name for p in store.parent.iterdir())) == kept
+    assert {name for name in commands.files() if not name.startswith("run/")} == before
+    assert rows(within("plan", *fake(provider), *data, "store.mode=refresh").out) == {"the run": [24, 0, 24]}
+
+
+def test_the_doctor_finds_what_is_there_and_what_is_not(
+    within: Within, provider: Provider, data: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = within("doctor", *fake(provider), *data, "tracking=none")
+    assert all(line.startswith("ok ") for line in done.out.splitlines()), done.out
+    assert "dataset and prompts: 12 cases" in done.out
+    assert provider.requests == []
+    monkeypatch.delenv("OPENAI_API_KEY")
+    done = within("doctor", "judge=gpt-4o", "dataset=file", "dataset.path=gone.jsonl", status=1)
+    wrong = [line for line in done.out.splitlines() if line.startswith("wrong")]
+    assert [line.split(":")[0] for line in wrong] == ["wrong dataset and prompts", "wrong judge"]
+    assert "gone.jsonl: no such file" in wrong[0]
+    assert "OPENAI_API_KEY" in wrong[1]
+
+
+def wait_for(what: Any, process: subprocess.Popen[bytes], log: Path, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert process.poll() is None, log.read_text("utf-8", "replace")
+        assert time.monotonic() < deadline, log.read_text("utf-8", "replace")
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("signals", [1, 2], ids=["once", "twice"])
+def test_an_interrupted_run_goes_on_where_it_was(
+    signals: int, commands: Commands, provider: Provider, data: list[str], tmp_path: Path
+) -> None:
+    """After the fifth answer the server keeps its answers back; what it gives after all is kept too."""
+    hold, judged = threading.Event(), prefers()
+    answered = 5
+
+    def rule(body: dict[str, Any]) -> Reply:
+        reply: Reply = judged(body)
+        reply.hang = hold if len(provider.requests) > answered else None
+        return reply
+
+    provider.rule = rule
+    words = ["run", *fake(provider), *data, *BRIEF, "runner.concurrency=2"]
+    log = tmp_path / "log"
+    process = commands.start(*words, log=log)
+    try:
+        wait_for(lambda: len(provider.requests) == answered + 2, process, log)
+        for _ in range(signals):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)  # two signals at once are one
+        if signals == 1:
+            hold.set()
+        assert process.wait(60) == 130
+    finally:
+        hold.set()
+        process.kill()
+    text = log.read_text()
+    kept = answered + (2 if signals == 1 else 0)
+    assert len(provider.requests) == answered + 2
+    assert f"evalkit: interrupted: {kept} of " in text
+    assert text.splitlines()[-1].endswith("answers are stored; run again to go on")
+    assert "Traceback" not in text
+    assert not (commands.folder / "outputs").exists()
+    commands(*words, "hydra.run.dir=run")
+    calls = commands.metrics("run")["calls"]
+    assert (calls["stored"], calls["sent"]) == (kept, 24 - kept)
+    assert len(provider.requests) == answered + 2 + 24 - kept
+    assert commands.metrics("run")["metrics"]["agreement/accuracy"]["n"] == CASES
+
+
+def test_an_interrupted_sweep_begins_no_further_job(
+    commands: Commands, provider: Provider, data: list[str], tmp_path: Path
+) -> None:
+    hold, log = threading.Event(), tmp_path / "log"
+    provider.rule = lambda body: Reply({}, 500, hang=hold)
+    words = ["run", *fake(provider), *data, *BRIEF, "swap=none,both", "-m", "hydra.sweep.dir=sweep"]
+    process = commands.start(*words, "runner.concurrency=1", log=log)
+    try:
+        wait_for(lambda: provider.requests, process, log)
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        assert process.wait(60) == 130
+    finally:
+        hold.set()
+        process.kill()
+    text = log.read_text()
+    assert "evalkit: interrupted: 0 of " in text
+    assert "Traceback" not in text
+    assert len(provider.requests) == 1
+    assert commands.files() <= {"cases.jsonl", "sweep/multirun.yaml"}
+
+
+def test_too_many_failures_are_said_and_written(
+    commands: Commands, within: Within, provider: Provider, data: list[str]
+) -> None:
+    judged = prefers()
+    provider.rule = lambda body: (
+        Reply({"error": {"message": "no"}}, 500) if "Question 3?" in str(body) else judged(body)
+    )
+    words = ["run", *fake(provider), *data, *BRIEF, "runner.retries=0"]
+    done = within(*words, "hydra.run.dir=run", status=2)
+    assert "8.3% of the requests failed, more than runner.max_failure_rate allows (5.0%)" in done.err
+    found = commands.metrics("run")
+    assert found["calls"]["failed"] == 2
+    accuracy = found["metrics"]["agreement/accuracy"]
+    assert (accuracy["value"], accuracy["n"], accuracy["missing"]) == (1.0, 11, 1)
+    assert (accuracy["worst_low"], accuracy["worst_high"]) == (pytest.approx(11 / 12), 1.0)
+    within(*words, "runner.max_failure_rate=0.1", "hydra.run.dir=again")
+
+
+@pytest.mark.slow
+def test_the_ui_serves_and_ends_with_its_process(commands: Commands, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    make = "import mlflow; mlflow.MlflowClient('sqlite:///mlflow.db').create_experiment('evalkit')"
+    subprocess.run([sys.executable, "-c", make], cwd=commands.folder, check=True, capture_output=True, timeout=120)
+    log = tmp_path / "log"
+    process = commands.start("ui", "--port", str(port), log=log)
+    try:
+        wait_for(lambda: answers(f"http://127.0.0.1:{port}/health"), process, log)
+        assert f"MLflow on sqlite:///{commands.folder}/mlflow.db" in log.read_text()
+        process.terminate()
+        process.wait(60)
+        wait_for_end(port)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+def wait_for_end(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return
+        time.sleep(0.05)
+    raise AssertionError("MLflow's server outlived the command that started it")
+
+
+def test_ui_of_a_remote_store_says_where_it_is(commands: Commands) -> None:
+    assert "the runs are at http://mlflow.example" in commands("ui", "tracking.uri=http://mlflow.example").out
+
+
+def test_bash_completes_in_place(commands: Commands) -> None:
+    """The installed script, in a real bash, by the console script."""
+    script = Path(sys.executable).with_name("evalkit")
+    if not script.exists() or shutil.which("bash") is None:
+        pytest.skip("needs the console script and bash")
+    lines = f"""
+        PATH={script.parent}:$PATH
+        eval "$(evalkit -sc install=bash)"
+        COMP_LINE="evalkit run judge=gp" COMP_POINT=20 COMP_CWORD=2 COMP_WORDS=(evalkit run judge=gp)
+        hydra_bash_completion
+        echo "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(
+        ["bash", "-c", lines], cwd=commands.folder, env=commands.env(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["judge=gpt-4o", "judge=gpt-4o-mini"], done.stderr
+
+
+def test_output_that_nobody_reads_on_is_no_error(commands: Commands) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {sys.executable} -m evalkit run --cfg job | head -1 >/dev/null"],
+        cwd=commands.folder,
+        env=commands.env(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""

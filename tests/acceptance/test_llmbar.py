@@ -1,0 +1,206 @@
+"""The published table, all the way: files, config, HTTP, regex, swap, metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Commands
+
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
+
+PATTERNS = {"CoT": r"Output \((?P<winner>[ab])\) is better"}
+ANY_PATTERN = r"Output \((?P<winner>[ab])\)"
+FOLDERS = {"Natural": "Natural", "GPTInst": "Adversarial/GPTInst"}
+# The paper's Table 2: right in the first order, in the second, in both; orders that agree; texts that cannot be read.
+TABLE = {
+    ("Natural", "GPT-4", "Vanilla_NoRules"): (92, 95, 92, 97, 0),
+    ("Natural", "GPT-4", "Vanilla"): (95, 96, 93, 95, 0),
+    ("Natural", "GPT-4", "CoT"): (94, 95, 90, 91, 0),
+    ("Natural", "ChatGPT", "Vanilla_NoRules"): (79, 79, 63, 68, 0),
+    ("Natural", "ChatGPT", "CoT"): (70, 78, 56, 64, 1),
+    ("GPTInst", "GPT-4", "Vanilla_NoRules"): (71, 70, 66, 83, 0),
+    ("GPTInst", "GPT-4", "Vanilla"): (78, 81, 77, 87, 0),
+    ("GPTInst", "GPT-4", "CoT"): (75, 78, 72, 83, 0),
+    ("GPTInst", "ChatGPT", "Vanilla"): (25, 24, 7, 57, 0),
+    ("GPTInst", "ChatGPT", "CoT"): (28, 26, 8, 54, 1),
+    ("Natural", "PaLM2", "Vanilla"): (78, 88, 73, 80, 4),
+}
+SIZE = {"Natural": 100, "GPTInst": 92}
+Row = tuple[str, str, str]
+SWEEPS = sorted({(subset, strategy == "CoT") for subset, _, strategy in TABLE})
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The server of stored texts: where it is, and what it was given."""
+
+    port: int
+    manifests: Path
+
+    def stat(self) -> dict[str, int]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/stat", timeout=10) as reply:
+            counts: dict[str, int] = json.load(reply)
+        return counts
+
+
+def rows_of(sweep: tuple[str, bool]) -> list[Row]:
+    return [row for row in TABLE if (row[0], row[2] == "CoT") == sweep]
+
+
+def pattern(row: Row) -> str:
+    return PATTERNS.get(row[2], ANY_PATTERN)
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
+    tools = Path(__file__).resolve().parents[3] / "shared" / "tools"
+    if not tools.is_dir():
+        pytest.skip(f"{tools} is not there: published judge outputs are not part of the repository")
+    folder = tmp_path_factory.mktemp("llmbar")
+    subprocess.run([sys.executable, str(tools / "llmbar_manifest.py"), str(folder)], check=True, capture_output=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    command = [sys.executable, str(tools / "replay_server.py"), str(port), *map(str, sorted(folder.glob("*.jsonl")))]
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield _listening(Replay(port, folder), server)
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def _listening(replay: Replay, server: subprocess.Popen[bytes]) -> Replay:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            replay.stat()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return replay
+    raise AssertionError((replay.manifests / "log").read_text())
+
+
+@pytest.fixture(scope="module")
+def judged(replay: Replay, tmp_path_factory: pytest.TempPathFactory) -> dict[Row, Path]:
+    """The run folder of each row of the table: one sweep over judges for each data set and way of reading."""
+    commands = Commands(tmp_path_factory.mktemp("runs"))
+    commands.environment["EVALKIT_STORE"] = str(commands.folder / "store.sqlite")
+    folders = {}
+    for number, sweep in enumerate(SWEEPS):
+        commands(*words(replay, sweep), f"hydra.sweep.dir=sweep{number}", OPENAI_API_KEY="any")
+        for job, row in enumerate(rows_of(sweep)):
+            folders[row] = commands.folder / f"sweep{number}" / str(job)
+    return folders
+
+
+def words(replay: Replay, sweep: tuple[str, bool]) -> list[str]:
+    rows = rows_of(sweep)
+    data = replay_data(sweep[0])
+    return [
+        "run",
+        "dataset=file",
+        f"dataset.path={data}",
+        "dataset.fields={prompt: input, response_a: output_1, response_b: output_2}",
+        "dataset.label_map={1: A, 2: B}",
+        "judge=openai_compatible",
+        "judge.model=" + ",".join(f"openai/{model}-{strategy}" for _, model, strategy in rows),
+        f"judge.api_base=http://127.0.0.1:{replay.port}/v1",
+        "output=regex",
+        f"output.pattern='{pattern(rows[0])}'",
+        "swap=both",
+        "tracking=none",
+        "scoring.bootstrap=100",
+        "-m",
+    ]
+
+
+def replay_data(subset: str) -> Path:
+    return Path(__file__).resolve().parents[3] / "shared" / "data" / "llmbar" / FOLDERS[subset] / "dataset.json"
+
+
+def readings(replay: Replay, row: Row) -> list[tuple[bool | None, bool | None]]:
+    """Whether each order of each case finds the better answer, none where the text cannot be read: the slow way."""
+    subset, model, strategy = row
+    found = []
+    for line in (replay.manifests / f"{subset}__{model}__{strategy}.jsonl").read_text("utf-8").splitlines():
+        case = json.loads(line)
+        sides = [re.findall(pattern(row), case[order]) for order in ("ab", "ba")]
+        first, second = (side[-1] if side else None for side in sides)
+        right = {1: ("a", "b"), 2: ("b", "a")}[case["label"]]
+        found.append((first and first == right[0], second and second == right[1]))
+    return found
+
+
+def metrics(folder: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((folder / "metrics.json").read_text("utf-8"))
+    return loaded
+
+
+def counted(metric: dict[str, Any]) -> tuple[int, int]:
+    """A proportion as the count it is, and what it is out of."""
+    count = metric["value"] * metric["n"]
+    assert count == pytest.approx(round(count), abs=1e-6)
+    return round(count), metric["n"]
+
+
+@pytest.mark.parametrize("row", TABLE, ids="-".join)
+def test_a_published_row_comes_out(row: Row, judged: dict[Row, Path], replay: Replay) -> None:
+    first, second, both, agree, unread = TABLE[row]
+    size = SIZE[row[0]]
+    orders = readings(replay, row)
+    assert (sum(a is True for a, _ in orders), sum(b is True for _, b in orders)) == (first, second)
+    complete = [(a, b) for a, b in orders if a is not None and b is not None]
+    found = metrics(judged[row])["metrics"]
+    per_order = found["agreement/accuracy_per_order"]
+    both_orders = found["agreement/accuracy_both_orders"]
+    consistency = found["position/consistency"]
+    read = [sum(one is not None for one in order) for order in zip(*orders, strict=True)]
+    assert per_order["value"] == pytest.approx((first / read[0] + second / read[1]) / 2, abs=1e-9)
+    assert per_order["n"] == sum(read) == 2 * size - unread
+    assert per_order["worst_low"] == pytest.approx((first + second) / (2 * size))
+    assert counted(both_orders) == (both, len(complete))
+    assert both_orders["worst_low"] == pytest.approx(both / size)
+    assert counted(consistency) == (sum(a == b for a, b in complete), len(complete))
+    if not unread:
+        assert counted(consistency) == (agree, size)
+    assert (per_order["missing"], both_orders["missing"]) == (unread, size - len(complete))
+
+
+def test_two_unreadable_texts_agree_by_their_rule_only(judged: dict[Row, Path]) -> None:
+    found = metrics(judged["Natural", "PaLM2", "Vanilla"])["metrics"]["position/consistency"]
+    assert (counted(found), found["missing"]) == ((78, 98), 2)
+    assert (found["worst_low"], found["worst_high"]) == (0.78, 0.80)
+
+
+def test_each_pair_is_asked_once_in_each_order(judged: dict[Row, Path], replay: Replay) -> None:
+    calls = [metrics(folder)["calls"] for folder in judged.values()]
+    asked = sum(SIZE[subset] for subset, _, _ in TABLE)
+    assert sum(one["sent"] for one in calls) == sum(one["planned"] for one in calls) == 2 * asked
+    assert all(one["failed"] == one["retried"] == one["stored"] == 0 for one in calls)
+    assert replay.stat() == {"requests": 2 * asked, "hit_ab": asked, "hit_ba": asked}
+
+
+def test_a_second_run_sends_nothing_and_finds_the_same(judged: dict[Row, Path], replay: Replay, tmp_path: Path) -> None:
+    before = replay.stat()
+    sweep = SWEEPS[0]
+    folder = judged[rows_of(sweep)[0]].parents[1]
+    commands = Commands(folder, {"EVALKIT_STORE": str(folder / "store.sqlite")})
+    commands(*words(replay, sweep), f"hydra.sweep.dir={tmp_path}/again", OPENAI_API_KEY="any")
+    assert replay.stat() == before
+    for job, row in enumerate(rows_of(sweep)):
+        again, once = metrics(tmp_path / "again" / str(job)), metrics(judged[row])
+        assert again["metrics"] == once["metrics"]
+        assert (again["calls"]["sent"], again["calls"]["stored"]) == (0, 2 * SIZE[row[0]])

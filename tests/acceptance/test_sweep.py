@@ -1,0 +1,60 @@
+"""`-m`: what jobs ask alike is sent once, and MLflow has one parent with a child for each job."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Commands, fake, pair, prefers
+from fake_provider import Provider
+
+pytestmark = pytest.mark.slow
+CASES = 6
+JOBS = ("swap=none", "swap=both")
+
+
+@pytest.fixture
+def swept(commands: Commands, provider: Provider) -> Path:
+    provider.rule = prefers()
+    commands.write("cases.jsonl", *(pair(number) for number in range(CASES)))
+    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50"]
+    words = [*fake(provider), *data, "swap=none,both", "tie.threshold=0,0.5", "-m", "hydra.sweep.dir=sweep"]
+    commands("run", *words, "tracking.traces=1", OPENAI_API_KEY="any")
+    return commands.folder
+
+
+def test_a_sweep(swept: Path, provider: Provider) -> None:
+    jobs = [json.loads((swept / "sweep" / str(job) / "metrics.json").read_text()) for job in range(4)]
+    assert [job["calls"]["planned"] for job in jobs] == [CASES, CASES, 2 * CASES, 2 * CASES]
+    assert [job["calls"]["sent"] for job in jobs] == [CASES, 0, CASES, 0]
+    assert len(provider.requests) == 2 * CASES
+    check_tracked(swept)
+
+
+def check_tracked(folder: Path) -> None:
+    tags: dict[str, dict[str, str]] = {}
+    for run, key, value in query(folder, "select run_uuid, key, value from tags"):
+        tags.setdefault(run, {})[key] = value
+    runs = dict(query(folder, "select run_uuid, status from runs where lifecycle_stage = 'active'"))
+    children = {run: found["mlflow.parentRunId"] for run, found in tags.items() if "mlflow.parentRunId" in found}
+    [parent] = set(children.values())
+    assert set(runs) == {parent, *children}
+    assert len(children) == 4
+    assert set(runs.values()) == {"FINISHED"}
+    recorded = [json.loads((folder / "sweep" / str(job) / "manifest.json").read_text()) for job in range(4)]
+    assert {manifest["mlflow_run_id"] for manifest in recorded} == set(children)
+    params = query(folder, "select run_uuid, value from params where key = 'swap.policy'")
+    assert sorted(value for run, value in params if run in children) == ["both", "both", "none", "none"]
+    accuracies = query(folder, "select run_uuid, value from latest_metrics where key = 'agreement/accuracy'")
+    assert {run: value for run, value in accuracies if run in children} == dict.fromkeys(children, 1.0)
+
+
+def query(folder: Path, sql: str) -> list[Any]:
+    database = sqlite3.connect(f"file:{folder}/mlflow.db?mode=ro", uri=True)
+    try:
+        return list(database.execute(sql))
+    finally:
+        database.close()

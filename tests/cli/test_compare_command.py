@@ -1,0 +1,209 @@
+"""`evalkit compare`: run folders and recorded runs, from the command line to its two files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.contingency_tables import mcnemar
+
+from evalkit.cli import main
+from evalkit.config import RunConfig, TrackingConfig
+from evalkit.runs import write_run
+from evalkit.scoring import score_run
+from evalkit.tracking import make_tracker
+from evalkit.types import Case, Judgment, Response, RunResult
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Make:
+    """Write a run folder of (label, first pass, second pass) for each case."""
+
+    def make(name: str, rows: list[tuple[str, str | None, str | None]], judge: str = "m") -> Path:
+        value = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
+        config = RunConfig.model_validate(
+            {"judge": {"model": judge}, "criteria": [{"name": "quality"}], "scoring": {"bootstrap": 100}}
+        )
+        cases = tuple(
+            Case(str(k), f"question {k}", (Response("one"), Response("two")), label=row[0])  # type: ignore[arg-type]
+            for k, row in enumerate(rows)
+        )
+        judgments = tuple(
+            Judgment(str(k), (0, 1), shown, 0, judge, "ok" if said else "unparseable", value[said])
+            for k, row in enumerate(rows)
+            for shown, said in zip(((0, 1), (1, 0)), row[1:], strict=True)
+        )
+        scores = score_run(config, cases, judgments)
+        dataset = {"name": "pairs", "source": "pairs.jsonl", "fingerprint": "f", "rows": len(cases)}
+        manifest = {"run_id": name, "judge": judge, "mode": "pairwise", "dataset": dataset}
+        folder = tmp_path / name
+        result = RunResult(None, config.dump(), manifest, cases, judgments, scores.verdicts, scores.metrics)
+        write_run(folder, result)
+        return folder
+
+    return make
+
+
+ROWS = [("A", "A", "A"), ("B", "B", "B"), ("A", "A", "B"), ("B", "A", "A"), ("A", "A", "A"), ("B", "B", None)] * 4
+OTHER = [("A", "A", "A"), ("B", "A", "A"), ("A", "B", "B"), ("B", "A", "A"), ("A", "A", "B"), ("B", "B", "B")] * 4
+
+
+def test_it_prints_and_writes_what_it_found(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    one, two = make_run("one", ROWS, "good"), make_run("two", OTHER, "bad")
+    assert main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=200"]) == 0
+    out = capsys.readouterr().out
+    assert "good · bad (24 shared cases)" in out
+    assert "good − bad" in out
+    assert "A difference between good and bad in agreement/accuracy: +0.400" in out
+    content = json.loads((tmp_path / "found" / "comparison.json").read_text())
+    assert [run["name"] for run in content["runs"]] == ["good", "bad"]
+    assert content["tested"] == ["agreement/accuracy"]
+    rows = list(csv.DictReader((tmp_path / "found" / "comparison.csv").read_text().splitlines()))
+    assert len(rows) == len(content["differences"]) + len(content["between"])
+    tested = next(row for row in rows if row["p"])
+    assert (tested["metric"], tested["missing"]) == ("agreement/accuracy", "4")
+    assert (
+        float(tested["p_holm"])
+        == content["differences"][[d["metric"] for d in content["differences"]].index("agreement/accuracy")]["p_holm"]
+    )
+
+
+def test_three_runs_of_one_judge_go_by_their_folders(
+    make_run: Make, capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, rows in (("x=1", ROWS), ("x=2", OTHER), ("x=3", ROWS[:12])):
+        make_run(name, rows)
+    assert main(["compare", "x=1", "x=2", "x=3", "metrics=agreement/accuracy,position/consistency"]) == 0
+    out = capsys.readouterr().out
+    assert "x=1 · x=2 · x=3 (12 shared cases)" in out
+    assert "note: 12 cases of x=1 are not in every run and were left out" in out
+    assert "No difference between x=1 and x=3 in agreement/accuracy: the runs are right and wrong" in out
+    assert "No difference found between" in out
+    content = json.loads(Path("comparison.json").read_text())
+    letters = [row["letters"] for row in content["metrics"] if row["metric"] == "position/consistency"]
+    assert all(letters)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["one"], "evalkit compare: needs two runs or more"),
+        (["one", "nowhere"], "nowhere: no such folder"),
+        (["one", "two", "confidance=0.9"], "did you mean 'confidence'?"),
+        (["one", "two", "confidence=2"], "confidence: Input should be less than 1"),
+        (["one", "two", "metrics=[a"], "metrics: cannot be read"),
+        (["one", "two", "metrics=[nothing]"], "nothing: not a metric that every run has"),
+        (["one", "two", "folder=one/config.yaml"], "cannot be written"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    make_run: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    words: list[str],
+    complaint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_run("one", ROWS, "a")
+    make_run("two", OTHER, "b")
+    assert main(["compare", *words]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert complaint in line
+    assert not (tmp_path / "comparison.json").exists()
+
+
+def test_a_run_is_fetched_from_mlflow(
+    make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    from evalkit.runs import read_run
+
+    monkeypatch.chdir(tmp_path)
+    one, two = make_run("one", ROWS, "good"), make_run("two", OTHER, "bad")
+    tracker = make_tracker(TrackingConfig(uri="sqlite:///mlflow.db"), folder=tmp_path)
+    run_id = tracker.record(read_run(one))
+    assert main(["compare", run_id, str(two)]) == 0
+    assert "good · bad (24 shared cases)" in capsys.readouterr().out
+    assert main(["compare", "0" * 32, str(two), "tracking.uri=sqlite:///mlflow.db"]) == 1
+    assert "no such run; name a run folder, or set tracking.uri" in capsys.readouterr().err
+    assert main(["compare", run_id, str(two), "tracking.uri=http://127.0.0.1:1"]) == 3
+    assert "could not be fetched" in capsys.readouterr().err
+
+
+def test_a_recorded_run_that_is_not_ours(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    two = make_run("two", OTHER)
+    tracker = make_tracker(TrackingConfig(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"), folder=tmp_path)
+    client = tracker._client()
+    experiment = client.create_experiment("other", artifact_location=(tmp_path / "artifacts").as_uri())
+    run_id = client.create_run(experiment).info.run_id
+    client.log_text(run_id, "hello", "note.txt")
+    assert main(["compare", run_id, str(two), f"tracking.uri=sqlite:///{tmp_path / 'mlflow.db'}"]) == 1
+    assert f"MLflow run {run_id}: holds no run folder; name a run" in capsys.readouterr().err
+
+
+def test_runs_that_share_judge_and_folder_name_go_by_their_paths(
+    make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_run("first/run", ROWS)
+    make_run("second/run", OTHER)
+    assert main(["compare", "first/run", "second/run"]) == 0
+    assert "first/run · second/run (24 shared cases)" in capsys.readouterr().out
+
+
+PATTERN = r"Output \((?P<winner>[ab])\)"
+
+
+def replayed(folder: Path, model: str, strategy: str) -> list[tuple[str, str | None, str | None]]:
+    """Return label and both passes of a published judge, read from its texts, un-swapped."""
+    import re
+
+    rows = json.loads((folder / "dataset.json").read_text())
+    answers = json.loads((folder / "evaluators" / model / strategy / "result.json").read_text())
+    found = []
+    for row, answer in zip(rows, answers, strict=True):
+        said = []
+        for swapped in (False, True):
+            texts = re.findall(PATTERN, answer["results"][-1][f"swap = {swapped}"]["completion"][0])
+            said.append(None if not texts else "A" if (texts[-1] == "a") != swapped else "B")
+        found.append(("AB"[row["label"] - 1], *said))
+    return found
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("other", [("ChatGPT", "Vanilla_NoRules"), ("PaLM2", "Vanilla"), ("GPT-4", "Vanilla_NoRules")])
+def test_two_published_judges(make_run: Make, shared: Path, tmp_path: Path, other: tuple[str, str]) -> None:
+    folder = shared / "data" / "llmbar" / "Natural"
+    passes = [replayed(folder, "GPT-4", "Vanilla"), replayed(folder, *other)]
+    folders = [make_run(f"run {k}", rows, f"judge {k}") for k, rows in enumerate(passes)]
+    assert main(["compare", *map(str, folders), f"folder={tmp_path}"]) == 0
+    content = json.loads((tmp_path / "comparison.json").read_text())
+    verdicts = [[_resolved(*row[1:]) for row in rows] for rows in passes]
+    labels = [row[0] for row in passes[0]]
+    both = [k for k in range(100) if verdicts[0][k] and verdicts[1][k]]
+    right = [np.array([said[k] == labels[k] for k in both]) for said in verdicts]
+    table = [[(a & b).sum() for b in (right[1], ~right[1])] for a in (right[0], ~right[0])]
+    found = {row["metric"]: row for row in (*content["differences"], *content["between"])}
+    exact = bool(table[0][1] + table[1][0] < 25)
+    expected = mcnemar(table, exact=exact, correction=True).pvalue
+    assert found["agreement/accuracy"]["p"] == pytest.approx(expected, abs=1e-9)
+    assert found["agreement/accuracy"]["n"] == len(both)
+    between = cohen_kappa_score(*([said[k] for k in both] for said in verdicts))
+    assert found["between/kappa"]["value"] == pytest.approx(between, abs=1e-9)
+    for name, said in zip(("judge 0", "judge 1"), verdicts, strict=True):
+        (value,) = (r["value"] for r in content["metrics"] if (r["run"], r["metric"]) == (name, "agreement/kappa"))
+        read = [k for k in range(100) if said[k]]
+        kappa = cohen_kappa_score([labels[k] for k in read], [said[k] for k in read])
+        assert value == pytest.approx(kappa, abs=1e-9)
+
+
+def _resolved(first: str | None, second: str | None) -> str | None:
+    return None if first is None or second is None else first if first == second else "TIE"

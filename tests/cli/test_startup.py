@@ -1,0 +1,71 @@
+"""What is imported when: the heavy packages only by what needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import BRIEF, fake, pair, prefers
+from fake_provider import serving
+
+HEAVY = (
+    "litellm",
+    "mlflow",
+    "hydra",
+    "omegaconf",
+    "openai",
+    "aiohttp",
+    "httpx",
+    "pandas",
+    "scipy",
+    "jinja2",
+    "xllamacpp",
+)
+SAY = "; import sys, json; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr)"
+MAIN = "from evalkit.cli import main; assert main({words!r}) == 0"
+
+
+def imported(code: str, folder: Path, **environment: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code + SAY],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return {*json.loads(done.stderr.splitlines()[-1])} & {*HEAVY}
+
+
+@pytest.mark.parametrize("code", ["import evalkit", "import evalkit; evalkit.RunConfig"])
+def test_importing_evalkit_is_light(code: str, tmp_path: Path) -> None:
+    assert imported(code, tmp_path) == set()
+
+
+@pytest.mark.parametrize("words", [["--help"], [], ["--version"]])
+def test_help_is_light(words: list[str], tmp_path: Path) -> None:
+    assert imported(MAIN.format(words=words), tmp_path) == set()
+
+
+def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(pair(number)) + "\n" for number in range(3)))
+    with serving() as provider:
+        provider.rule = prefers()
+        words = ["run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", "output=bracket", *BRIEF]
+        code = MAIN.format(words=words)
+        assert {"litellm", "openai"} <= imported(code, tmp_path, OPENAI_API_KEY="x")
+    # The server is gone and no key is set: nothing is needed but the store.
+    again = imported(code, tmp_path)
+    assert again & {"litellm", "openai", "aiohttp", "httpx", "mlflow"} == set()
+
+
+def test_planning_and_a_mistake_import_no_client(tmp_path: Path) -> None:
+    plan = imported(MAIN.format(words=["plan", "judge=gpt-4o", "dataset.limit=2"]), tmp_path)
+    wrong = imported("from evalkit.cli import main; assert main(['run', 'judge=gpt4']) == 1", tmp_path)
+    assert (plan | wrong) & {"litellm", "openai", "aiohttp", "httpx", "mlflow"} == set()

@@ -1,0 +1,173 @@
+"""Composition: every shipped option composes, and what is wrong is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evalkit.compose import find_study, load_config, load_jobs
+from evalkit.errors import ConfigError, EvalkitError
+from evalkit.resources import shipped
+
+GROUPS = sorted(p.name for p in shipped("conf").iterdir() if p.is_dir())
+OPTIONS = sorted((g, f.stem) for g in GROUPS for f in (shipped("conf") / g).glob("*.yaml"))
+SHIPPED = {
+    "judge": {
+        "smollm2",
+        "gpt-4o-mini",
+        "gpt-4o",
+        "claude-sonnet",
+        "gemini-flash",
+        "ollama",
+        "vllm",
+        "openai_compatible",
+        "panel",
+    },
+    "mode": {"pairwise", "pointwise"},
+    "rubric": {"likert3", "likert5", "likert10", "decimal10", "percent100"},
+    "swap": {"both", "none", "random"},
+    "tie": {"allow", "forbid"},
+    "prompt": {"en", "zh"},
+    "output": {"json", "bracket", "rating", "regex"},
+    "dataset": {"sample", "jsonl", "csv", "parquet"},
+    "tracking": {"mlflow", "none"},
+}
+
+
+def said(overrides: list[str], name: str = "config") -> str:
+    with pytest.raises(EvalkitError) as caught:
+        load_config(name, overrides)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_shipped_option_composes(group: str, option: str) -> None:
+    config = load_config(overrides=[f"{group}={option}"])
+    assert config.judge.label
+
+
+@pytest.mark.parametrize("group", sorted(SHIPPED))
+def test_the_promised_options_are_there(group: str) -> None:
+    assert {o for g, o in OPTIONS if g == group} >= SHIPPED[group]
+
+
+def test_the_default_run() -> None:
+    config = load_config()
+    assert (config.judge.label, config.mode.name, config.swap.policy, config.swap.resolve) == (
+        "smollm2",
+        "pairwise",
+        "both",
+        "tie",
+    )
+    assert (config.rubric.min, config.rubric.max, config.dataset.path) == (1, 5, "evalkit:sample.jsonl")
+
+
+def test_an_option_does_not_leak_into_the_next() -> None:
+    assert load_config(overrides=["judge=gpt-4o"]).judge.params == {}
+
+
+def test_pointwise_shows_one_response() -> None:
+    assert load_config(overrides=["mode=pointwise"]).swap.policy == "none"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["judge=gpt4"], "judge=gpt4: no such judge; did you mean 'gpt-4o'?"),
+        (["judge.modle=x"], "judge.modle: no such key; did you mean 'model'?"),
+        (["judgee=x"], "judgee: no such key; did you mean 'judge'?"),
+        (["+judge.modle=x"], "judge.modle: no such key; did you mean 'model'?"),
+        (
+            ["tie.threshold=1.5"],
+            "tie.threshold: 1.5 is larger than the largest possible difference (1); set it below that",
+        ),
+        (["criteria.0.weight=-1"], "criteria.0.weight: input should be greater than or equal to 0 (given: -1)"),
+        (
+            ["mode=pointwise", "swap=both"],
+            "swap.policy: 'both' needs two responses, and mode pointwise shows one; set swap=none",
+        ),
+        (
+            ["scoring.weights.acuracy=2"],
+            "scoring.weights.acuracy: no such criterion; choose from accuracy, instruction following, clarity",
+        ),
+    ],
+)
+def test_a_mistake_is_said_in_one_line(overrides: list[str], line: str) -> None:
+    assert said(overrides) == line
+
+
+def test_free_keys_need_no_plus() -> None:
+    config = load_config(overrides=["judge.params.top_p=0.9", "dataset.fields.prompt=question", "tracking.tags.team=x"])
+    assert (config.judge.params["top_p"], config.dataset.fields["prompt"], config.tracking.tags["team"]) == (
+        0.9,
+        "question",
+        "x",
+    )
+
+
+def test_numbers_may_be_spelled_labels() -> None:
+    assert load_config(overrides=["dataset.label_map={1: A, 2: B}"]).dataset.label_map == {"1": "A", "2": "B"}
+
+
+def test_a_judge_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conf" / "judge").mkdir(parents=True)
+    (tmp_path / "conf" / "judge" / "mine.yaml").write_text("model: openai/mine\ntemperature: 0.3\n")
+    monkeypatch.chdir(tmp_path)
+    config = load_config(overrides=["judge=mine"])
+    assert (config.judge.model, config.judge.temperature, config.judge.label) == ("openai/mine", 0.3, "mine")
+    (tmp_path / "conf" / "judge" / "wrong.yaml").write_text("model: openai/mine\n\ntemprature: 0.3\n")
+    assert (
+        said(["judge=wrong"]) == "conf/judge/wrong.yaml:3: judge.temprature: no such key; did you mean 'temperature'?"
+    )
+
+
+def test_conf_is_found_from_below_and_through_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conf" / "judge").mkdir(parents=True)
+    (tmp_path / "experiments" / "deep").mkdir(parents=True)
+    (tmp_path / "conf" / "judge" / "mine.yaml").write_text("model: openai/mine\n")
+    monkeypatch.chdir(tmp_path / "experiments" / "deep")
+    assert load_config(overrides=["judge=mine"]).judge.model == "openai/mine"
+    monkeypatch.chdir("/")
+    assert "no such judge" in said(["judge=mine"])
+    monkeypatch.setenv("EVALKIT_CONF", str(tmp_path / "conf"))
+    assert load_config(overrides=["judge=mine"]).judge.model == "openai/mine"
+
+
+def test_a_study_is_found_by_file_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert (
+        find_study("first_look")
+        == find_study("experiments/first_look.yaml")
+        == shipped("experiments") / "first_look.yaml"
+    )
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "own.yaml").write_text("defaults: [config, _self_]\ntie: {treshold: 0.1}\n")
+    assert said([], "own") == "experiments/own.yaml:2: tie.treshold: no such key; did you mean 'threshold'?"
+    assert said([], "ownn") == "ownn: no such study file; did you mean 'own'?"
+    (tmp_path / "bad.yaml").write_text("a: [1\nb: 2\n")
+    assert said([], "bad.yaml").startswith("bad.yaml:2: is not YAML") or "bad.yaml:2" in said([], "bad.yaml")
+
+
+@pytest.mark.parametrize("study", sorted(f.stem for f in shipped("experiments").glob("*.yaml")))
+def test_every_study_composes_and_runs_without_a_key(study: str) -> None:
+    jobs = load_jobs(study, [], sweep=True)
+    assert {one.model for _, job in jobs for one in job.judge.members} == {"local/smollm2-135m-instruct"}
+    assert all(job.tracking.experiment == study for _, job in jobs)
+
+
+def test_a_sweep_is_every_combination_and_takes_another_judge() -> None:
+    jobs = load_jobs("judge_sweep", ["judge=gpt-4o,gpt-4o-mini"], sweep=True)
+    assert [(c.judge.label, c.swap.policy) for _, c in jobs] == [
+        ("gpt-4o", "both"),
+        ("gpt-4o", "none"),
+        ("gpt-4o-mini", "both"),
+        ("gpt-4o-mini", "none"),
+    ]
+
+
+def test_the_job_that_is_wrong_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"\(job tie.threshold=3\)"):
+        load_jobs("config", ["tie.threshold=0,3"], sweep=True)

@@ -1,0 +1,123 @@
+"""RunConfig: its rules, its notes and its hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from evalkit.config import Criterion, RubricConfig, RunConfig, defaults
+
+BASE: dict[str, Any] = {"judge": {"model": "openai/x"}, "criteria": [{"name": "a"}, {"name": "b", "weight": 3}]}
+TWO = [{"model": "openai/a"}, {"judges": [{"name": "b", "model": "openai/x"}]}]
+
+
+def make(**changes: Any) -> RunConfig:
+    return RunConfig.model_validate({**BASE, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"criteria": []}, "at least one criterion"),
+        ({"criteria": [{"name": "a"}, {"name": "a"}]}, "'a' is named twice"),
+        ({"criteria": [{"name": "a", "weight": -1}]}, "greater than or equal to 0"),
+        ({"criteria": [{"name": "a", "weight": 0}]}, "every weight is 0"),
+        ({"criteria": [{"name": "a", "weight": float("inf")}]}, "finite"),
+        ({"criteria": [{"name": " "}]}, "non-empty name"),
+        ({"scoring": {"weights": {"c": 1}}}, "no such criterion"),
+        ({"tie": {"threshold": 1.5}}, "larger than the largest possible difference"),
+        ({"mode": {"name": "pointwise"}, "swap": {"policy": "none"}, "tie": {"threshold": 4.5}}, "(4)"),
+        ({"mode": {"name": "pointwise"}}, "needs two responses"),
+        ({"rubric": {"min": 5, "max": 1}}, "must be below max"),
+        ({"rubric": {"min": 1, "max": 5, "step": 3}}, "does not lead from min"),
+        ({"rubric": {"levels": {"6": "too much"}}}, "levels: 6 is not on the scale"),
+        (
+            {"rubric": {"examples": [{"response": "r", "score": 2.5, "justification": "j"}]}},
+            "rubric.examples.0.score: 2.5",
+        ),
+        ({"output": {"format": "regex"}}, "give a pattern"),
+        ({"judge": {"model": None}}, "model is not set"),
+        ({"judge": {"judges": []}}, "at least one judge"),
+        ({"judge": {"model": "openai/x", "modle": "y"}}, "Extra inputs"),
+        ({"judge": {"judges": TWO, "weights": {"c": 1}}}, "weights has 'c', which is no judge of it: choose from a, b"),
+        ({"judge": {"judges": TWO, "vote": "weighted", "weights": {"a": 0, "b": 0}}}, "every judge's weight is 0"),
+        ({"judge": {"judges": TWO, "quorum": 3}}, "quorum is 3, of 2 judges"),
+        ({"judge": {"judges": TWO, "quorum": 0}}, "greater than 0"),
+        ({"swap": {"policy": "sometimes"}}, "'none', 'both' or 'random'"),
+    ],
+)
+def test_a_wrong_description_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        make(**changes)
+    assert said in str(caught.value)
+
+
+def test_threshold_may_reach_the_scale_of_scores() -> None:
+    config = make(mode={"name": "pointwise"}, swap={"policy": "none"}, tie={"threshold": 3.5})
+    assert config.margin_span() == 4
+    normalized = make(mode={"name": "pointwise"}, swap={"policy": "none"}, scoring={"normalize": "minmax"})
+    assert normalized.margin_span() == 1
+
+
+def test_weights_are_normalised_and_said() -> None:
+    config = make()
+    assert config.weights() == {"a": 0.25, "b": 0.75}
+    assert config.notes() == ["criteria weights sum to 4 and were normalised: a 0.25, b 0.75"]
+    assert make(criteria=[{"name": "a", "weight": 0.4}, {"name": "b", "weight": 0.6}]).notes() == []
+
+
+def test_scoring_weights_come_before_the_criteria() -> None:
+    assert make(scoring={"weights": {"a": 9}}).weights() == {"a": 0.75, "b": 0.25}
+
+
+def test_the_hash_is_of_what_changes_numbers() -> None:
+    config = make()
+    assert make(runner={"concurrency": 3}, tracking={"experiment": "x"}, store={"mode": "off"}).hash() == config.hash()
+    assert make(tie={"threshold": 0.5}).hash() != config.hash()
+
+
+def test_a_dump_is_read_back_to_the_same_config() -> None:
+    config = make(rubric={"levels": {1: "bad", 5: "good"}}, dataset={"label_map": {1: "A", 2: "B"}})
+    assert RunConfig.model_validate(config.dump()) == config
+    assert config.dataset.label_map == {"1": "A", "2": "B"}
+
+
+def test_every_key_has_a_default_in_one_place() -> None:
+    sections = defaults()
+    assert set(sections) == set(RunConfig.model_fields)
+    assert sections["runner"]["concurrency"] == 16
+    assert sections["judge"]["model"] is None
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        make().judge = None  # type: ignore[misc,assignment]
+    with pytest.raises(ValidationError):
+        Criterion(name="a").weight = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("value", "on"), [(1.0, True), (1.1, True), (9.9, True), (10.0, True), (1.05, False), (0.9, False), (10.1, False)]
+)
+def test_a_scale_of_decimals_knows_its_values(value: float, on: bool) -> None:
+    assert RubricConfig(min=1, max=10, step=0.1).scale.contains(value) is on
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"mode": {"samples": 3}}, "mode.samples is 3, and judge.temperature is 0"),
+        ({"mode": {"samples": 3}, "judge": {"model": "a/m", "temperature": 0.7}}, None),
+        ({"mode": {"samples": 3}, "judge": {"model": "a/m", "temperature": None}}, None),
+        ({"swap": {"resolve": "third_pass"}}, "the third judgment mostly repeats"),
+        ({"swap": {"resolve": "third_pass", "arbiter": {"model": "a/wise"}}}, None),
+        ({"swap": {"resolve": "third_pass"}, "judge": {"model": "a/m", "temperature": 1}}, None),
+    ],
+)
+def test_asking_twice_what_is_answered_alike_is_noted(changes, said):
+    config = RunConfig(**{"judge": {"model": "a/m"}, "criteria": [{"name": "c"}], **changes})
+    notes = config.notes()
+    assert (said is None) == (notes == [])
+    assert said is None or said in notes[0]

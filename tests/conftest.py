@@ -1,0 +1,26 @@
+"""What every test shares: a clean environment, and the published data where it stands beside the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of published judge outputs; the test is skipped where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(f"{SHARED} is not there: published judge outputs are not part of the repository")
+    return SHARED
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's settings, keys and store out of the tests."""
+    for name in ("EVALKIT_CONF", "EVALKIT_PROJECT", "MLFLOW_TRACKING_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -1,0 +1,123 @@
+"""A process that starts runs: each in a fork of its own, so that it begins at once and can be killed alone.
+
+    python crash_driver.py PORT
+
+Each line `STORE ACKNOWLEDGED RESULT` on its input starts a run, and prints its process id. A run judges CASES pairs in
+both orders, notes in ACKNOWLEDGED each answer that the store has said to hold, and at its end writes RESULT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, RunnerConfig, ScoringConfig
+from evalkit.engine import Judged, judge
+from evalkit.engine.asking import key_of
+from evalkit.evaluators import make_evaluator
+from evalkit.scoring import score_run
+from evalkit.store import SqliteStore
+from evalkit.types import Calls, Case, Completion, JudgeRequest, JudgeSpec, Response
+
+CASES = 150
+CONFIG = RunConfig(
+    judge=JudgeConfig(model="test/crash"),
+    criteria=(Criterion(name="quality"),),
+    output=OutputConfig(format="bracket"),
+    scoring=ScoringConfig(bootstrap=50),
+    runner=RunnerConfig(concurrency=8),
+)
+
+
+def cases() -> list[Case]:
+    labels = ("A", "B", "TIE")
+    return [
+        Case(f"c{i}", f"question {i}", (Response(f"first {i}"), Response(f"second {i * i}")), label=labels[i % 3])
+        for i in range(CASES)
+    ]
+
+
+class PlainJudge:
+    """A judge that speaks just enough HTTP, and tells the server which process asks for which key."""
+
+    def __init__(self, port: int) -> None:
+        self.spec = JudgeSpec("crash", "test/crash")
+        self._port = port
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def complete(self, request: JudgeRequest) -> Completion:
+        reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
+        prompt = "\n".join(message["content"] for message in request.messages)
+        asked = {"key": key_of(self.spec, request), "pid": os.getpid(), "prompt": prompt}
+        body = json.dumps(asked).encode()
+        writer.write(b"POST / HTTP/1.1\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+        head = await reader.readuntil(b"\r\n\r\n")
+        said = json.loads(await reader.readexactly(int(head.split(b"content-length:")[1])))
+        self._idle.append((reader, writer))
+        return Completion(said["text"], finish_reason="stop", cost_usd=0.001)
+
+    async def close(self) -> None:
+        for _, writer in self._idle:
+            writer.close()
+
+
+class Acknowledging:
+    """A store that writes down, once an answer is said to be kept, that it was."""
+
+    def __init__(self, path: str, log: str) -> None:
+        self._store = SqliteStore(Path(path))
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.get_many, self.claim, self.release = self._store.get_many, self._store.claim, self._store.release
+        self.close = self._store.close
+
+    def put(self, key: str, model: str, completion: Completion) -> None:
+        self._store.put(key, model, completion)
+        os.write(self._log, f"{time.monotonic():.6f} {key}\n".encode())
+
+
+def told(judged: Judged) -> dict[str, object]:
+    """What must be the same however often a run was killed: judgments and metrics, not where answers came from."""
+    scores = score_run(CONFIG, cases(), judged.judgments)
+    return {
+        "judgments": [[j.case_id, j.shown, j.status, j.value, j.keys] for j in judged.judgments],
+        "metrics": {name: [m.value, m.low, m.high, m.n, m.missing] for name, m in scores.metrics.items()},
+    }
+
+
+def run(port: int, store: str, acknowledged: str, result: str) -> None:
+    kept = Acknowledging(store, acknowledged)
+    evaluator = make_evaluator(CONFIG, prompt_folders=[])
+    judged = asyncio.run(judge(cases(), evaluator, [PlainJudge(port)], kept, CONFIG.runner))
+    kept.close()
+    partial = Path(f"{result}.partial")
+    partial.write_text(json.dumps(told(judged)))
+    partial.replace(result)
+
+
+def serve(port: int, lines: Iterable[str]) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    told(Judged((), Calls(), {}, None))  # imports now what each fork would import again
+    print("ready", flush=True)
+    for line in lines:
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                run(port, *line.split())
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        print(child, flush=True)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), sys.stdin)

@@ -1,0 +1,46 @@
+"""A process that answers judge requests over HTTP on loopback and writes down what it was asked, before it answers.
+
+    python crash_server.py LOG
+
+Prints its port. LOG gets a line for each request: when (monotonic clock), which key, which process asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+
+DRAW = random.Random(4)
+
+
+def answer(prompt: str) -> str:
+    return "Thinking. [[" + "AABC"[sum(prompt.encode()) % 4] + "]]"
+
+
+async def serve(log: int) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+                asked = json.loads(await reader.readexactly(length))
+                os.write(log, f"{time.monotonic():.6f} {asked['key']} {asked['pid']}\n".encode())
+                await asyncio.sleep(DRAW.random() * 0.01)
+                body = json.dumps({"text": answer(asked["prompt"])}).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until whoever started it closes
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)))

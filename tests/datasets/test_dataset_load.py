@@ -1,0 +1,396 @@
+"""Reading cases: every format, every mapping, and one line for each thing that can be wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalkit.config import DatasetConfig
+from evalkit.datasets import Dataset, load_cases
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.hashing import canonical_json
+from evalkit.types import Response
+
+PAIR = {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A", "topic": "t"}
+
+
+def load(path: Path, mode: str = "pairwise", **settings: object) -> Dataset:
+    return load_cases(DatasetConfig(path=str(path), **settings), mode=mode)
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def write(*rows: object, name: str = "data.jsonl") -> Path:
+        path = tmp_path / name
+        path.write_text("".join(r if isinstance(r, str) else json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+        return path
+
+    return write
+
+
+def complaint(path: Path, mode: str = "pairwise", **settings: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(path, mode, **settings)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text.removeprefix(f"{path}")
+
+
+# Formats
+
+
+def written(path: Path, rows: list[dict[str, str]]) -> Path:
+    if path.suffix == ".jsonl":
+        path.write_text("\n\n".join(map(json.dumps, rows)), encoding="utf-8")
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8-sig")
+    elif path.suffix == ".parquet":
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "tsv", "parquet"])
+def test_each_format_gives_the_same_cases(tmp_path: Path, suffix: str) -> None:
+    rows = [PAIR, {**PAIR, "id": "二", "prompt": 'two\nlines, "quoted"\tand 中文', "label": "tie"}]
+    dataset = load(written(tmp_path / f"d.{suffix}", rows))
+    assert [c.id for c in dataset.cases] == ["one", "二"]
+    assert dataset.cases[1].prompt == rows[1]["prompt"]
+    assert [c.label for c in dataset.cases] == ["A", "TIE"]
+    assert dataset.cases[0].responses == (Response("x"), Response("y"))
+    assert dataset.cases[0].metadata == {"topic": "t"}
+    reference = load(written(tmp_path / "same.jsonl", rows))
+    assert dataset.fingerprint == reference.fingerprint
+    assert dataset.notes == ()
+
+
+def test_format_setting_goes_before_the_suffix(write) -> None:
+    path = write(PAIR, name="data.txt")
+    assert len(load(path, format="jsonl").cases) == 1
+    assert "dataset.format: no reader for format 'txt'; choose from csv" in complaint(path)
+    assert "did you mean 'jsonl'?" in complaint(path, format="jsnol")
+    assert "no suffix" in complaint(write(PAIR, name="data"))
+    assert "parquet or jsonl" in complaint(path, format="hf")
+
+
+def test_rows_are_read_only_up_to_the_limit(write) -> None:
+    path = write(PAIR, {**PAIR, "id": "two"}, "not json\n")
+    assert [c.id for c in load(path, limit=2).cases] == ["one", "two"]
+
+
+def test_shuffle_is_seeded_and_comes_before_the_limit(write) -> None:
+    path = write(*({**PAIR, "id": str(i)} for i in range(50)))
+    ids = [c.id for c in load(path, shuffle_seed=7, limit=10).cases]
+    assert ids == [c.id for c in load(path, shuffle_seed=7).cases][:10]
+    assert ids != [str(i) for i in range(10)]
+    assert ids != [c.id for c in load(path, shuffle_seed=8, limit=10).cases]
+    assert load(path, shuffle_seed=7).fingerprint != load(path).fingerprint
+
+
+def test_parquet_values_become_json_values(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{**PAIR, "when": date(2024, 5, 1), "raw": b"ab\xff", "cost": float("nan"), "far": float("inf")}]
+    path = tmp_path / "d.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    metadata = load(path).cases[0].metadata
+    assert metadata == {"topic": "t", "when": "2024-05-01", "raw": "ab\\xff", "cost": None, "far": "inf"}
+    assert canonical_json(metadata)
+    parquet.write_table(pyarrow.Table.from_pylist([PAIR, PAIR]), path)
+    assert complaint(path) == ":row 2: id 'one' is already that of row 1; make ids unique"
+    path.write_text("not parquet at all", encoding="utf-8")
+    assert "not a parquet file" in complaint(path)
+
+
+# Fields
+
+
+def test_fields_map_columns_and_parts_of_them(write) -> None:
+    row = {
+        "conversation": [{"role": "user", "content": "hello"}],
+        "out": {"left": "x", "right": "y"},
+        "a.b": "dotted",
+        "verdict": 2,
+        "who": "m1",
+        "prompt": "not this",
+    }
+    fields = {"prompt": "conversation.0.content", "response_a": "out.left", "response_b": "out.right"}
+    fields |= {"reference": "a.b", "label": "verdict", "model_a": "who"}
+    dataset = load(write(row), fields=fields, label_map={"1": "A", "2": "B"})
+    case = dataset.cases[0]
+    assert (case.id, case.prompt, case.reference, case.label) == ("1", "hello", "dotted", "B")
+    assert case.responses == (Response("x", "m1"), Response("y"))
+    assert set(case.metadata) == {"conversation", "out", "prompt"}
+    assert dataset.notes == (f"cases without an id, named by the number of their row: 1 (first: {dataset.source}:1)",)
+
+
+def test_an_optional_column_may_be_missing_in_some_rows_but_not_in_all(write) -> None:
+    path = write({**PAIR, "info": "c"}, {**PAIR, "id": "two"})
+    assert [c.context for c in load(path, fields={"context": "info"}).cases] == ["c", None]
+    assert "no column 'inof' for context" in complaint(path, fields={"context": "inof"})
+    assert "did you mean" in complaint(path, fields={"label": "labels"})
+    assert "never read" in complaint(
+        write({"prompt": "p", "response": "r", "m": 1}), "pointwise", fields={"model_a": "m"}
+    )
+
+
+def test_a_missing_column_names_the_columns_there_are(write) -> None:
+    path = write(PAIR)
+    assert complaint(path, fields={"response_b": "respones_b"}) == (
+        ":1: no column 'respones_b' for response_b; the columns are id, prompt, response_a, response_b, label, topic; "
+        "did you mean 'response_b'?"
+    )
+    assert "name one of them in dataset.fields.prompt" in complaint(write({"x": 1, "response": "r"}), mode="pointwise")
+    assert "no column 'response_b'" in complaint(write({"prompt": "p", "response_a": "r"}))
+    assert "no column 'response_a'" in complaint(write({"prompt": "p", "response_b": "r"}))
+    assert "no column 'key' for id" in complaint(write({**PAIR, "key": "k"}, {**PAIR}), fields={"id": "key"})
+
+
+def test_unknown_canonical_field(write) -> None:
+    said = complaint(write(PAIR), fields={"respons_a": "x"})
+    assert said == "dataset.fields.respons_a: no such field; did you mean 'response_a'?"
+
+
+def test_responses_as_texts_and_as_objects(write) -> None:
+    row = {"id": 3, "prompt": "p", "responses": ["a", {"model": "m", "text": "b", "label": 4, "tokens": 9}]}
+    dataset = load(write(row))
+    assert dataset.cases[0].id == "3"
+    assert dataset.cases[0].responses == (Response("a"), Response("b", "m", 4.0))
+    assert dataset.notes == (f"responses with a 'tokens', which was not used: 1 (first: {dataset.source}:1)",)
+
+
+def test_csv_may_hold_lists_as_json(tmp_path: Path) -> None:
+    rows = [{"id": "1", "prompt": "p", "context": "", "responses": '["a", "b", "c"]', "label": "[1, null, 2.5]"}]
+    case = load(written(tmp_path / "d.csv", rows)).cases[0]
+    assert [r.grade for r in case.responses] == [1.0, None, 2.5]
+    assert case.context is None
+
+
+# Errors that name their place
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ('{"id": 1,\n', ":2: the row is not JSON (column "),
+        ("[1, 2]\n", ":2: the row is a list, not an object; write one JSON object a line"),
+        ("null\n", ":2: the row is null, not an object"),
+        ("[" * 100_000 + "\n", ":2: the row is not JSON (nested too deeply)"),
+        (PAIR, ":2: id 'one' is already that of line 1; make ids unique"),
+        ({**PAIR, "id": "2", "response_b": None}, ":2: response_b is null; leave the row out"),
+        ({**PAIR, "id": "2", "prompt": None}, ":2: prompt is null"),
+        ({**PAIR, "id": "2", "response_a": float("nan")}, ":2: response_a is null"),
+        ({**PAIR, "id": "2", "prompt": [{"content": "x"}]}, ":2: prompt is a list, not a text; name the part"),
+        ({**PAIR, "id": {"n": 1}}, ":2: id is an object, not a text"),
+        (
+            {**PAIR, "id": "2", "label": "better"},
+            ':2: label "better" is not mapped to A, B or TIE; set dataset.label_map',
+        ),
+        ({**PAIR, "id": "2", "label": True}, ":2: label true is not mapped to A, B or TIE"),
+        ({**PAIR, "id": "2", "label": [1]}, ":2: label holds 1 grades for 2 responses"),
+        (
+            {**PAIR, "id": "2", "label": [1, "good"]},
+            ':2: the grade "good" is not a number; map it in dataset.label_map',
+        ),
+        ({**PAIR, "id": "2", "label": "[1, "}, ':2: label "[1, " is not a JSON list'),
+        ({"prompt": "p", "responses": "text"}, ":2: responses is not a list"),
+        ({"prompt": "p", "responses": "[1, "}, ":2: responses is not a JSON list"),
+        ({"prompt": "p", "responses": []}, ":2: no responses, and mode pairwise needs 2"),
+        ({"prompt": "p", "responses": ["a"]}, ":2: 1 response, and mode pairwise needs 2; set mode=pointwise"),
+        ({"prompt": "p", "responses": ["a", {"txt": "b"}]}, ":2: responses.1 has no 'text'; did you mean 'txt'?"),
+        ({"prompt": "p", "responses": ["a", None]}, ":2: responses.1 is null"),
+    ],
+)
+def test_a_bad_row_is_named_by_file_and_line(write, row: object, said: str) -> None:
+    assert complaint(write(PAIR, row)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{}", ": the file is not one JSON array of rows; if each line is a row, set dataset.format=jsonl"),
+        ("[\n{},\n{]", ":3: not JSON (column 2"),
+        ("[\n{}\n{}]", ":3: not JSON (expected ',' or ']' after a row)"),
+        ("[\n\n3]", ":3: the row is a number, not an object"),
+        ("[] []", ": the file goes on after its array of rows"),
+        ("[" + "[" * 100_000, ":1: not JSON (nested too deeply)"),
+        ("[]", ": the file holds no rows"),
+        ("", ": the file is not one JSON array of rows"),
+        ("[{},]", ":1: not JSON"),
+    ],
+)
+def test_a_bad_json_file(write, content: str, said: str) -> None:
+    fields = {"prompt": "prompt"}
+    path = write(content.replace("{}", json.dumps({"prompt": "p", "response": "r"})), name="d.json")
+    text = complaint(path, mode="pointwise", fields=fields) if content != "{}" else complaint(path)
+    assert text.startswith(said)
+
+
+def test_rows_after_the_end_of_the_array_do_not_vanish(write) -> None:
+    assert "goes on after" in complaint(write("[", json.dumps(PAIR), "]\n[]", name="d.json"))
+    assert len(load(write("[", json.dumps(PAIR), "]\n \n", name="d.json")).cases) == 1
+
+
+def test_json_rows_name_their_line(write) -> None:
+    path = write("[\n", json.dumps(PAIR), ",\n", json.dumps(PAIR, indent=2), "]", name="d.json")
+    assert complaint(path) == ":3: id 'one' is already that of line 2; make ids unique"
+
+
+def test_an_array_in_a_jsonl_file_is_recognised(write) -> None:
+    assert "set dataset.format=json" in complaint(write(json.dumps([PAIR])))
+    assert "set dataset.format=json" in complaint(write("[\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a,b,a\n", ":1: two columns are named 'a'"),
+        ("prompt,response\np\n", ":2: the row has 1 cells and the header 2"),
+        ("prompt,response\np,r,s\n", ":2: the row has 3 cells"),
+        ('prompt,response\n"p,r\n', ":2: not csv (unexpected end of data)"),
+        ("prompt,response\n", ": the file holds no rows"),
+        ("", ": the file holds no rows"),
+        ('prompt,response\n"two\nlines",r\n\np\n', ":5: the row has 1 cells"),
+        ('prompt,response\n"two\nlines"\n', ":2: the row has 1 cells"),
+    ],
+)
+def test_a_bad_csv_file(write, content: str, said: str) -> None:
+    assert complaint(write(content, name="d.csv"), mode="pointwise").startswith(said)
+
+
+def test_a_long_csv_cell_is_read(tmp_path: Path) -> None:
+    rows = [{"prompt": "p", "response": "x" * 200_000}]
+    assert len(load(written(tmp_path / "d.csv", rows), "pointwise").cases[0].responses[0].text) == 200_000
+
+
+def test_bad_encoding_names_the_byte(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    good = json.dumps(PAIR).encode() + b"\n"
+    path.write_bytes(b"\xef\xbb\xbf\xff" + good)
+    assert complaint(path).startswith(":1: the byte at offset 3 is not UTF-8")
+    path.write_bytes(b"\xef\xbb\xbf" + good + b'{"id": "\xff"}\n')
+    assert complaint(path) == f":2: the byte at offset {3 + len(good) + 8} is not UTF-8; save the file as UTF-8"
+
+
+def test_missing_files(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(PAIR, name="cases.jsonl")
+    assert complaint(tmp_path / "case.jsonl") == ": no such file; did you mean 'cases.jsonl'?"
+    assert "set dataset.path" in complaint(tmp_path / "zzz.csv")
+    assert "nor its folder" in complaint(tmp_path / "nowhere" / "cases.jsonl")
+    assert "is a folder; name a file in it: cases.jsonl" in complaint(tmp_path)
+    with pytest.raises(ConfigError, match=r"^dataset\.path: not set"):
+        load_cases(DatasetConfig(), mode="pairwise")
+    with pytest.raises(DatasetError, match=r"no such shipped sample; did you mean 'sample\.jsonl'\?"):
+        load_cases(DatasetConfig(path="evalkit:sampel.jsonl"), mode="pairwise")
+    inside = tmp_path / "elsewhere"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    config = DatasetConfig(path=path.name)
+    assert load_cases(config, mode="pairwise", base=tmp_path).source == path.name
+    with pytest.raises(DatasetError):
+        load_cases(config, mode="pairwise")
+
+
+def test_a_file_that_cannot_be_opened(write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(PAIR)
+
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert complaint(path) == ": cannot be read (Permission denied); check the file and its permissions"
+
+
+# What is said
+
+
+def test_what_had_to_be_interpreted_is_said_once_with_its_count(write) -> None:
+    rows = [
+        {"prompt": 5, "response_a": True, "response_b": 1.5, "label": "A"},
+        {"prompt": "p", "response_a": "", "response_b": "y", "context": ""},
+        {"prompt": "p", "response_a": "s", "response_b": "s"},
+    ]
+    dataset = load(write(*rows))
+    assert [r.text for r in dataset.cases[0].responses] == ["true", "1.5"]
+    assert dataset.cases[0].prompt == "5"
+    path = dataset.source
+    assert set(dataset.notes) == {
+        f"cases without an id, named by the number of their row: 3 (first: {path}:1)",
+        f"numbers and booleans taken as text: 3 (first: {path}:1)",
+        f"empty responses, judged as they are: 1 (first: {path}:2)",
+        f"cases with two identical responses: 1 (first: {path}:3)",
+        "cases without a label: 2 of 3",
+    }
+
+
+def test_row_numbers_that_meet_given_ids_are_refused(write) -> None:
+    assert "id '2' is already that of line 1" in complaint(write({**PAIR, "id": 2}, {**PAIR, "id": None}))
+
+
+def test_surrogates_and_control_characters_survive(write) -> None:
+    text = "a\ud800b\x00c\u2028d"
+    dataset = load(write({**PAIR, "prompt": text}, {**PAIR, "id": "2"}))
+    assert dataset.cases[0].prompt == text
+    assert len(dataset.fingerprint) == 64
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(list(PAIR)) | st.text(max_size=3), json_values, max_size=8), max_size=4)
+)
+def test_any_rows_give_their_cases_or_one_line(tmp_path_factory: pytest.TempPathFactory, rows: list) -> None:
+    path = tmp_path_factory.mktemp("any") / "d.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    try:
+        dataset = load(path)
+    except DatasetError as bad:
+        said = str(bad)
+        assert said.startswith(str(path)) and "\n" not in said  # noqa: PT018 - either way out is right
+    else:
+        assert len(dataset.cases) == len(rows)
+        assert all(canonical_json(dict(c.metadata)) for c in dataset.cases)
+
+
+def test_fingerprint_follows_content_and_order_only(write) -> None:
+    rows = [{**PAIR, "id": str(i)} for i in range(4)]
+    first = load(write(*rows)).fingerprint
+    assert load(write(*(dict(reversed(r.items())) for r in rows), name="other.jsonl")).fingerprint == first
+    assert load(write(*reversed(rows))).fingerprint != first
+    for change in ({"prompt": "z"}, {"response_a": "z"}, {"label": "B"}, {"topic": "z"}, {"model_a": "z"}):
+        assert load(write(rows[0], rows[1], rows[2], {**rows[3], **change})).fingerprint != first
+
+
+# Published data
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("subset", "count"), [("Natural", 100), ("Adversarial/GPTInst", 92)])
+def test_llmbar_is_read_with_settings_alone(shared: Path, subset: str, count: int) -> None:
+    path = shared / "data" / "llmbar" / subset / "dataset.json"
+    fields = {"prompt": "input", "response_a": "output_1", "response_b": "output_2"}
+    dataset = load(path, fields=fields, label_map={"1": "A", "2": "B"})
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    assert len(dataset.cases) == count
+    assert Counter(c.label for c in dataset.cases) == Counter("AB"[r["label"] - 1] for r in rows)
+    at = random.Random(1).randrange(count)
+    assert dataset.cases[at].responses[1].text == rows[at]["output_2"]
+    unmapped = complaint(path, fields=fields)
+    assert "is not mapped to A, B or TIE; set dataset.label_map, for example {" in unmapped

@@ -1,0 +1,187 @@
+"""Probabilities of values from the tokens that could stand in their place, against the walk through all of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalkit.evaluators.probabilities import Spellings, Tokens
+from evalkit.evaluators.weighing import margins, scores_of
+from evalkit.scales import Scale
+from evalkit.types import TokenLogprob
+
+FIVE, TEN = Scale(1, 5, 1), Scale(1, 10, 1)
+DECIMAL, PERCENT = Scale(1, 10, 0.1), Scale(1, 100, 1)
+PAIR = margins(tie_allowed=True)
+
+
+def token(text: str, chance: float = 1.0, **others: float) -> TokenLogprob:
+    """One token with its probability and that of others in its place."""
+    top = {text: chance, **others}
+    return TokenLogprob(text, math.log(chance), tuple((one, math.log(p)) for one, p in top.items() if p))
+
+
+def found(before: str, written: list[TokenLogprob], after: str, values: dict[str, float]):
+    pieces = [token(before), *written, token(after)] if after else [token(before), *written]
+    text = "".join(one.token for one in pieces)
+    start = len(before)
+    value = "".join(one.token for one in written)
+    core = value.strip(' ":,}')
+    start += value.index(core)
+    return Tokens(text, pieces).distribution(start, start + len(core), values)
+
+
+def test_one_token_values_are_weighted_by_their_probability():
+    got = found('{"score":', [token("3", 0.5, **{"4": 0.3, "2": 0.1, "x": 0.1})], "}", scores_of(FIVE))
+    assert got.weights == pytest.approx({3: 0.5, 4: 0.3, 2: 0.1})
+    assert got.mass == pytest.approx(0.9)
+    assert got.expectation == pytest.approx((3 * 0.5 + 4 * 0.3 + 2 * 0.1) / 0.9)
+    assert got.open == 0
+
+
+def test_the_first_and_last_token_may_hold_more_than_the_value():
+    written = [token(": 3", 0.6, **{": 4": 0.2, ":5": 0.1, ' "': 0.1})]
+    got = found('{"score"', written, "}", scores_of(FIVE))
+    assert got.weights == pytest.approx({3: 0.6, 4: 0.2, 5: 0.1})
+    got = found('{"score":', [token(" 3,", 0.6, **{" 4}": 0.2, "3": 0.1, " 33": 0.1})], "", scores_of(FIVE))
+    assert got.weights == pytest.approx({3: 0.7, 4: 0.2})
+
+
+def test_ten_is_neither_one_nor_nothing():
+    written = [token("1", 0.6, **{"9": 0.4}), token("0", 0.7, **{"}": 0.3})]
+    got = found('{"score":', written, "}", scores_of(TEN))
+    assert got.weights == pytest.approx({10: 0.42, 1: 0.18, 9: 0.4})
+    chosen_one = [token("1", 0.6, **{"9": 0.4}), token("}", 0.3, **{"0": 0.7})]
+    assert found('{"score":', chosen_one, "", scores_of(TEN)).weights == pytest.approx(got.weights)
+
+
+def test_an_alternative_known_only_so_far_is_shared_among_the_values_that_begin_so():
+    got = found('{"score":', [token("7", 0.5, **{"1": 0.4, "8": 0.1})], "}", scores_of(TEN))
+    assert got.weights == pytest.approx({7: 0.5, 1: 0.2, 10: 0.2, 8: 0.1})
+    assert got.open == pytest.approx(0.4)
+
+
+def test_where_tokens_hold_several_digits_no_digit_goes_on():
+    got = found('{"score":', [token("7", 0.5, **{"1": 0.3, "10": 0.2})], "}", scores_of(TEN))
+    assert got.weights == pytest.approx({7: 0.5, 1: 0.3, 10: 0.2})
+    assert got.open == 0
+    decimal = found('{"score":', [token("7", 0.6, **{"8": 0.3, "10": 0.1}), token(".", 1.0), token("5", 1.0)], "}",
+                    scores_of(DECIMAL))  # fmt: skip
+    assert decimal.weights[7.5] == pytest.approx(0.6)
+    assert decimal.weights[8.3] == pytest.approx(0.03)
+
+
+def test_decimals_are_followed_digit_by_digit():
+    written = [token("7", 0.6, **{"8": 0.4}), token(".", 0.9, **{",": 0.1}), token("5", 0.5, **{"0": 0.5})]
+    got = found('{"score":', written, "}", scores_of(DECIMAL))
+    assert got.weights[7.5] == pytest.approx(0.27)
+    assert got.weights[7.0] == pytest.approx(0.27 + 0.06)
+    assert sum(got.weights[8 + k / 10] for k in range(10)) == pytest.approx(0.4)
+    assert got.open == pytest.approx(0.4)
+    assert got.mass == pytest.approx(1.0)
+
+
+def test_a_pairs_margin_is_p_of_a_less_p_of_b():
+    got = found('{"winner":"', [token("A", 0.5, **{"B": 0.2, "T": 0.1, "a": 0.1, "Ass": 0.1})], '"}', PAIR)
+    assert got.weights == pytest.approx({1.0: 0.6, -1.0: 0.2, 0.0: 0.1})
+    assert got.expectation == pytest.approx(0.4 / 0.9)
+    tie = [token('"', 1.0, **{}), token("T", 0.7, **{"A": 0.3}), token("IE", 0.9, **{"im": 0.1}), token('"', 1.0)]
+    got = found('{"winner":', tie, "}", PAIR)
+    assert got.weights == pytest.approx({0.0: 0.63, 1.0: 0.3})
+
+
+def test_a_space_inside_the_quotes_is_no_winner_and_one_before_a_number_is_nothing():
+    assert found('{"winner":"', [token("A", 0.6, **{" B": 0.4})], '"}', PAIR).weights == pytest.approx({1.0: 0.6})
+    assert found('{"score":', [token("3", 0.6, **{" 4": 0.4})], "}", scores_of(FIVE)).mass == pytest.approx(1.0)
+
+
+def test_where_ties_are_forbidden_they_have_no_weight():
+    got = found('{"winner":"', [token("A", 0.5, **{"B": 0.25, "T": 0.25})], '"}', margins(tie_allowed=False))
+    assert got.expectation == pytest.approx(0.25 / 0.75)
+
+
+def test_tokens_are_placed_by_bytes_where_they_split_characters():
+    halves = "好".encode()
+    text = '{"why":"好","score":3}'
+    pieces = [
+        token('{"why":"'),
+        replace(token("\ufffd"), raw=tuple(halves[:1])),
+        replace(token("\ufffd"), raw=tuple(halves[1:])),
+        token('","score":'),
+        token("3", 0.75, **{"5": 0.25}),
+        token("}"),
+    ]
+    start = text.index("3")
+    got = Tokens(text, pieces).distribution(start, start + 1, scores_of(FIVE))
+    assert got.weights == pytest.approx({3: 0.75, 5: 0.25})
+    garbled = [replace(one, raw=None) for one in pieces]
+    assert Tokens(text, garbled).distribution(start, start + 1, scores_of(FIVE)) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ([token("3.5", 0.5)], scores_of(FIVE)),
+        ([token("C", 0.5)], PAIR),
+        ([TokenLogprob("3", math.log(0.5))], scores_of(FIVE)),
+    ],
+)
+def test_what_is_no_value_or_has_no_alternatives_has_no_distribution(written, values):
+    assert found('{"x":"', written, '"}', values) is None
+
+
+def test_tokens_that_are_not_the_text_tell_nothing():
+    assert Tokens('{"score":3}', [token("{"), token("4")]).distribution(9, 10, scores_of(FIVE)) is None
+    led = Tokens('{"score":3}', [token("<s>"), token(' {"score":'), token("3", 0.8, **{"1": 0.2}), token("}</s>")])
+    assert led.distribution(9, 10, scores_of(FIVE)).weights == pytest.approx({3: 0.8, 1: 0.2})
+
+
+@pytest.mark.parametrize("scale", [FIVE, TEN, DECIMAL, PERCENT, Scale(0, 1, 0.25), Scale(-2, 2, 1)])
+def test_every_value_is_spelt_by_one_way_or_several_and_none_by_two(scale):
+    spelt = scores_of(scale)
+    assert set(spelt.values()) == set(scale.values())
+    assert all(float(text) == value for text, value in spelt.items())
+    assert all(scale.text(value) in spelt for value in scale.values())
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_following_every_token_is_the_obvious_sum_over_whole_texts(data):
+    """With all branches known to the end: the distribution is the sum over all paths that spell a value."""
+    scale = data.draw(st.sampled_from([FIVE, TEN]))
+    values = scores_of(scale)
+    digits = [str(k) for k in range(1, 10)] if scale is TEN else [str(k) for k in range(1, 6)]
+    chances = data.draw(st.lists(st.integers(1, 9), min_size=len(digits), max_size=len(digits)))
+    first = {digit: chance / (sum(chances) + 1) for digit, chance in zip(digits, chances, strict=True)}
+    stop, zero = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
+    second = {"}": stop / (stop + zero), "0": zero / (stop + zero)}
+    obvious: dict[float, float] = {}
+    for one, two in itertools.product(first, second):
+        text = one + two.rstrip("}")
+        if text in values:
+            obvious[values[text]] = obvious.get(values[text], 0.0) + first[one] * second[two]
+    taken = "1"
+    written = [token(taken, first[taken], **{k: v for k, v in first.items() if k != taken}), token("}", **second)]
+    written[1] = TokenLogprob("}", math.log(second["}"]), tuple((k, math.log(v)) for k, v in second.items()))
+    got = found('{"score":', written, "", values)
+    # Digits not taken may be followed by a zero for all that is known: only those of 1 are followed.
+    for value, weight in obvious.items():
+        if value in (1.0, 10.0):
+            assert got.weights[value] == pytest.approx(weight)
+    assert got.mass == pytest.approx(sum(first.values()) - (0 if scale is TEN else first["1"] * second["0"]))
+
+
+def test_spellings_know_beginnings():
+    spellings = Spellings(scores_of(TEN))
+    assert spellings.possible("", "1") == (1, 10)
+    assert spellings.possible("1", "0") == (10,)
+    assert spellings.possible("1", "}") == (1,)
+    assert spellings.possible("", "}") == ()
+    assert spellings.possible("", "") == ()
+    assert spellings.possible("", "x1") == ()
+    assert Spellings(scores_of(TEN), by_digits=False).possible("", "1") == (1,)

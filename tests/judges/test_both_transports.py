@@ -1,0 +1,326 @@
+"""Both transports against one server, case by case: the same requests, completions, keys and failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+from fake_provider import Provider, Reply, completion, refused, said, serving
+
+from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.engine.asking import key_of
+from evalkit.errors import CallError, JudgeSetupError
+from evalkit.judges import make_judges, spec_of
+from evalkit.types import AnswerFormat, JudgeRequest
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"winner": {"enum": ["A", "B", "TIE"]}},
+    "required": ["winner"],
+    "additionalProperties": False,
+}
+TEXT = JudgeRequest("c", (0,), (0,), ({"role": "system", "content": "你好"}, {"role": "user", "content": "hello"}))
+JSON = replace(TEXT, answer=AnswerFormat("verdict", SCHEMA))
+TRANSPORTS = ("litellm", "direct")
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
+    monkeypatch.delenv("HOSTED_VLLM_API_KEY", raising=False)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def tell(provider: Provider, transport: str, requests, timeout=20.0, **config):
+    """Ask in turn, and return what each came to, and the bodies that were sent."""
+    config = {"model": "openai/gpt-4o-mini", "api_base": provider.api_base, "transport": transport, **config}
+    [judge] = make_judges(JudgeConfig(**config), RunnerConfig(timeout=timeout))
+    told = []
+    try:
+        for request in requests:
+            try:
+                told.append(replace(await judge.complete(request), latency=0.0))
+            except CallError as error:
+                told.append((error.kind, error.retryable, error.retry_after, error.message))
+            except JudgeSetupError as error:
+                told.append(str(error))
+    finally:
+        await judge.close()
+    return told, provider.requests, judge.dropped
+
+
+async def both(script=(), requests=(TEXT,), rule=None, **config):
+    """Return what each transport told, of a server of its own that says the same to both."""
+    found = []
+    for transport in TRANSPORTS:
+        with serving() as provider:
+            provider.script.extend(script)
+            provider.rule = rule or provider.rule
+            told, bodies, dropped = await tell(provider, transport, requests, **config)
+            port = str(provider.port)
+        found.append(([str(t).replace(port, "PORT") if isinstance(t, str) else t for t in told], bodies, dropped))
+    return found
+
+
+LOGPROBS = {
+    "content": [
+        {
+            "token": "yes",
+            "bytes": [121, 101, 115],
+            "logprob": -0.25,
+            "top_logprobs": [
+                {"token": "yes", "bytes": None, "logprob": -0.25},
+                {"token": "\ufffd", "bytes": [226, 130], "logprob": -1.5},
+            ],
+        },
+        {"token": "\ufffd", "bytes": [226, 130], "logprob": -9999.0, "top_logprobs": []},
+    ]
+}
+
+
+def choosing(message, finish="stop", **more):
+    return Reply(
+        completion([{"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}, **more}])
+    )
+
+
+def with_usage(usage):
+    return Reply({**said().body, "usage": usage})
+
+
+def tool_call(arguments):
+    function = {"name": "verdict", "arguments": arguments}
+    return said(None, finish="stop", tool_calls=[{"id": "1", "type": "function", "function": function}])
+
+
+ANSWERS = {
+    "plain": said("yes"),
+    "empty": said(""),
+    "null": said(None),
+    "long": said("x" * 100, finish="length"),
+    "odd_finish": said("yes", finish="eos"),
+    "no_finish": said("yes", finish=None),
+    "filtered": said("", finish="content_filter"),
+    "refusal": said(None, refusal="I will not"),
+    "reasoning_content": said("yes", reasoning_content="hmm"),
+    "reasoning": said("yes", reasoning="hmm"),
+    "thinking": said("<think>well</think>yes"),
+    "half_a_thought": said("<think>well yes"),
+    "logprobs": choosing({"content": "yes"}, logprobs=LOGPROBS),
+    "no_logprobs": choosing({"content": "yes"}, logprobs=None),
+    "no_usage": Reply({k: v for k, v in said().body.items() if k != "usage"}),
+    "null_usage": with_usage(None),
+    "cached": with_usage(
+        {
+            "prompt_tokens": 2000,
+            "completion_tokens": 3,
+            "total_tokens": 2003,
+            "prompt_tokens_details": {"cached_tokens": 1024},
+        }
+    ),
+    "other_model": Reply({**said().body, "model": "gpt-4o-2024-08-06"}),
+    "unknown_model": Reply({**said().body, "model": "nobody-knows"}),
+    "empty_error": Reply({**said().body, "error": {"message": "", "code": None}}),
+    "chinese": said("好的：A 更好"),
+    "many_choices": Reply(completion(said("first").body["choices"] + said("second").body["choices"])),
+}
+
+
+MODELS = ("openai/gpt-4o-mini", "openai/unheard-of", "hosted_vllm/meta-llama/Llama-3.1-8B")
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("reply", ANSWERS.values(), ids=ANSWERS)
+async def test_the_same_completion(reply, model):
+    through_litellm, direct = await both([reply], model=model, logprobs=True)
+    [one], [other] = through_litellm[0], direct[0]
+    assert other == replace(one, cost_usd=other.cost_usd)
+    assert other.cost_usd == pytest.approx(one.cost_usd)
+    assert direct[1] == through_litellm[1]
+
+
+FAULTS = {
+    "429": refused(429, "slow down", Retry_After="7"),
+    "429_ms": refused(429, "slow down", retry_after_ms="1500"),
+    "429_quota": refused(429, "You exceeded your current quota", code="insufficient_quota"),
+    "500": refused(500, "oops"),
+    "502": Reply(b"<html>bad gateway</html>", 502),
+    "503": refused(503, "overloaded", Retry_After="3"),
+    "529": refused(529, "overloaded"),
+    "408": refused(408, "too slow"),
+    "400": refused(400, "max_tokens is too large"),
+    "400_vllm": Reply(
+        {"object": "error", "message": "max_tokens is too large", "type": "BadRequestError", "code": 400}, 400
+    ),
+    "400_detail": Reply({"detail": "no such field"}, 400),
+    "400_length": refused(400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"),
+    "400_filter": refused(400, "The response was filtered due to content management policy"),
+    "422": refused(422, "unprocessable"),
+    "404_later": refused(404, "no stored output"),
+    "no_choices": Reply(completion([])),
+    "null_choices": Reply({**completion([]), "choices": None}),
+    "half_json": Reply(b'{"choices": [{"mess'),
+    "html": Reply(b"<html>busy</html>"),
+    "nothing": Reply(b""),
+    "cut": Reply(said("x" * 5000).body, cut=True),
+    "error_with_200": Reply({"error": {"message": "overloaded", "code": 503}}),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("reply", FAULTS.values(), ids=FAULTS)
+async def test_the_same_failure(reply, model):
+    through_litellm, direct = await both([said(), reply], [TEXT, TEXT], model=model)
+    [fault], [other] = through_litellm[0][1:], direct[0][1:]
+    if isinstance(reply.body, dict) and reply.status >= 400 and "detail" not in reply.body:
+        assert other == fault
+    else:  # each says in its own words what the server did not say in words
+        assert other[:3] == fault[:3]
+    assert len(direct[1]) == len(through_litellm[1]) == 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        refused(401, "Incorrect API key provided: sk-very-secret-key-1234"),
+        refused(403, "not yours"),
+        refused(404, "The model `gpt-9` does not exist", code="model_not_found"),
+    ],
+    ids=lambda reply: str(reply.status),
+)
+@pytest.mark.parametrize("model", MODELS)
+async def test_the_same_setup_error(reply, model):
+    through_litellm, direct = await both([reply], model=model)
+    assert direct[0] == through_litellm[0]
+    assert "very-secret" not in str(direct[0])
+
+
+async def test_the_same_setup_error_where_nothing_listens():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        base = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        told = [await tell(Provider(), transport, [TEXT], api_base=base) for transport in TRANSPORTS]
+    assert told[0] == told[1]
+    assert "nothing answers" in told[0][0][0]
+
+
+@pytest.mark.parametrize("model", MODELS)
+async def test_the_same_timeout(model):
+    release = threading.Event()
+    try:
+        told = await both([Reply(hang=release)], model=model, timeout=0.2)
+        assert [[each[:3] for each in t[0]] for t in told] == [[("timeout", True, None)]] * 2
+    finally:
+        release.set()
+
+
+def no_schema(body):
+    if body.get("response_format", {}).get("type") == "json_schema":
+        return refused(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported")
+    return tool_call('{"winner":"B"}') if "tools" in body else said('{"winner":"A"}')
+
+
+@pytest.mark.parametrize(
+    ("rule", "config"),
+    [
+        (no_schema, {}),
+        (no_schema, {"model": "openai/unheard-of", "seed": 3, "params": {"top_k": 5, "extra_body": {"min_p": 0.1}}}),
+        (no_schema, {"response_format": "json_schema"}),
+        (no_schema, {"response_format": "tool"}),
+        (no_schema, {"response_format": "json_object"}),
+        (
+            no_schema,
+            {"model": "hosted_vllm/meta-llama/Llama-3.1-8B", "seed": 3, "max_tokens": 9, "params": {"top_k": 5}},
+        ),
+        (None, {"params": {"extra_body": {"chat_template_kwargs": {"enable_thinking": False}}, "top_p": 0.5}}),
+        (
+            lambda body: (
+                refused(400, "temperature: unsupported with this model") if "temperature" in body else said("{}")
+            ),
+            {"seed": 3},
+        ),
+    ],
+)
+async def test_the_same_requests_down_the_same_ladder(rule, config):
+    through_litellm, direct = await both((), [JSON, JSON, TEXT], rule, **config)
+    assert direct[1] == through_litellm[1]
+    assert direct[2] == through_litellm[2]
+    assert [getattr(t, "rung", t) for t in direct[0]] == [getattr(t, "rung", t) for t in through_litellm[0]]
+    assert [replace(t, cost_usd=None) if hasattr(t, "rung") else t for t in direct[0]] == [
+        replace(t, cost_usd=None) if hasattr(t, "rung") else t for t in through_litellm[0]
+    ]
+
+
+def test_the_same_key():
+    specs = [
+        spec_of(JudgeConfig(model="hosted_vllm/x", api_base="http://h/v1", seed=1, transport=transport))[0]
+        for transport in TRANSPORTS
+    ]
+    assert specs[0] == specs[1]
+    assert key_of(specs[0], JSON) == key_of(specs[1], JSON)
+
+
+async def test_the_same_key_is_shown_to_the_server_and_none_where_none_is_set(monkeypatch):
+    shown = {}
+    for transport in TRANSPORTS:
+        with serving() as provider:
+            await tell(provider, transport, [TEXT])
+            shown[transport] = provider.headers[0]["authorization"]
+    assert shown["direct"] == shown["litellm"] == "Bearer sk-very-secret-key-1234"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with serving() as provider:
+        told, *_ = await tell(provider, "direct", [TEXT])
+        assert told[0].text == "yes"
+        assert "authorization" not in provider.headers[0]
+
+
+async def test_the_most_a_call_can_cost_is_the_same(provider):
+    ceilings = []
+    for transport in TRANSPORTS:
+        config = JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base, max_tokens=9, transport=transport)
+        [judge] = make_judges(config, RunnerConfig())
+        await judge.prepare()
+        ceilings.append(judge.ceiling(JSON))
+        await judge.close()
+    assert ceilings[0] == ceilings[1] > 0
+
+
+async def test_a_name_whose_first_part_is_no_provider_is_sent_whole(provider):
+    await tell(provider, "direct", [TEXT], model="meta-llama/Llama-3.1-8B")
+    await tell(provider, "direct", [TEXT], model="together_ai/meta-llama/Llama-3.1-8B")
+    assert [body["model"] for body in provider.requests] == ["meta-llama/Llama-3.1-8B"] * 2
+
+
+async def test_connections_are_kept(provider):
+    config = JudgeConfig(model="openai/x", api_base=provider.api_base, transport="direct")
+    [judge] = make_judges(config, RunnerConfig())
+    for _ in range(3):
+        await asyncio.gather(*(judge.complete(TEXT) for _ in range(4)))
+    await judge.close()
+    assert len(provider.requests) == 12
+    assert len({headers["host"] for headers in provider.headers}) == 1
+
+
+def test_litellm_is_not_imported(provider):
+    code = f"""
+import asyncio, json, sys
+from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.judges import make_judges
+from evalkit.types import JudgeRequest
+[judge] = make_judges(JudgeConfig(model="openai/x", api_base={provider.api_base!r}, transport="direct"), RunnerConfig())
+assert "aiohttp" not in sys.modules
+async def main():
+    got = await judge.complete(JudgeRequest("c", (0,), (0,), ({{"role": "user", "content": "hello"}},)))
+    await judge.close()
+    print(json.dumps([got.text, "litellm" in sys.modules]))
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == ["yes", False]

@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+
+import pytest
+from fake_provider import Reply, completion, refused, said
+
+from evalkit.config import JudgeConfig, Price, RunnerConfig
+from evalkit.engine import judge as run_judge
+from evalkit.errors import CallError, JudgeSetupError
+from evalkit.judges import make_judges
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, TokenLogprob, Usage
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"winner": {"enum": ["A", "B", "TIE"]}},
+    "required": ["winner"],
+    "additionalProperties": False,
+}
+TEXT = JudgeRequest("c", (0,), (0,), ({"role": "user", "content": "hello"},))
+JSON = JudgeRequest("c", (0,), (0,), TEXT.messages, AnswerFormat("verdict", SCHEMA))
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def made(provider, *, timeout=20.0, **config):
+    config = {"model": "openai/gpt-4o-mini", "api_base": provider.api_base, **config}
+    [judge] = make_judges(JudgeConfig(**config), RunnerConfig(timeout=timeout))
+    return judge
+
+
+async def ask(judge, *requests) -> list[Completion]:
+    try:
+        return [await judge.complete(request) for request in requests or (TEXT,)]
+    finally:
+        await judge.close()
+
+
+async def test_a_completion_holds_all_that_came_back(provider):
+    logprobs = {
+        "content": [
+            {
+                "token": "yes",
+                "bytes": [121, 101, 115],
+                "logprob": -0.25,
+                "top_logprobs": [
+                    {"token": "yes", "bytes": None, "logprob": -0.25},
+                    {"token": "no", "bytes": None, "logprob": -1.5},
+                ],
+            }
+        ]
+    }
+    message = {"role": "assistant", "content": "yes", "reasoning_content": "hmm"}
+    choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": logprobs}
+    provider.script.append(Reply(completion([choice])))
+    [got] = await ask(made(provider, logprobs=True))
+    assert got.text == "yes"
+    assert got.model == "gpt-4o-mini-2024-07-18"
+    assert got.finish_reason == "stop"
+    assert got.usage == Usage(12, 3)
+    assert got.reasoning == "hmm"
+    assert got.refusal is None
+    assert got.logprobs == (TokenLogprob("yes", -0.25, (("yes", -0.25), ("no", -1.5))),)
+    assert got.rung == "text"
+    assert 0 < got.latency < 20
+    assert got.cost_usd == pytest.approx(12 * 0.15e-6 + 3 * 0.6e-6)
+
+
+async def test_what_is_set_is_sent_and_nothing_else(provider):
+    await ask(made(provider, max_tokens=99, seed=7, params={"top_p": 0.5}))
+    [sent] = provider.requests
+    assert sent == {
+        "model": "gpt-4o-mini",
+        "messages": [{"role": "user", "content": "hello"}],
+        "temperature": 0.0,
+        "max_tokens": 99,
+        "seed": 7,
+        "top_p": 0.5,
+    }
+
+
+async def test_a_price_of_ones_own_comes_first(provider):
+    [got] = await ask(made(provider, price=Price(input=1.0, output=100.0)))
+    assert got.cost_usd == pytest.approx((12 * 1 + 3 * 100) / 1e6)
+
+
+async def test_an_unknown_price_is_none(provider):
+    reply = said()
+    reply.body["model"] = "my-own-model"
+    provider.script.append(reply)
+    [got] = await ask(made(provider, model="openai/my-own-model"))
+    assert got.cost_usd is None
+
+
+async def test_a_structured_answer_is_asked_for_by_schema_where_the_model_takes_one(provider):
+    provider.rule = lambda body: said('{"winner":"A"}')
+    [got] = await ask(made(provider), JSON)
+    assert (got.text, got.rung) == ('{"winner":"A"}', "json_schema")
+    wanted = provider.requests[0]["response_format"]["json_schema"]
+    assert wanted == {"name": "verdict", "schema": SCHEMA, "strict": True}
+
+
+def tool_call(arguments: str) -> Reply:
+    function = {"name": "verdict", "arguments": arguments}
+    return said(None, finish="tool_calls", tool_calls=[{"id": "1", "type": "function", "function": function}])
+
+
+async def test_the_arguments_of_a_forced_tool_are_the_text(provider):
+    provider.rule = lambda body: tool_call('{"winner":"B"}')
+    [got] = await ask(made(provider, response_format="tool"), JSON)
+    assert (got.text, got.rung) == ('{"winner":"B"}', "tool")
+    [sent] = provider.requests
+    assert sent["tools"][0]["function"]["parameters"] == SCHEMA
+    assert sent["tool_choice"] == {"type": "function", "function": {"name": "verdict"}}
+
+
+async def test_a_refused_rung_is_stepped_down_once_each_and_remembered(provider):
+    def rule(body):
+        if body.get("response_format", {}).get("type") == "json_schema":
+            return refused(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported")
+        if "tools" in body:
+            return refused(400, "this model does not support tools")
+        return said('{"winner":"A"}')
+
+    provider.rule = rule
+    got = await ask(made(provider, model="openai/unheard-of"), JSON, JSON)
+    assert [c.rung for c in got] == ["json_object", "json_object"]
+    assert len(provider.requests) == 4
+    assert provider.requests[-1]["response_format"] == {"type": "json_object"}
+
+
+async def test_requests_in_flight_together_step_down_one_rung_not_one_each(provider):
+    provider.rule = lambda body: (
+        refused(400, "response_format is not supported") if "response_format" in body else tool_call("{}")
+    )
+    judge = made(provider)
+    got = await asyncio.gather(*(judge.complete(JSON) for _ in range(5)))
+    await judge.close()
+    assert {c.rung for c in got} == {"tool"}
+
+
+async def test_a_rung_of_ones_choice_is_kept_and_its_refusal_said(provider):
+    provider.rule = lambda body: refused(400, "response_format json_schema is not supported")
+    with pytest.raises(JudgeSetupError, match=r"try judge\.response_format=auto"):
+        await ask(made(provider, response_format="json_schema"), JSON)
+    assert len(provider.requests) == 1
+
+
+async def test_an_optional_parameter_the_model_refuses_is_left_out_from_then_on(provider, caplog):
+    provider.rule = lambda body: (
+        refused(400, "Unsupported value: 'temperature' does not support 0.0 with this model")
+        if "temperature" in body
+        else said()
+    )
+    judge = made(provider, seed=3)
+    await ask(judge, TEXT, TEXT)
+    assert judge.dropped == ("temperature",)
+    assert [set(r) & {"temperature", "seed"} for r in provider.requests] == [
+        {"temperature", "seed"},
+        {"seed"},
+        {"seed"},
+    ]
+    assert sum("without temperature" in r.message for r in caplog.records) == 1
+
+
+async def test_a_refusal_of_the_model_is_a_refusal(provider):
+    provider.script.extend([said(None, refusal="I will not"), said("", finish="content_filter")])
+    spoken, filtered = await ask(made(provider), TEXT, TEXT)
+    assert spoken.refusal == "I will not"
+    assert "content filter" in filtered.refusal
+
+
+async def test_a_prompt_the_provider_will_not_take_is_a_refusal(provider):
+    provider.script.append(
+        refused(400, "The response was filtered due to content management policy", code="content_policy_violation")
+    )
+    [got] = await ask(made(provider))
+    assert got.refusal
+    assert got.text == ""
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "retryable", "retry_after"),
+    [
+        (refused(429, "slow down", Retry_After="7"), "rate_limit", True, 7.0),
+        (refused(429, "You exceeded your current quota", code="insufficient_quota"), "rate_limit", False, None),
+        (refused(500, "oops"), "server", True, None),
+        (refused(502, "bad gateway"), "server", True, None),
+        (refused(503, "overloaded", Retry_After="3"), "server", True, 3.0),
+        (refused(529, "overloaded"), "server", True, None),
+        (refused(408, "too slow"), "timeout", True, None),
+        (refused(400, "max_tokens is too large"), "bad_request", False, None),
+        (
+            refused(400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"),
+            "context_length",
+            False,
+            None,
+        ),
+        (Reply(completion([])), "bad_response", True, None),
+        (Reply(b'{"choices": [{"mess'), "bad_response", True, None),
+        (Reply(b"<html>busy</html>"), "bad_response", True, None),
+        (Reply(said("x" * 5000).body, cut=True), "connection", True, None),
+    ],
+    ids=lambda value: f"{value.status}-{value.cut}" if isinstance(value, Reply) else None,
+)
+async def test_each_fault_has_its_kind(provider, reply, kind, retryable, retry_after):
+    judge = made(provider)
+    provider.script.extend([said(), reply])
+    with pytest.raises(CallError) as error:
+        await ask(judge, TEXT, TEXT)
+    assert (error.value.kind, error.value.retryable) == (kind, retryable), error.value.message
+    assert error.value.retry_after == retry_after
+    assert "\n" not in error.value.message
+    assert "litellm" not in error.value.message.lower()
+    assert len(provider.requests) == 2
+
+
+async def test_an_answer_that_does_not_come_is_a_timeout(provider):
+    release = threading.Event()
+    provider.script.append(Reply(hang=release))
+    try:
+        with pytest.raises(CallError) as error:
+            await ask(made(provider, timeout=0.2))
+    finally:
+        release.set()
+    assert (error.value.kind, error.value.retryable) == ("timeout", True)
+
+
+async def test_a_refused_key_is_said_without_showing_it(provider):
+    provider.rule = lambda body: refused(401, "Incorrect API key provided: sk-very-secret-key-1234")
+    with pytest.raises(JudgeSetupError) as error:
+        await ask(made(provider))
+    assert "openai/gpt-4o-mini" in str(error.value)
+    assert "OPENAI_API_KEY" in str(error.value)
+    assert "very-secret" not in str(error.value)
+
+
+async def test_an_unknown_model_is_said(provider):
+    provider.rule = lambda body: refused(404, "The model `gpt-9` does not exist", code="model_not_found")
+    with pytest.raises(JudgeSetupError, match=r"openai/gpt-9: .* does not have this model .*; check judge.model"):
+        await ask(made(provider, model="openai/gpt-9"))
+
+
+async def test_a_404_after_an_answer_is_one_calls_failure(provider):
+    provider.script.extend([said(), refused(404, "no stored output")])
+    with pytest.raises(CallError) as error:
+        await ask(made(provider), TEXT, TEXT)
+    assert error.value.kind == "not_found"
+
+
+async def test_a_missing_key_is_said_before_any_call(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    [judge] = make_judges(JudgeConfig(model="openai/gpt-4o-mini"), RunnerConfig())
+    with pytest.raises(
+        JudgeSetupError, match="openai/gpt-4o-mini: no API key; set the environment variable OPENAI_API_"
+    ):
+        await ask(judge)
+
+
+async def test_a_server_of_ones_own_needs_no_key(provider, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    [got] = await ask(made(provider))
+    assert got.text == "yes"
+    assert "secret" not in json.dumps(provider.headers)
+
+
+async def test_a_server_that_is_not_there_is_said():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        base = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        [judge] = make_judges(JudgeConfig(model="openai/x", api_base=base), RunnerConfig())
+        with pytest.raises(JudgeSetupError, match=f"nothing answers at {base}; is the server running"):
+            await ask(judge)
+
+
+async def test_an_unknown_provider_is_said():
+    [judge] = make_judges(JudgeConfig(model="nosuch/model"), RunnerConfig())
+    with pytest.raises(JudgeSetupError, match="'nosuch/model' names no provider"):
+        await ask(judge)
+
+
+async def test_logprobs_from_a_provider_that_has_none(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-nothing-here")
+    monkeypatch.setattr("evalkit.judges.setup.check_reachable", lambda *_, **__: asyncio.sleep(0))
+    config = JudgeConfig(model="anthropic/claude-sonnet-4-5", logprobs=True)
+    [strict] = make_judges(config, RunnerConfig())
+    with pytest.raises(JudgeSetupError, match="gives no log-probabilities"):
+        await strict.prepare()
+    [lenient] = make_judges(config.model_copy(update={"logprobs": "fallback"}), RunnerConfig())
+    await lenient.prepare()
+    assert "logprobs" in lenient.dropped
+    await strict.close()
+    await lenient.close()
+
+
+async def test_the_most_a_call_can_cost_bounds_what_it_did_cost(provider):
+    judge = made(provider, max_tokens=3)
+    await judge.prepare()
+    ceiling = judge.ceiling(TEXT)
+    [got] = await ask(judge)
+    assert ceiling >= got.cost_usd
+    unknown = made(provider, model="openai/my-own-model")
+    await unknown.prepare()
+    assert unknown.ceiling(TEXT) is None
+    await unknown.close()
+
+
+class Once:
+    """Asks once for each case."""
+
+    def plan(self, case):
+        return [JudgeRequest(case.id, (0,), (0,), ({"role": "user", "content": case.prompt},))]
+
+    def read(self, request, completion):
+        return Judgment(request.case_id, request.unit, request.shown, 0, request.judge, "ok")
+
+
+async def test_a_run_over_faults_has_a_judgment_for_each_case_and_sends_no_answered_request_twice(provider):
+    provider.script.extend(
+        [
+            refused(429, "slow", Retry_After="0"),
+            refused(500, "oops"),
+            Reply(said("x" * 999).body, cut=True),
+            Reply(b"{"),
+        ]
+    )
+    judges = make_judges(JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base), RunnerConfig())
+    cases = [Case(f"c{i}", f"q{i}", ()) for i in range(12)]
+    judged = await run_judge(cases, Once(), judges, None, RunnerConfig(concurrency=4, timeout=20))
+    assert [(j.case_id, j.status) for j in judged.judgments] == [(f"c{i}", "ok") for i in range(12)]
+    assert judged.calls.retried == 4
+    assert len(provider.requests) == 16
+
+
+def test_two_event_loops_one_after_the_other(provider):
+    for _ in range(2):
+        assert asyncio.run(ask(made(provider)))[0].text == "yes"

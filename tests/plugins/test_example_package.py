@@ -1,0 +1,243 @@
+"""One of each thing that another package can add, by entry point and by path, none by editing evalkit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit import plugins
+from evalkit.cli import main
+from evalkit.compose import load_config
+from evalkit.config import DatasetConfig, OutputConfig, RunConfig, TrackingConfig
+from evalkit.datasets import load_cases
+from evalkit.errors import ConfigError, PluginError, TrackingError
+from evalkit.evaluators import make_evaluator
+from evalkit.scoring import score_run
+from evalkit.testing import check_evaluator
+from evalkit.tracking import make_tracker
+from evalkit.types import Case, Completion, Judgment, Response, RunResult
+
+CASE = Case("c", "Say hello.", (Response("Hello."), Response("Go away.")), label="A")
+TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\nlabel = "A"\n'
+
+
+def test_everything_found_is_listed_with_where_it_is_from(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plugins"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("evalkit-example 0.3.0") == 6
+    for what in ("mode", "output format", "dataset format", "tracker", "prompts", "configs"):
+        assert any(line.startswith(what) for line in out.splitlines())
+    assert str(example / "duel.py") in out
+    assert str(example / "conf") in out
+
+
+def test_plug_ins_can_be_switched_off_or_chosen(
+    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVALKIT_PLUGINS", "")
+    assert main(["plugins"]) == 0
+    assert "no other package offers" in capsys.readouterr().out
+    with pytest.raises(PluginError, match="there is no 'duel'"):
+        make_evaluator(load_config(overrides=["mode.name=duel"]))
+    with pytest.raises(ConfigError, match="no such mode"):
+        load_config(overrides=["mode=duel"])
+    monkeypatch.setenv("EVALKIT_PLUGINS", "other, Evalkit_Example")
+    assert load_config(overrides=["mode=duel"]).mode.name == "duel"
+    monkeypatch.setenv("EVALKIT_PLUGINS", "other")
+    assert plugins.folders(plugins.CONF) == []
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["mode.name=duel", "mode=duel", "mode.name=evalkit_example.duel.Duel", "mode._target_=evalkit_example.duel.Duel"],
+)
+def test_an_evaluator_with_its_own_prompts_and_settings(example: Path, spelling: str) -> None:
+    evaluator: Any = make_evaluator(load_config(overrides=[spelling, "mode.params.question=Which is kinder?"]))
+    check_evaluator(evaluator, answers=["It is the first.", "neither", "I say: second."])
+    request = evaluator.plan(CASE)[0]
+    assert "Which is kinder?" in request.messages[0]["content"]
+    assert list(evaluator.prompt_hashes) == ["en/duel.md.j2"]
+
+
+def test_an_evaluators_judgments_are_scored_like_any(example: Path) -> None:
+    config = load_config(overrides=["mode=duel"])
+    assert config.mode.params == {"question": "Which is the kinder of the two?"}
+    evaluator = make_evaluator(config)
+    read = [evaluator.read(one, Completion("first")) for one in evaluator.plan(CASE)]
+    judgments = [one for one in read if isinstance(one, Judgment)]
+    metrics = score_run(config, [CASE], judgments).metrics
+    assert metrics["position/first_rate"].value == 1.0
+    assert metrics["tie_rate/swap_disagreement"].value == 1.0
+
+
+def test_a_wrong_setting_is_one_line(example: Path) -> None:
+    with pytest.raises(PluginError, match=r"mode\.params\.qestion: "):
+        make_evaluator(load_config(overrides=["mode=duel", "mode.params.qestion=x"]))
+
+
+def test_prompts_in_another_language(example: Path) -> None:
+    evaluator = make_evaluator(load_config(overrides=["prompt.language=fr", "output.format=arrow"]))
+    request = evaluator.plan(CASE)[0]
+    assert request.messages[0]["content"].startswith("Tu compares")
+    assert "-> A, -> B ou -> TIE" in request.messages[-1]["content"]
+
+
+def test_the_users_prompts_come_before_a_plug_ins(example: Path, tmp_path: Path) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / "duel.md.j2").write_text("mine {{ question }} {{ first }} {{ second }}", "utf-8")
+    evaluator = make_evaluator(load_config(overrides=["mode=duel"]), prompt_folders=[tmp_path])
+    assert evaluator.plan(CASE)[0].messages[0]["content"].startswith("mine")
+
+
+@pytest.mark.parametrize("name", ["arrow", "evalkit_example.arrow.Arrow", "evalkit_example.arrow:Arrow"])
+@pytest.mark.parametrize(
+    ("text", "margin"), [("so -> A", 1.0), ("-> B -> tie", 0.0), ("<think>-> A</think> -> b", -1.0)]
+)
+def test_an_output_format_for_winners(example: Path, name: str, text: str, margin: float) -> None:
+    evaluator = make_evaluator(load_config(overrides=[f"output.format='{name}'"]))
+    judgment = evaluator.read(evaluator.plan(CASE)[0], Completion(text))
+    assert isinstance(judgment, Judgment)
+    assert judgment.value == margin
+    check_evaluator(evaluator, answers=[text, "-> A"])
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("A wins", "unparseable"),
+        ("-> the longer", "unparseable"),
+        ("I'm sorry, but I can't help with that.", "refused"),
+    ],
+)
+def test_what_an_output_format_cannot_read_is_missing(example: Path, text: str, status: str) -> None:
+    evaluator = make_evaluator(load_config(overrides=["output.format=arrow"]))
+    judgment = evaluator.read(evaluator.plan(CASE)[0], Completion(text))
+    assert isinstance(judgment, Judgment)
+    assert (judgment.status, judgment.value) == (status, None)
+
+
+def test_an_output_format_for_scores_is_held_to_the_scale(example: Path) -> None:
+    overrides = ["mode=pointwise", "criteria=overall", "output._target_=evalkit_example.arrow.Arrow"]
+    evaluator = make_evaluator(load_config(overrides=overrides))
+    check_evaluator(evaluator, answers=["-> 4"])
+    request = evaluator.plan(CASE)[0]
+    four, six = (evaluator.read(request, Completion(f"-> {score}")) for score in (4, 6))
+    assert isinstance(four, Judgment)
+    assert isinstance(six, Judgment)
+    assert four.criteria == {"overall quality": 4.0}
+    assert (six.status, six.criteria) == ("unparseable", {})
+
+
+def test_an_output_format_that_does_not_read_what_the_mode_needs(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PluginError, match="there is no 'arow'; did you mean 'arrow'"):
+        make_evaluator(load_config(overrides=["output.format=arow"]))
+    with pytest.raises(PluginError, match=r"'evalkit_example\.duel\.Params' cannot be made: TypeError"):
+        make_evaluator(load_config(overrides=["output.format=evalkit_example.duel.Params"]))
+    with pytest.raises(PluginError, match=r"'evalkit_example\.cases\.read_toml' reads no winner; give a class with"):
+        make_evaluator(load_config(overrides=["output.format=evalkit_example.cases.read_toml"]))
+    from evalkit_example.arrow import Arrow
+
+    monkeypatch.setattr(Arrow, "_last", lambda self, text: {}["no such key"])
+    evaluator = make_evaluator(load_config(overrides=["output.format=arrow"]))
+    with pytest.raises(PluginError, match=r"output\.format: it fails on a judge's answer: KeyError"):
+        evaluator.read(evaluator.plan(CASE)[0], Completion("-> A"))
+
+
+@pytest.mark.parametrize("format_", [None, "toml", "evalkit_example.cases.read_toml"])
+def test_a_dataset_format_by_suffix_name_or_path(example: Path, tmp_path: Path, format_: str | None) -> None:
+    path = tmp_path / "cases.toml"
+    path.write_text(TOML, "utf-8")
+    (case,) = load_cases(DatasetConfig(path=str(path), format=format_), mode="pairwise").cases
+    assert (case.id, case.label, [response.text for response in case.responses]) == ("one", "A", ["x", "y"])
+
+
+def test_a_dataset_formats_mistakes_and_the_datas_are_told(example: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cases.toml"
+    path.write_text("[[case]]\nprompt = 1 2", "utf-8")
+    with pytest.raises(PluginError, match=r"dataset\.format: 'toml' fails on .*cases\.toml: TOMLDecodeError"):
+        load_cases(DatasetConfig(path=str(path)), mode="pairwise")
+    path.write_text(TOML.replace("response_b", "respons_b"), "utf-8")
+    with pytest.raises(ConfigError, match="case 1"):
+        load_cases(DatasetConfig(path=str(path)), mode="pairwise")
+    with pytest.raises(ConfigError, match="did you mean 'toml'"):
+        load_cases(DatasetConfig(path=str(path), format="tom"), mode="pairwise")
+
+
+def result() -> RunResult:
+    return RunResult(None, {}, {"mode": "duel"}, (), (), (), {})
+
+
+def test_a_tracker_by_name_or_path(example: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.txt"
+    for number, name in enumerate(("ledger", "evalkit_example.ledger.Ledger"), 1):
+        tracker = make_tracker(TrackingConfig(tracker=name, params={"path": str(ledger)}), folder=tmp_path)
+        assert tracker is not None
+        assert tracker.record(result()) == str(number)
+    assert len(ledger.read_text("utf-8").splitlines()) == 2
+    targeted = TrackingConfig.model_validate({"_target_": "evalkit_example.ledger.Ledger"})
+    assert targeted.tracker == "evalkit_example.ledger.Ledger"
+
+
+def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example: Path, tmp_path: Path) -> None:
+    tracker = make_tracker(TrackingConfig(tracker="ledger", params={"path": str(tmp_path)}), folder=tmp_path)
+    assert tracker is not None
+    with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
+        tracker.record(result())
+    with pytest.raises(PluginError, match="is not a tracker; give a class that has record"):
+        make_tracker(TrackingConfig(tracker="evalkit_example.duel.Params"), folder=tmp_path)
+    with pytest.raises(PluginError, match="there is no 'leger'; did you mean 'ledger'"):
+        make_tracker(TrackingConfig(tracker="leger"), folder=tmp_path)
+
+
+def test_a_config_group_and_an_option(example: Path) -> None:
+    config = load_config(overrides=["mode=duel", "+preset=quick"])
+    assert (config.scoring.bootstrap, config.tracking.tracker) == (50, "ledger")
+    assert config.tracking.params == {"path": "quick.txt"}
+
+
+def test_the_users_configs_come_after_a_plug_ins(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own" / "mode").mkdir(parents=True)
+    (tmp_path / "own" / "mode" / "triel.yaml").write_text("name: duel\nparams: {question: mine}\n", "utf-8")
+    monkeypatch.setenv("EVALKIT_CONF", str(tmp_path / "own"))
+    assert load_config(overrides=["mode=triel"]).mode.params == {"question": "mine"}
+    assert load_config(overrides=["mode=duel"]).mode.params["question"].startswith("Which")
+
+
+@pytest.mark.parametrize("section", [OutputConfig, DatasetConfig])
+def test_a_target_of_nothing_is_none(section: Any) -> None:
+    assert section.model_validate({"_target_": None, "format": "json"}).format == "json"
+
+
+def test_a_target_is_saved_under_the_key_it_spells(example: Path) -> None:
+    config = load_config(overrides=["mode._target_=evalkit_example.duel.Duel"])
+    assert json.loads(json.dumps(config.dump()))["mode"]["name"] == "evalkit_example.duel.Duel"
+    assert RunConfig.model_validate(config.dump()) == config
+
+
+def test_what_is_broken_is_said_and_listed(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entries = tmp_path / "site" / "broken-1.0.dist-info"
+    entries.mkdir()
+    (entries / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n", "utf-8")
+    text = "[evalkit.conf]\nbroken = no_such_package:conf\n[evalkit.outputs]\nbroken = evalkit_example.arrow:Absent\n"
+    (entries / "entry_points.txt").write_text(text, "utf-8")
+    assert main(["plugins"]) == 1
+    out = capsys.readouterr().out
+    assert "wrong: there is no folder 'no_such_package:conf'" in out
+    assert "wrong: 'evalkit_example.arrow:Absent' cannot be imported: AttributeError" in out
+    assert main(["plan"]) == 1
+    error = capsys.readouterr().err
+    assert "broken (evalkit.conf 'broken'): there is no folder 'no_such_package:conf'" in error
+    assert "leave it out by EVALKIT_PLUGINS" in error
+    assert "Traceback" not in error
+
+
+def test_the_command_takes_no_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plugins", "all"]) == 1
+    assert "evalkit plugins: takes no words" in capsys.readouterr().err

@@ -1,0 +1,184 @@
+"""Templates: what is shipped says what it must; what users write is found, checked and explained."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.errors import PromptError
+from evalkit.prompting import Prompts
+
+GOLDEN = Path(__file__).parent / "golden"
+PAIR = {
+    "original_prompt": "Name the capital of France.",
+    "context": "",
+    "reference": "",
+    "response_a": "Paris.",
+    "response_b": "  Lyon, of course!\n",
+    "criteria": [{"name": "accuracy", "description": "What it states is true."}, {"name": "tone", "description": ""}],
+    "tie_allowed": True,
+    "output": "json",
+}
+POINT = {
+    "original_prompt": "Name the capital of France.",
+    "context": "France is in Europe.",
+    "reference": "Paris",
+    "response": "Paris.",
+    "criteria": [
+        {"name": "accuracy", "description": "What it states is true.", "weight": "70%", "levels": []},
+        {"name": "tone", "description": "", "weight": "30%", "levels": [{"score": "1", "text": "rude"}]},
+    ],
+    "scale": {"min": "1", "max": "5", "step": "1", "whole": True, "name": "1-5"},
+    "levels": [{"score": "1", "text": "useless"}, {"score": "5", "text": "perfect"}],
+    "examples": [{"response": "Lyon.", "score": "1", "justification": "It is not the capital."}],
+    "output": "json",
+}
+DECIMAL = {"min": "1.0", "max": "10.0", "step": "0.1", "whole": False, "name": "1.0-10.0 by 0.1"}
+
+
+def shown(prompts: Prompts, name: str, **variables: Any) -> str:
+    return "".join(f"=== {one['role']}\n{one['content']}\n" for one in prompts.render(name, **variables))
+
+
+@pytest.mark.parametrize(
+    ("golden", "language", "name", "variables"),
+    [
+        ("pairwise_en", "en", "pairwise", PAIR),
+        ("pairwise_zh", "zh", "pairwise", PAIR | {"context": "背景", "reference": "巴黎"}),
+        ("pairwise_en_bracket_no_ties", "en", "pairwise", PAIR | {"tie_allowed": False, "output": "bracket"}),
+        ("pointwise_en", "en", "pointwise", POINT),
+        ("pointwise_zh", "zh", "pointwise", POINT),
+        (
+            "pointwise_en_rating",
+            "en",
+            "pointwise",
+            POINT
+            | {"scale": DECIMAL, "levels": [], "examples": [], "output": "rating", "context": "", "reference": ""},
+        ),
+    ],
+)
+def test_shipped_prompts_read_as_agreed(golden: str, language: str, name: str, variables: dict[str, Any]) -> None:
+    assert shown(Prompts(language), name, **variables) == (GOLDEN / f"{golden}.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("output", ["json", "bracket", "regex"])
+def test_tie_is_not_mentioned_where_it_is_not_allowed(language: str, output: str) -> None:
+    allowed, forbidden = (
+        shown(Prompts(language), "pairwise", **PAIR | {"tie_allowed": tie, "output": output}) for tie in (True, False)
+    )
+    assert "TIE" in allowed
+    assert not any(word in forbidden for word in ("TIE", "Tie", "[[C]]", "for a tie"))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(("name", "variables"), [("pairwise", PAIR), ("pointwise", POINT)])
+def test_the_system_message_does_not_depend_on_the_case(language: str, name: str, variables: dict[str, Any]) -> None:
+    other = variables | {
+        "original_prompt": "Another",
+        "context": "",
+        "reference": "R",
+        "response": "x",
+        "response_a": "y",
+    }
+    other = {key: other[key] for key in variables}
+    first, second = (Prompts(language).render(name, **each)[0] for each in (variables, other))
+    assert first == second
+    assert first["role"] == "system"
+
+
+def test_texts_stand_in_the_prompt_byte_for_byte() -> None:
+    text = "  {{ 7*7 }} {% raw %}\r\n\ttrailing  \n\n"
+    assert f"<response_a>\n{text}\n</response_a>" in shown(Prompts("en"), "pairwise", **PAIR | {"response_a": text})
+
+
+def write(folder: Path, text: str, name: str = "en/mine.md.j2") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_the_users_folder_comes_first_and_the_hash_is_of_what_was_used(tmp_path: Path) -> None:
+    path = write(tmp_path, "mine: {{ response_a }}\n", "en/pairwise.md.j2")
+    prompts = Prompts("en", [tmp_path / "absent", tmp_path])
+    assert prompts.render("pairwise", response_a="x") == ({"role": "user", "content": "mine: x"},)
+    assert prompts.hashes() == {"en/pairwise.md.j2": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def test_a_template_may_be_a_path_of_its_own(tmp_path: Path) -> None:
+    path = write(tmp_path, "{% block user %}{{ a }}{% endblock %}", "x/judge.md.j2")
+    prompts = Prompts("en", [tmp_path])
+    for given in (str(path), "x/judge.md.j2"):
+        assert prompts.render(given, a="1")[-1]["content"] == "1"
+    assert list(prompts.hashes()) == ["judge.md.j2"]
+
+
+def test_a_template_may_extend_the_shipped_one_of_the_same_name(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        '{% extends "shipped/en/pairwise.md.j2" %}{% block system %}Be brief.{% endblock %}',
+        "en/pairwise.md.j2",
+    )
+    prompts = Prompts("en", [tmp_path])
+    system, user = prompts.render("pairwise", **PAIR)
+    assert system["content"] == "Be brief."
+    assert "<response_b>" in user["content"]
+    assert set(prompts.hashes()) == {"en/pairwise.md.j2", "shipped/en/pairwise.md.j2"}
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("one\n{{ responce_a }}", ":2: unknown placeholder 'responce_a'; did you mean 'response_a'?"),
+        ("{% if 0 %}\n\n{{ zzz }}{% endif %}", ":3: unknown placeholder 'zzz'; use one of criteria, response_a"),
+        ("\n{% if response_a %}", ":2: not a Jinja template: "),
+        ("{{ response_a | shout }}", ":1: not a Jinja template: No filter named 'shout'"),
+        ("a\n\n{{ criteria[0].nmae }}", ":3: cannot be filled: 'dict object' has no attribute 'nmae'"),
+        ("{{ response_a.__class__.__mro__ }}", ":1: cannot be filled: "),
+        ("{{ 1 // 0 }}", ":1: cannot be filled: "),
+        ("{% include 'en/none.md.j2' %}", "template 'en/none.md.j2' is not there"),
+        ("{% include '../../secret' %}", "template '../../secret' is not there"),
+    ],
+)
+def test_a_fault_in_a_template_is_one_line_with_its_place(tmp_path: Path, template: str, said: str) -> None:
+    path = write(tmp_path, template)
+    with pytest.raises(PromptError) as caught:
+        Prompts("en", [tmp_path]).render("mine", response_a="x", criteria=[{"name": "n"}])
+    message = str(caught.value)
+    assert said in message
+    assert "\n" not in message
+    assert str(path) in message or "is not there" in message
+
+
+def test_jinjas_own_names_are_known(tmp_path: Path) -> None:
+    write(tmp_path, "{% for i in range(2) %}{{ loop.index }}{{ a }}{% set b = i %}{{ b }}{% endfor %}")
+    assert Prompts("en", [tmp_path]).render("mine", a="-")[0]["content"] == "1-02-1"
+
+
+def test_a_file_that_is_not_text_is_said(tmp_path: Path) -> None:
+    write(tmp_path, "").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(PromptError, match="cannot be read as UTF-8"):
+        Prompts("en", [tmp_path]).render("mine")
+
+
+@pytest.mark.parametrize(
+    ("language", "name", "said"),
+    [
+        ("en", "pairwis", "prompt.template: no template 'pairwis'; .* did you mean 'pairwise'"),
+        ("fr", "pairwise", "prompt.language: no prompts in 'fr' for 'pairwise'; .* choose from en, zh"),
+        ("en", "gone/x.md.j2", "prompt.template: there is no file 'gone/x.md.j2'"),
+    ],
+)
+def test_what_is_not_there_is_said(language: str, name: str, said: str) -> None:
+    with pytest.raises(PromptError, match=said):
+        Prompts(language).render(name)
+
+
+def test_a_language_without_a_retry_text_borrows_the_english_one(tmp_path: Path) -> None:
+    prompts = Prompts("fr", [tmp_path])
+    assert "confidence is 7" in prompts.retry("confidence is 7")
+    assert list(prompts.hashes()) == ["en/retry.md.j2"]

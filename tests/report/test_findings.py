@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import pytest
+
+from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
+from evalkit.report.finding import interval, side
+from evalkit.report.findings import findings
+from evalkit.scoring import score_run
+from evalkit.types import Case, Judgment, Metric, Response
+
+
+def metrics(**values) -> dict[str, Metric]:
+    named = {name.replace("__", "/"): value for name, value in values.items()}
+    return {name: Metric(name, *v) if isinstance(v, tuple) else Metric(name, v) for name, v in named.items()}
+
+
+def texts(mode: str = "pairwise", **values) -> list[str]:
+    return [finding.text for finding in findings(metrics(**values), mode)]
+
+
+def only(metric: str, mode: str = "pairwise", **values):
+    (found,) = [finding for finding in findings(metrics(**values), mode) if finding.metric == metric]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0.51, 0.6, "above"), (0.4, 0.49, "below"), (0.4, 0.6, "unclear"), (0.5, 0.6, "unclear"), (None, None, "unknown")],
+)
+def test_side_is_taken_only_where_the_interval_takes_it(low, high, expected):
+    assert side(Metric("x", 0.5, low, high), 0.5) == expected
+
+
+def test_interval_reads_as_a_value_with_bounds():
+    assert interval(Metric("x", 0.52, 0.38, 0.66)) == "0.52 [0.38, 0.66]"
+    assert interval(Metric("x", 0.52)) == "0.52"
+    assert interval(Metric("x", None)) == "-"
+
+
+def test_an_interval_that_holds_chance_is_not_distinguishable_from_it():
+    found = only("agreement/accuracy", agreement__accuracy=(0.52, 0.38, 0.66))
+    assert found.text == "Not distinguishable from chance: accuracy 0.52 [0.38, 0.66]."
+    assert found.tone == "bad"
+    assert "与随机猜测无法区分" in found.text_zh
+
+
+def test_kappa_decides_where_it_is_known_since_it_knows_the_chance_of_these_labels():
+    high = {"agreement__accuracy": (0.8, 0.7, 0.9)}
+    assert only("agreement/accuracy", agreement__kappa=(0.1, -0.1, 0.3), **high).text.startswith("Not distinguishable")
+    assert only("agreement/accuracy", agreement__kappa=(0.3, 0.1, 0.5), **high).tone == "warn"
+    assert only("agreement/accuracy", agreement__kappa=(0.8, 0.65, 0.9), **high).tone == "good"
+    assert "less than chance" in only("agreement/accuracy", agreement__kappa=(-0.3, -0.5, -0.1), **high).text
+
+
+def test_an_accuracy_without_an_interval_claims_nothing():
+    assert only("agreement/accuracy", agreement__accuracy=0.9).text.startswith("No interval")
+    assert "No clear preference" in texts(length__longer_rate=1.0)[1]
+
+
+def test_without_labels_it_says_so():
+    assert only("agreement/accuracy").text.startswith("No labels")
+    assert only("agreement/accuracy", agreement__accuracy=None).text.startswith("No labels")
+
+
+def test_pointwise_agreement_is_a_correlation():
+    found = findings(metrics(agreement__spearman=(0.4, 0.2, 0.6), agreement__pearson=(0.5, 0.3, 0.7)), "pointwise")
+    assert [f.text for f in found] == ["Agrees with people above chance: Spearman 0.40 [0.20, 0.60]."]
+
+
+def test_a_preference_is_named_with_its_lead_only_where_it_is_clear():
+    assert (
+        "Prefers the answer shown first by 12 points [8, 16]" not in texts(position__first_rate=(0.56, 0.54, 0.58))[1]
+    )
+    assert "Prefers the answer shown first by 12 [8, 16] points" in texts(position__first_rate=(0.56, 0.54, 0.58))[1]
+    assert "Prefers the answer shown second by 12 [8, 16] points" in texts(position__first_rate=(0.44, 0.42, 0.46))[1]
+    assert "No clear preference" in texts(position__first_rate=(0.56, 0.48, 0.64))[1]
+    assert "Prefers the shorter answer" in texts(length__longer_rate=(0.3, 0.2, 0.4))[1]
+
+
+def test_pairs_in_one_order_show_no_preference_for_a_place():
+    config = RunConfig(judge=JudgeConfig(model="m"), criteria=(Criterion(name="x"),), swap=SwapConfig(policy="none"))
+    cases = [Case(f"c{i}", "?", (Response("a"), Response("b"))) for i in range(20)]
+    judgments = [Judgment(case.id, (0, 1), (0, 1), 0, "m", "ok", value=1.0, criteria={"x": 1.0}) for case in cases]
+    found = findings(score_run(config, cases, judgments).metrics, "pairwise")
+    (position,) = [finding for finding in found if finding.metric == "position/first_rate"]
+    assert "cannot be told apart" in position.text
+    assert position.tone == "info"
+
+
+def test_missing_answers_are_counted_by_kind():
+    known = {"missing__unparseable": (0.04, 0, 0.1, 200), "missing__refused": (0.0, 0, 0, 200)}
+    found = only("missing/unparseable", **known, missing__failed=(0.02, 0, 0.1, 200))
+    assert found.text.startswith("12 of 200 answers are missing (6.0 %): 8 unparseable, 4 failed.")
+    assert found.tone == "bad"
+    assert only("missing/failed", **known | {"missing__unparseable": (0.0, 0, 0, 200)}).tone == "good"
+
+
+def test_ties_that_are_disagreements_are_told_apart():
+    text = texts(tie_rate=(0.4, 0.3, 0.5), **{"tie_rate__swap_disagreement": (0.3, 0.2, 0.4)})[1]
+    assert text == "Ties in 40 % [30, 50] of comparisons, most of them because the two orders disagree (30 % [20, 40])."
+    assert "disagree" not in texts(tie_rate=(0.4, 0.3, 0.5))[1]
+
+
+def test_conflicts_are_a_finding_only_where_they_are_possible():
+    assert "Contradicts itself" in texts(conflict__rate=(0.1, 0.05, 0.2), conflict__ratio=(0.2, 0.1, 0.4))[1]
+    assert "0.20 [0.10, 0.40] times what chance" in texts(conflict__rate=0.1, conflict__ratio=(0.2, 0.1, 0.4))[1]
+    assert len(texts("pointwise", conflict__rate=0.0)) == 1
+
+
+def test_scores_calibration_consistency_and_weak_conflicts():
+    assert only("score/distinct", score__distinct=2.0).tone == "bad"
+    assert only("score/distinct", score__distinct=5.0).tone == "info"
+    assert "off by 30 [20, 40] points" in only("calibration/ece", calibration__ece=(0.3, 0.2, 0.4)).text
+    assert only("position/consistency", position__consistency=(0.9, 0.85, 0.95)).tone == "good"
+    assert "do not carry over" in only("conflict/weak_rate", conflict__weak_rate=(0.2, 0.1, 0.3)).text
+
+
+def test_every_finding_is_in_both_languages():
+    everything = metrics(
+        agreement__accuracy=(0.9, 0.8, 1.0),
+        missing__failed=(0.5, 0, 1, 10),
+        position__first_rate=(0.9, 0.8, 1.0),
+        position__consistency=0.5,
+        tie_rate=0.1,
+        conflict__rate=0.1,
+        conflict__weak_rate=0.1,
+        score__distinct=4.0,
+        calibration__ece=(0.2, 0.1, 0.3),
+        panel__alpha=(0.3, 0.1, 0.5),
+    )
+    found = findings(everything, "pairwise")
+    assert len(found) == 10
+    assert all(any("一" <= c <= "鿿" for c in f.text_zh) for f in found)
+    assert all(f.text.endswith(".") and f.text_zh.endswith("。") for f in found)
+
+
+@pytest.mark.parametrize(("mode", "rate", "said"), [("pairwise", 0.0, 1), ("listwise", 0.0, 0), ("listwise", 0.2, 1)])
+def test_that_no_cycle_was_found_is_no_finding_where_none_can_be(mode, rate, said):
+    assert sum("Contradicts itself" in text for text in texts(mode, conflict__rate=rate)) == said
+
+
+def test_a_judge_that_always_ties_is_at_chance_not_below_it() -> None:
+    metrics = {
+        "agreement/accuracy": Metric("agreement/accuracy", 0.0, 0.0, 0.14, n=24),
+        "agreement/kappa": Metric("agreement/kappa", 0.0, None, None, n=24),
+    }
+    assert findings(metrics, "pairwise")[0].text.startswith("Not distinguishable from chance")
+
+
+def test_a_panel_is_relied_on_where_its_judges_agree():
+    assert only("panel/alpha", panel__alpha=(0.9, 0.85, 0.95)).tone == "good"
+    assert only("panel/alpha", panel__alpha=(0.9, 0.75, 0.95)).tone == "warn"
+    assert "an alpha of 0.90" in only("panel/alpha", panel__alpha=0.9).text

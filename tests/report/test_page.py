@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from evalkit.report import render_report
+from evalkit.report.page import number, span
+from evalkit.report.plot import panels
+from evalkit.report.wording import FLAGS, METRICS, PAGE, SCRIPT
+from evalkit.types import Metric
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+
+def tags(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    parser = Tags()
+    parser.feed(page)
+    return parser.seen
+
+
+def test_text_from_data_makes_no_markup(make_run):
+    harmless = make_run(4, text="x", config={}, manifest={"mode": "pairwise"})
+    hostile = make_run(4)
+    count = [sum(tag == "script" for tag, _ in tags(render_report(run))) for run in (harmless, hostile)]
+    assert count == [3, 3]
+    assert not [tag for tag, _ in tags(render_report(hostile)) if tag == "img"]
+
+
+def test_the_page_asks_the_network_for_nothing(make_run):
+    asked = [
+        (tag, name, value)
+        for tag, attributes in tags(render_report(make_run(4)))
+        for name, value in attributes.items()
+        if name in ("src", "href", "srcset", "action")
+    ]
+    assert asked == []
+    assert "url(" not in render_report(make_run(0))
+
+
+def test_findings_come_before_numbers_and_cases(make_run):
+    page = render_report(make_run(4))
+    places = [
+        page.index(text) for text in ("Not distinguishable from chance", 'id="h-plot"', 'id="h-metrics"', 'id="cases"')
+    ]
+    assert places == sorted(places)
+
+
+def test_a_metric_without_a_value_shows_why_and_no_number(make_run):
+    page = render_report(
+        make_run(4, metrics={"conflict/rate": Metric("conflict/rate", None, note="too few responses")})
+    )
+    seen = page.split("<script")[0]
+    assert "(too few responses): <code>conflict/rate</code>" in seen
+    assert "Cases with a cycle" not in seen
+    assert "None" not in seen
+    assert "nan" not in seen.lower()
+
+
+def test_a_thousand_cases_of_long_answers_stay_under_3_mb(make_run):
+    page = render_report(make_run(1_000, text="A long answer, with some 汉字 in it. " * 80))
+    assert len(page.encode()) < 3_000_000
+
+
+def test_lone_surrogates_can_be_written(make_run):
+    render_report(make_run(4, text="half a pair \ud83d")).encode("utf-8")
+
+
+@pytest.mark.parametrize("empty", ["cases", "metrics"])
+def test_a_run_with_nothing_in_it_still_has_a_page(make_run, empty):
+    changes = {"metrics": {}} if empty == "metrics" else {"cases": (), "verdicts": (), "judgments": ()}
+    assert "</html>" in render_report(replace(make_run(4), **changes))
+
+
+def test_numbers_keep_three_decimals_unless_whole():
+    assert [number(x) for x in (None, 0.5, 3.0, 1234.5678, -0.25)] == ["", "0.500", "3", "1,234.568", "-0.250"]
+    assert (span(0.0, 0.05), span(1.0, 3.0)) == ("[0.000, 0.050]", "[1, 3]")
+
+
+def test_bars_stand_where_their_numbers_are():
+    (rates,) = panels({"agreement/accuracy": Metric("agreement/accuracy", 0.5, 0.0, 1.0)})
+    (bar,) = rates.bars
+    assert bar.ci is not None
+    assert bar.x == sum(bar.ci) / 2 == bar.chance
+    (_, coefficients) = panels(
+        {"tie_rate": Metric("tie_rate", 0.1, 0.0, 0.2), "agreement/kappa": Metric("agreement/kappa", -1.0, -1.0, 0.0)}
+    )
+    assert coefficients.bars[0].x == coefficients.ticks[0][0]
+    assert panels({"score/mean": Metric("score/mean", 3.0)}) == []
+
+
+def test_every_word_is_in_both_languages():
+    for table in (METRICS, FLAGS, PAGE, SCRIPT):
+        assert all(english and chinese for english, chinese in table.values())
+    used = set(re.findall(r'say\("(\w+)"', _script()))
+    assert used <= set(SCRIPT)
+
+
+def _script() -> str:
+    from evalkit.report.page import _file
+
+    return _file("report.js")
+
+
+def test_findings_alone_load_no_template_engine():
+    code = "import sys, evalkit.report; sys.exit('jinja2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

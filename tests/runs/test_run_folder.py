@@ -1,0 +1,428 @@
+"""Run folders come back exactly, are complete or absent, and say what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evalkit import types
+from evalkit.errors import ConfigError, EvalkitError
+from evalkit.runs import layout, read_run, write_run
+from evalkit.runs.codec import decoder
+from evalkit.types import (
+    Calls,
+    Case,
+    Completion,
+    Judgment,
+    Metric,
+    Orders,
+    Response,
+    RunResult,
+    TokenLogprob,
+    Usage,
+    Verdict,
+)
+
+# A high surrogate right before a low one is the one text that JSON itself joins into another.
+odd = st.sampled_from('\ud800\udbff\x00\x1b\x7f\x85\u2028\u2029\ufeff\r\n"\\{')
+texts = st.text(st.characters() | odd, max_size=20)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+counts = st.integers(0, 2**53)
+units = st.lists(st.integers(0, 9), min_size=1, max_size=3).map(tuple)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | finite | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(texts, json_values, max_size=4)
+winners = st.sampled_from(get_args(types.Winner))
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+responses = st.builds(Response, text=texts, model=maybe(texts), grade=maybe(finite))
+cases = st.builds(
+    Case,
+    id=texts,
+    prompt=texts,
+    responses=st.lists(responses, max_size=4).map(tuple),
+    context=maybe(texts),
+    reference=maybe(texts),
+    label=maybe(winners),
+    metadata=objects,
+)
+tokens = st.builds(
+    TokenLogprob, token=texts, logprob=finite, top=st.lists(st.tuples(texts, finite), max_size=3).map(tuple)
+)
+completions = st.builds(
+    Completion,
+    text=texts,
+    model=maybe(texts),
+    finish_reason=maybe(texts),
+    usage=st.builds(Usage, prompt_tokens=maybe(counts), completion_tokens=maybe(counts)),
+    cost_usd=maybe(finite),
+    latency=finite,
+    attempts=counts,
+    rung=st.sampled_from(get_args(types.Rung)),
+    reasoning=maybe(texts),
+    refusal=maybe(texts),
+    logprobs=maybe(st.lists(tokens, max_size=3).map(tuple)),
+)
+judgments = st.builds(
+    Judgment,
+    case_id=texts,
+    unit=units,
+    shown=units,
+    sample=counts,
+    judge=texts,
+    status=st.sampled_from(get_args(types.Status)),
+    value=maybe(finite),
+    confidence=maybe(finite),
+    criteria=st.dictionaries(texts, finite, max_size=3),
+    answer=maybe(objects),
+    read_by=maybe(texts),
+    error=maybe(texts),
+    error_kind=maybe(texts),
+    keys=st.lists(texts, max_size=2).map(tuple),
+    completion=maybe(completions),
+    stored=st.booleans(),
+)
+orders = st.builds(Orders, first=maybe(winners), second=maybe(winners), consistent=maybe(st.booleans()))
+verdicts = st.builds(
+    Verdict,
+    case_id=texts,
+    unit=units,
+    winner=maybe(winners),
+    score=maybe(finite),
+    reason=st.sampled_from(get_args(types.Reason)),
+    margin=maybe(finite),
+    confidence=maybe(finite),
+    label=winners | maybe(finite),
+    criteria=st.dictionaries(texts, finite, max_size=3),
+    orders=maybe(orders),
+    judge=texts,
+)
+metrics = st.dictionaries(texts, st.builds(Metric, name=st.just(""), value=maybe(finite), n=counts, note=maybe(texts)))
+results = st.builds(
+    RunResult,
+    folder=st.none(),
+    config=objects.filter(lambda config: "defaults" not in config),
+    manifest=objects,
+    cases=st.lists(cases, max_size=2).map(tuple),
+    judgments=st.lists(judgments, max_size=2).map(tuple),
+    verdicts=st.lists(verdicts, max_size=2).map(tuple),
+    metrics=metrics.map(lambda by_name: {name: replace(m, name=name) for name, m in by_name.items()}),
+    calls=st.builds(Calls, planned=counts, stored=counts, sent=counts, retried=counts, failed=counts),
+    tokens=st.dictionaries(texts, counts, max_size=3),
+    cost_usd=maybe(finite),
+)
+
+
+def judgment(i: int = 0, **changes: Any) -> Judgment:
+    usage = Usage(310, 95)
+    completion = Completion("An answer. " * 60, "m", "stop", usage, 0.1 + i, 1 / 3, logprobs=(TokenLogprob("A", -0.1),))
+    made = Judgment(f"case-{i}", (0, 1), (1, 0), 0, "j", "ok", 1.0, 0.7, {"a": 1.0}, {"winner": "A"}, "json")
+    return replace(made, keys=("0" * 64,), completion=completion, **changes)
+
+
+@pytest.fixture
+def result() -> RunResult:
+    case = Case("case-0", "问", (Response("x", "m", 2.0), Response("y")), None, "r", "B", {"language": "zh"})
+    verdict = Verdict("case-0", (0, 1), "A", None, "judged", 0.5, 0.7, "B", {"a": 1.0}, Orders("A", "TIE", False), "j")
+    return RunResult(
+        folder=None,
+        config={"judge": {"model": "m", "params": {}}, "rubric": {"levels": {"1.0": "low"}}},
+        manifest={"version": "1", "started": "2024-05-01T00:00:00Z", "notes": ["中"]},
+        cases=(case,),
+        judgments=(judgment(), judgment(1, status="failed", value=None, error="e", answer=None)),
+        verdicts=(verdict,),
+        metrics={"tie_rate": Metric("tie_rate", 0.25, 0.1, 0.5, 4, 1, 0.2, 0.4, "n")},
+        calls=Calls(4, 1, 3, 0, 0),
+        tokens={"prompt": 1, "completion": 2},
+        cost_usd=0.1,
+    )
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(result=results)
+def test_any_run_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, result: RunResult) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    written = write_run(folder, result)
+    assert read_run(folder) == written == replace(result, folder=str(folder))
+    for name in layout.FILES:
+        text = (folder / name).read_text(encoding="utf-8")
+        if name.endswith(".jsonl"):
+            assert len(text.splitlines()) == len(getattr(result, name.removesuffix(".jsonl")))
+
+
+def test_files_are_the_documented_ones(tmp_path: Path, result: RunResult) -> None:
+    folder = tmp_path / "deep" / "run"
+    write_run(folder, result, {"report.html": "<p>中\ud800</p>", "raw.bin": b"\xff"})
+    assert {p.name for p in folder.iterdir()} == {*layout.FILES, "report.html", "raw.bin"}
+    assert (folder / "report.html").read_text(encoding="utf-8") == "<p>中\\ud800</p>"
+    assert (folder / "raw.bin").read_bytes() == b"\xff"
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    assert list(metrics) == ["metrics", "calls", "tokens", "cost_usd"]
+    assert metrics["metrics"]["tie_rate"] == {
+        "value": 0.25,
+        "low": 0.1,
+        "high": 0.5,
+        "n": 4,
+        "missing": 1,
+        "worst_low": 0.2,
+        "worst_high": 0.4,
+        "note": "n",
+    }
+    assert metrics["calls"] == {"planned": 4, "stored": 1, "sent": 3, "retried": 0, "failed": 0}
+    verdict = json.loads((folder / "verdicts.jsonl").read_text(encoding="utf-8"))
+    assert list(verdict) == [f.name for f in fields(Verdict)]
+    assert verdict["orders"] == {"first": "A", "second": "TIE", "consistent": False, "third": None}
+    line = json.loads((folder / "judgments.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert set(line["completion"]) == {f.name for f in fields(Completion)}
+    assert "问" in (folder / "cases.jsonl").read_text(encoding="utf-8")
+
+
+def test_config_file_composes(tmp_path: Path, result: RunResult) -> None:
+    write_run(tmp_path, result)
+    saved = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
+    assert next(iter(saved)) == "defaults"
+    assert saved.pop("defaults") == ["schema", "runtime", "_self_"]
+    assert saved == result.config
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path, result: RunResult) -> None:
+    write_run(tmp_path, result)
+    again = replace(result, judgments=(), verdicts=(), cost_usd=None)
+    write_run(tmp_path, again)
+    assert read_run(tmp_path) == replace(again, folder=str(tmp_path))
+
+
+def test_what_is_not_finite_in_a_judges_words_does_not_lose_the_run(tmp_path: Path, result: RunResult) -> None:
+    completion = Completion("t", logprobs=(TokenLogprob("A", -math.inf, (("B", math.nan),)),))
+    wild = judgment(answer={"confidence": math.inf, "s": [math.nan]})
+    write_run(tmp_path, replace(result, judgments=(replace(wild, completion=completion),)))
+    (read,) = read_run(tmp_path).judgments
+    assert read.answer == {"confidence": "Infinity", "s": ["NaN"]}
+    assert read.completion is not None
+    (token,) = read.completion.logprobs or ()
+    assert token.logprob == -math.inf
+    assert math.isnan(token.top[0][1])
+    assert "NaN}" not in (tmp_path / "judgments.jsonl").read_text(encoding="utf-8")
+
+
+def test_texts_that_utf8_or_line_readers_cannot_hold_survive(tmp_path: Path, result: RunResult) -> None:
+    odd = "a\ud800b\udfffc\x00\x85\u2028\n"
+    case = replace(result.cases[0], prompt=odd, metadata=MappingProxyType({odd: odd}))
+    given = replace(result, cases=(case,), manifest={"note": odd}, config={"judge": {"name": odd}})
+    write_run(tmp_path, given)
+    assert read_run(tmp_path) == replace(given, folder=str(tmp_path))
+    assert len((tmp_path / "cases.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_values_json_does_not_have_become_plain(tmp_path: Path, result: RunResult) -> None:
+    numpy = pytest.importorskip("numpy")
+    case = replace(result.cases[0], metadata={"n": numpy.int64(3), "where": Path("a"), "tags": {"b", "a"}})
+    write_run(tmp_path, replace(result, cases=(case,)))
+    assert read_run(tmp_path).cases[0].metadata == {"n": 3, "where": "a", "tags": ["a", "b"]}
+
+
+@pytest.mark.parametrize("where", ["verdicts", "metrics", "manifest"])
+def test_a_number_of_ours_that_is_not_finite_is_refused(tmp_path: Path, result: RunResult, where: str) -> None:
+    write_run(tmp_path, result)
+    bad = {
+        "verdicts": {"verdicts": (replace(result.verdicts[0], margin=math.nan),)},
+        "metrics": {"metrics": {"tie_rate": Metric("tie_rate", math.inf)}},
+        "manifest": {"manifest": {"seconds": math.nan}},
+    }[where]
+    with pytest.raises(EvalkitError, match=rf"^{where}\.json.*not finite"):
+        write_run(tmp_path, replace(result, **bad))
+    assert read_run(tmp_path) == replace(result, folder=str(tmp_path))
+    assert {p.name for p in tmp_path.iterdir()} == set(layout.FILES)
+
+
+def test_a_field_of_any_type_is_taken_as_it_is() -> None:
+    assert decoder(Any)({"x": [1]}) == {"x": [1]}
+
+
+# When it cannot be written
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_full_disk_leaves_no_half_file(
+    tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_run(tmp_path, result)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[moment], refuse)
+    with pytest.raises(ConfigError) as caught:
+        write_run(tmp_path, replace(result, judgments=(), cases=()))
+    assert str(caught.value).startswith(f"{tmp_path}: the run folder cannot be written (No space left on device); ")
+    assert "hydra.run.dir" in str(caught.value)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path, result: RunResult) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(ConfigError, match="cannot be written") as caught:
+            write_run(folder, result)
+        assert str(caught.value).startswith(f"{folder}: ")
+
+
+@pytest.mark.parametrize("name", ["../out.html", "a/b.html", "", "..", "config.yaml"])
+def test_further_files_stay_in_the_folder(tmp_path: Path, result: RunResult, name: str) -> None:
+    with pytest.raises(ValueError, match="not a name for a further file"):
+        write_run(tmp_path, result, {name: "x"})
+
+
+# When it cannot be read
+
+
+def complaint(folder: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read_run(folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{folder}")
+
+
+def test_not_a_run_folder(tmp_path: Path) -> None:
+    assert complaint(tmp_path / "no") == ": no such folder; name a folder that `evalkit run` wrote"
+    (tmp_path / "config.yaml").write_text("a: 1", encoding="utf-8")
+    assert complaint(tmp_path).startswith(": not a run folder: none of its files is there; ")
+
+
+@pytest.mark.parametrize("name", layout.FILES)
+def test_a_missing_file_is_named(tmp_path: Path, result: RunResult, name: str) -> None:
+    write_run(tmp_path, result)
+    (tmp_path / name).unlink()
+    assert complaint(tmp_path) == f"/{name}: the file is missing; run it again, or restore the file"
+
+
+@pytest.mark.parametrize("name", layout.FILES)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    write_run(tmp_path, result)
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == name:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert complaint(tmp_path).startswith(f"/{name}: cannot be read (Permission denied); ")
+
+
+DAMAGE = [
+    ("judgments.jsonl", '"status": "ok"', '"status": "okay"', ":1: the file is damaged (status: expected one of"),
+    ("judgments.jsonl", '"sample": 0', '"sample": 0.5', ":1: the file is damaged (sample: expected a whole number"),
+    ("judgments.jsonl", '"prompt_tokens": 310', '"prompt_tokens": "x"', ":1: the file is damaged (completion.usage."),
+    ("judgments.jsonl", '"arbiter": null}', '"arbiter": nul', ":1: the file is damaged (Expecting value"),
+    (
+        "judgments.jsonl",
+        '"confidence"',
+        '"confidnce"',
+        ":1: the file is damaged (unknown key 'confidnce', did you mean",
+    ),
+    ("judgments.jsonl", '"unit": [0, 1]', '"unit": "0"', ":1: the file is damaged (unit: expected a list, found"),
+    (
+        "judgments.jsonl",
+        '"criteria": {"a": 1.0}',
+        '"criteria": [1]',
+        ":1: the file is damaged (criteria: expected an obj",
+    ),
+    ("judgments.jsonl", '"value": 1.0', '"value": "1.0"', ":1: the file is damaged (value: expected a number, found"),
+    (
+        "judgments.jsonl",
+        '"keys": ["' + "0" * 64 + '"]',
+        '"keys": [null]',
+        ":1: the file is damaged (keys: expected a text",
+    ),
+    ("verdicts.jsonl", '"case_id": "case-0", ', "", ":1: the file is damaged (key 'case_id' is missing)"),
+    (
+        "verdicts.jsonl",
+        '"orders": {"first": "A"',
+        '"orders": {"first": "C"',
+        ":1: the file is damaged (orders.first: exp",
+    ),
+    (
+        "verdicts.jsonl",
+        '"consistent": false',
+        '"consistent": 0',
+        ":1: the file is damaged (orders.consistent: expected ",
+    ),
+    (
+        "cases.jsonl",
+        '"responses": [',
+        '"responses": [3, ',
+        ":1: the file is damaged (responses: expected an object, fou",
+    ),
+    ("cases.jsonl", '{"id"', '[{"id"', ":1: the file is damaged (Expecting"),
+    ("metrics.json", '"value": 0.25', '"value": true', ": the file is damaged (value: expected a number, found true)"),
+    ("metrics.json", '"cost_usd": 0.1', '"cost_usd": "0.1"', ": the file is damaged (expected a number, found"),
+    ("metrics.json", '"calls"', '"call"', ": the file is damaged (key 'calls' is missing)"),
+    (
+        "metrics.json",
+        '"tie_rate": {',
+        '"x": 3, "tie_rate": {',
+        ": the file is damaged (metrics is not an object of obj",
+    ),
+    ("metrics.json", "}", "", ": the file is damaged (Expecting"),
+    ("manifest.json", "{", "[", ": the file is damaged (Expecting"),
+    ("config.yaml", "judge:", "judge: [", ": the file is damaged (line "),
+    ("config.yaml", "judge:", "\x00judge:", ": the file is damaged ("),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "said"), DAMAGE)
+def test_damage_is_named(tmp_path: Path, result: RunResult, name: str, old: str, new: str, said: str) -> None:
+    write_run(tmp_path, result)
+    path = tmp_path / name
+    content = path.read_text(encoding="utf-8")
+    assert old in content
+    path.write_text(content.replace(old, new, 1), encoding="utf-8")
+    assert complaint(tmp_path).startswith(f"/{name}{said}")
+
+
+@pytest.mark.parametrize("name", [n for n in layout.FILES if not n.endswith(".jsonl")])
+def test_a_file_of_another_kind_is_named(tmp_path: Path, result: RunResult, name: str) -> None:
+    write_run(tmp_path, result)
+    (tmp_path / name).write_text("3", encoding="utf-8")
+    assert complaint(tmp_path).startswith(f"/{name}: the file is damaged (")
+    (tmp_path / name).write_bytes(b"\xff\xfe\x00")
+    assert complaint(tmp_path).startswith(f"/{name}: the file is damaged (")
+
+
+def test_a_folder_of_a_version_with_fewer_fields_is_read(tmp_path: Path, result: RunResult) -> None:
+    write_run(tmp_path, result)
+    path = tmp_path / "judgments.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        del row["stored"], row["error_kind"]
+    path.write_text("".join(json.dumps(row) + "\n\n" for row in rows), encoding="utf-8")
+    assert read_run(tmp_path).judgments == result.judgments
+
+
+def test_ten_thousand_judgments_take_about_a_second(tmp_path: Path, result: RunResult) -> None:
+    many = replace(result, judgments=tuple(judgment(i) for i in range(10_000)))
+    started = time.process_time()
+    write_run(tmp_path, many)
+    assert read_run(tmp_path).judgments == many.judgments
+    assert time.process_time() - started < 10

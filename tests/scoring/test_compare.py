@@ -1,0 +1,260 @@
+"""Runs compared on the cases they share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.contingency_tables import mcnemar
+
+from evalkit.config import ScoringConfig
+from evalkit.errors import ConfigError
+from evalkit.scoring.bootstrap import draw
+from evalkit.scoring.compare import compare_runs
+from evalkit.scoring.pairing import Entrant
+
+SETTINGS = ScoringConfig(bootstrap=300)
+
+
+@pytest.fixture
+def run(configure, make_case, passes):
+    """Make a run of labels and margins, one pair a case, none for a missing answer."""
+
+    def make(name, labels, margins, **sections):
+        cases = tuple(make_case(str(k), label=label) for k, label in enumerate(labels))
+        judgments = tuple(j for k, m in enumerate(margins) for j in passes(str(k), m, m))
+        return Entrant(name, configure(**sections), cases, judgments)
+
+    return make
+
+
+def difference(comparison, metric, first=0, second=1):
+    runs = comparison.runs[first], comparison.runs[second]
+    rows = [*comparison.differences, *comparison.between]
+    return next(row for row in rows if row.metric.name == metric and (row.first, row.second) == runs)
+
+
+def simulated(run, seed=1, n=60, better=0.85, worse=0.65):
+    generator = np.random.default_rng(seed)
+    labels = ["A" if right else "B" for right in generator.random(n) < 0.5]
+    sign = np.array([1.0 if label == "A" else -1.0 for label in labels])
+    runs = [
+        run(name, labels, np.where(generator.random(n) < accuracy, sign, -sign).tolist())
+        for name, accuracy in (("one", better), ("two", worse))
+    ]
+    return labels, runs
+
+
+def test_accuracy_by_mcnemar_and_the_paired_bootstrap(run):
+    labels, runs = simulated(run)
+    comparison = compare_runs(runs, SETTINGS)
+    right = [
+        np.array(
+            [j.value == (1.0 if label == "A" else -1.0) for j, label in zip(r.judgments[::2], labels, strict=True)]
+        )
+        for r in runs
+    ]
+    table = [[(a & b).sum() for b in (right[1], ~right[1])] for a in (right[0], ~right[0])]
+    found = difference(comparison, "agreement/accuracy")
+    assert found.p == pytest.approx(mcnemar(table, exact=table[0][1] + table[1][0] < 25).pvalue, abs=1e-12)
+    assert (found.only_first, found.only_second) == (table[0][1], table[1][0])
+    lead = right[0].astype(float) - right[1]
+    assert found.metric.value == pytest.approx(lead.mean())
+    draws = np.concatenate([weights @ lead / 60 for _, weights in draw(60, 300, 0)])
+    assert (found.metric.low, found.metric.high) == pytest.approx(tuple(np.quantile(draws, [0.025, 0.975])))
+    assert found.detectable == pytest.approx(draws.std() * (stats.norm.isf(0.025) + stats.norm.isf(0.2)))
+    assert (comparison.cases, comparison.family, found.p_holm) == (60, ("agreement/accuracy",), found.p)
+
+
+def test_every_metric_is_resampled_in_the_same_cases(run):
+    comparison = compare_runs(simulated(run)[1], SETTINGS)
+    found = difference(comparison, "agreement/kappa")
+    values = {e.run: e.metric for e in comparison.entries if e.metric.name == "agreement/kappa"}
+    assert found.metric.value == pytest.approx(values["one"].value - values["two"].value)
+    assert found.metric.low < found.metric.value < found.metric.high
+    assert (found.test, found.p) == (None, None)
+    unpaired = sum((metric.high - metric.low) ** 2 for metric in values.values()) ** 0.5
+    assert found.metric.high - found.metric.low < 1.2 * unpaired
+    same = compare_runs([runs := simulated(run)[1][0], replace(runs, name="again")], SETTINGS)
+    assert difference(same, "agreement/kappa").metric.value == 0
+    assert difference(same, "agreement/accuracy").p is None
+    assert difference(same, "agreement/accuracy").detectable is None
+
+
+def test_the_verdicts_of_two_runs(run):
+    _, runs = simulated(run)
+    comparison = compare_runs(runs, SETTINGS)
+    said = [[j.value for j in r.judgments[::2]] for r in runs]
+    assert difference(comparison, "between/kappa").metric.value == pytest.approx(cohen_kappa_score(*said), abs=1e-9)
+    expected = np.mean(np.array(said[0]) == np.array(said[1]))
+    assert difference(comparison, "between/agreement").metric.value == pytest.approx(expected)
+
+
+def test_missing_answers_are_left_out_and_bounded(run):
+    labels = ["A"] * 5
+    one, two = run("one", labels, [1.0, 1.0, -1.0, None, 1.0]), run("two", labels, [-1.0, 1.0, 1.0, 1.0, None])
+    found = difference(compare_runs([one, two], SETTINGS), "agreement/accuracy").metric
+    assert (found.value, found.n, found.missing) == (0, 3, 2)
+    # Right: 3 and 3 of 5; each lacks one.
+    assert (found.worst_low, found.worst_high) == pytest.approx((-1 / 5, 1 / 5))
+    between = difference(compare_runs([one, two], SETTINGS), "between/agreement").metric
+    assert (between.n, between.missing) == (3, 2)
+
+
+def test_only_shared_cases_count_in_the_order_of_the_first(run):
+    one, two = run("one", ["A"] * 4, [1.0] * 4), run("two", ["A"] * 3, [1.0, -1.0, 1.0])
+    turned = replace(two, cases=two.cases[::-1])
+    comparison = compare_runs([one, turned], SETTINGS)
+    assert (comparison.cases, dict(comparison.left_out)) == (3, {"one": 1, "two": 0})
+    assert difference(comparison, "agreement/accuracy").metric.value == pytest.approx(1 / 3)
+
+
+def test_more_than_two_runs_have_letters_and_one_family(run):
+    _, (good, bad) = simulated(run, n=80, better=0.97, worse=0.55)
+    near = replace(good, name="near")
+    comparison = compare_runs([bad, good, near], SETTINGS, ["agreement/accuracy", "position/consistency"])
+    shown = {e.run: e.letters for e in comparison.entries if e.metric.name == "agreement/accuracy"}
+    assert shown == {"one": "a", "near": "a", "two": "b"}
+    found = difference(comparison, "agreement/accuracy")
+    tested = [row for row in comparison.differences if row.test]
+    known = sum(row.p is not None for row in tested)
+    assert len(tested) == 6
+    assert found.p_holm == pytest.approx(min(1, known * found.p))
+    assert {e.letters for e in comparison.entries if e.metric.name == "tie_rate"} == {None}
+
+
+@pytest.fixture
+def scored(pointwise, make_case, judged):
+    """Make a run of scores and grades, two responses a case."""
+
+    def make(name, rows, **sections):
+        cases = tuple(make_case(str(k), "ab", grades=[g for _, g in row]) for k, row in enumerate(rows))
+        judgments = tuple(judged(str(k), (r,), s) for k, row in enumerate(rows) for r, (s, _) in enumerate(row))
+        return Entrant(name, pointwise(**sections), cases, judgments)
+
+    return make
+
+
+def two_scored(scored, **sections):
+    generator = np.random.default_rng(3)
+    grades = generator.integers(1, 6, size=(30, 2)).astype(float)
+    near = np.clip(grades + generator.normal(0, 0.4, (30, 2)), 1, 5)
+    far = np.clip(grades + 0.5 + generator.normal(0, 1.2, (30, 2)), 1, 5)
+    runs = [
+        scored(name, [list(zip(s, g, strict=True)) for s, g in zip(scores.tolist(), grades.tolist(), strict=True)])
+        for name, scores in (("near", near), ("far", far))
+    ]
+    return grades, near, far, runs
+
+
+def test_scores_by_wilcoxon_over_cases(scored):
+    grades, near, far, runs = two_scored(scored)
+    comparison = compare_runs(runs, SETTINGS, ["score/mean", "agreement/error", "agreement/spearman"])
+    for name, lead in (
+        ("score/mean", near.mean(axis=1) - far.mean(axis=1)),
+        ("agreement/error", np.abs(near - grades).mean(axis=1) - np.abs(far - grades).mean(axis=1)),
+    ):
+        found = difference(comparison, name)
+        assert found.metric.value == pytest.approx(lead.mean(), abs=1e-9)
+        expected = stats.wilcoxon(lead[np.abs(lead) > 1e-9])
+        assert found.p == pytest.approx(expected.pvalue, abs=1e-9)
+        assert found.test.startswith("Wilcoxon")
+    assert difference(comparison, "agreement/spearman").test == "paired bootstrap"
+    assert difference(comparison, "agreement/error").metric.high < 0
+
+
+def test_what_is_closer_to_people_gets_the_first_letter(scored):
+    *_, runs = two_scored(scored)
+    comparison = compare_runs([*runs, replace(runs[0], name="near too")], SETTINGS, ["agreement/error"])
+    shown = {e.run: e.letters for e in comparison.entries if e.metric.name == "agreement/error"}
+    assert shown == {"near": "a", "near too": "a", "far": "b"}
+
+
+def test_scores_on_different_scales_are_not_subtracted(scored, pointwise):
+    *_, (one, two) = two_scored(scored)
+    other = replace(two, config=pointwise(rubric={"min": 1, "max": 10, "step": 1}))
+    names = {d.metric.name for d in compare_runs([one, other], SETTINGS).differences}
+    assert not {"score/mean", "agreement/error", "length/score_slope"} & names
+    assert "agreement/spearman" in names
+
+
+def test_normalised_scores_are_compared_by_resampling(scored, pointwise):
+    *_, runs = two_scored(scored)
+    ranked = [replace(r, config=pointwise(scoring={"normalize": "rank"})) for r in runs]
+    found = difference(compare_runs(ranked, SETTINGS, ["score/mean"]), "score/mean")
+    assert found.test == "paired bootstrap"
+
+
+def test_a_pointwise_run_meets_a_pairwise_one(scored, run):
+    grades = [(2.0, 1.0), (1.0, 2.0), (3.0, 3.0)]
+    by_score = scored("scores", [[(4.0, a), (2.0, b)] for a, b in grades])
+    choices = Entrant(
+        "pairs", run("pairs", [], []).config, by_score.cases, run("x", [None] * 3, [1.0, -1.0, 0.0]).judgments
+    )
+    comparison = compare_runs([by_score, choices], SETTINGS)
+    found = difference(comparison, "agreement/accuracy")
+    assert (found.only_first, found.only_second) == (0, 2)
+    contradicted = next(d.metric for d in comparison.between if d.metric.name == "between/contradiction")
+    assert (contradicted.value, contradicted.n) == (0.5, 2)
+    alike = compare_runs([by_score, replace(by_score, name="again")], SETTINGS).between
+    assert "between/contradiction" not in {d.metric.name for d in alike}
+
+
+def test_runs_that_read_different_cases_have_no_difference(run):
+    labels = ["A", "B", "A"]
+    comparison = compare_runs([run("one", labels, [1.0, None, None]), run("two", labels, [None, 1.0, None])], SETTINGS)
+    found = difference(comparison, "agreement/accuracy")
+    assert (found.metric.value, found.metric.n, found.metric.missing, found.p) == (None, 0, 3, None)
+    assert found.test == found.metric.note == "no labelled pair has a verdict in both"
+    assert difference(comparison, "between/kappa").metric.note == "no pair has a verdict in both"
+
+
+def test_without_labels_another_metric_is_tested(run):
+    labels = [None] * 30
+    one = run("one", labels, [1.0, -1.0] * 15)
+    two = run("two", labels, [1.0, 0.0] * 15)
+    comparison = compare_runs([one, two], SETTINGS)
+    assert comparison.family == ("position/consistency",)
+    assert compare_runs([one, two], SETTINGS, ["tie_rate"]).family == ("tie_rate",)
+
+
+def test_runs_that_cannot_be_compared(run, make_case):
+    one, two = run("one", ["A"], [1.0]), run("two", ["A"], [1.0])
+    with pytest.raises(ConfigError, match="at least two different runs"):
+        compare_runs([one], SETTINGS)
+    with pytest.raises(ConfigError, match="at least two different runs"):
+        compare_runs([one, one], SETTINGS)
+    other = replace(two, cases=(make_case("other"),), judgments=())
+    with pytest.raises(ConfigError, match="one, two: share no case"):
+        compare_runs([one, other], SETTINGS)
+    for what, changed in (
+        ("prompt", replace(two.cases[0], prompt="another")),
+        ("responses", make_case("0", ("a", "c"), label="A")),
+        ("label", make_case("0", label="B")),
+    ):
+        with pytest.raises(ConfigError, match=f"case '0': its {what} is not the same in one and two"):
+            compare_runs([one, replace(two, cases=(changed,))], SETTINGS)
+    with pytest.raises(ConfigError, match="did you mean 'agreement/accuracy'"):
+        compare_runs([one, two], SETTINGS, ["agreement/acuracy"])
+
+
+def test_cases_of_many_pairs_are_tested_as_cases(configure, make_case, passes):
+    cases = tuple(make_case(str(k), "abc", grades=[3, 2, 1]) for k in range(6))
+
+    def entrant(name, wrong):
+        judgments = []
+        for k in range(6):
+            for unit in ((0, 1), (0, 2), (1, 2)):
+                margin = -1.0 if k < wrong else 1.0
+                judgments += passes(str(k), margin, margin, unit)
+        return Entrant(name, configure(), cases, tuple(judgments))
+
+    found = difference(compare_runs([entrant("one", 0), entrant("two", 4)], SETTINGS), "agreement/accuracy")
+    assert found.metric.n == 18
+    assert found.p == pytest.approx(2 / 2**4)
+    assert "whole cases" in found.test
+    assert all(a < b for a, b in pairwise([found.metric.low, found.metric.value, found.metric.high]))

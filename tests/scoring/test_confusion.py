@@ -1,0 +1,137 @@
+"""Weighted kappa, AC1, the concordance of scores and grades, and the confusion matrix."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
+
+from evalkit.scoring import score_run
+from evalkit.scoring.confusion import ac1, weighted_kappa
+
+MARGINS = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
+NAMES = ["A", "TIE", "B"]
+WINNER = st.sampled_from(NAMES)
+
+
+def table_of(rows):
+    cells = np.zeros((3, 3))
+    for label, winner in rows:
+        cells[NAMES.index(label), NAMES.index(winner)] += 1
+    return cells.reshape(1, 9)
+
+
+def run(configure, make_case, passes, rows, **scoring):
+    cases = [make_case(str(k), label=label) for k, (label, _) in enumerate(rows)]
+    judgments = [j for k, (_, winner) in enumerate(rows) for j in passes(str(k), MARGINS[winner], MARGINS[winner])]
+    return score_run(configure(scoring={"bootstrap": 0, **scoring}), cases, judgments)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(WINNER, WINNER), min_size=1, max_size=30))
+def test_weighted_kappa_equals_scikit_learn(rows):
+    labels, winners = ([NAMES.index(name) for name in side] for side in zip(*rows, strict=True))
+    assume(len(set(labels + winners)) > 1)
+    expected = cohen_kappa_score(labels, winners, weights="linear", labels=[0, 1, 2])
+    assert weighted_kappa(table_of(rows))[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_ac1_of_published_counts():
+    # Two observers, 125 units, 118 times both positive, never both negative: AC1 is 0.94 (Gwet 2008, table 1).
+    cells = np.array([[118, 0, 5, 0, 0, 0, 2, 0, 0]], dtype=float)
+    assert ac1(cells, 2)[0] == pytest.approx(0.9408, abs=5e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(WINNER, WINNER), min_size=1, max_size=20), st.sampled_from([2, 3]))
+def test_ac1_equals_the_obvious_version(rows, categories):
+    classes = NAMES if categories == 3 else ["A", "B"]
+    rows = [row for row in rows if set(row) <= set(classes)]
+    assume(rows)
+    agreed = np.mean([label == winner for label, winner in rows])
+    said = [name for row in rows for name in row]
+    chance = sum(said.count(c) / len(said) * (1 - said.count(c) / len(said)) for c in classes) / (categories - 1)
+    assert ac1(table_of(rows), categories)[0] == pytest.approx((agreed - chance) / (1 - chance), abs=1e-12)
+
+
+def test_without_any_tie_there_are_two_categories(configure, make_case, passes):
+    rows = [("A", "A")] * 6 + [("B", "B")] * 3 + [("A", "B")]
+    assert run(configure, make_case, passes, rows).metrics["agreement/ac1"].value == pytest.approx(
+        ac1(table_of(rows), 2)[0]
+    )
+    tied = [*rows, ("A", "TIE")]
+    assert run(configure, make_case, passes, tied).metrics["agreement/ac1"].value == pytest.approx(
+        ac1(table_of(tied), 3)[0]
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(WINNER, WINNER | st.none()), min_size=1, max_size=7).filter(
+        lambda rows: sum(winner is None for _, winner in rows) <= 4
+    )
+)
+def test_worst_cases_hold_whatever_is_filled_in(configure, make_case, passes, rows):
+    metrics = run(configure, make_case, passes, rows).metrics
+    lost = [k for k, (_, winner) in enumerate(rows) if winner is None]
+    tables = []
+    for choice in product(NAMES, repeat=len(lost)):
+        filled = [list(row) for row in rows]
+        for k, winner in zip(lost, choice, strict=True):
+            filled[k][1] = winner
+        tables.append(table_of(filled))
+    tied = lost or any("TIE" in row for row in rows)
+    for name, values in (
+        ("agreement/kappa_weighted", [weighted_kappa(table)[0] for table in tables]),
+        ("agreement/ac1", [ac1(table, 3 if tied else 2)[0] for table in tables]),
+    ):
+        defined = [value for value in values if np.isfinite(value)]
+        metric = metrics[name]
+        assert metric.missing == len(lost)
+        if defined:
+            assert metric.worst_low <= min(defined) + 1e-9
+            assert metric.worst_high >= max(defined) - 1e-9
+        if defined and name == "agreement/kappa_weighted" and metric.value is None:
+            assert (metric.worst_low, metric.worst_high) == pytest.approx((min(defined), max(defined)))
+
+
+def test_the_confusion_matrix(configure, make_case, passes):
+    rows = [("A", "A"), ("A", "A"), ("A", "B"), ("B", "TIE"), ("B", None), ("TIE", "A"), (None, "A")]
+    table = run(configure, make_case, passes, rows).details["confusion"]["labels"]
+    assert table == {
+        "A": {"A": 2, "TIE": 0, "B": 1, "missing": 0},
+        "TIE": {"A": 1, "TIE": 0, "B": 0, "missing": 0},
+        "B": {"A": 0, "TIE": 1, "B": 0, "missing": 1},
+    }
+    assert "confusion" not in run(configure, make_case, passes, [(None, "A")]).details
+
+
+def scored(pointwise, make_case, judged, rows, **sections):
+    cases = [make_case(str(k), ("text",), grades=[grade]) for k, (grade, _) in enumerate(rows)]
+    judgments = [judged(str(k), (0,), score) for k, (_, score) in enumerate(rows)]
+    return score_run(pointwise(scoring={"bootstrap": 50}, **sections), cases, judgments).metrics
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=20))
+def test_quadratic_kappa_equals_scikit_learn(pointwise, make_case, judged, rows):
+    grades, scores = zip(*rows, strict=True)
+    assume(len(set(grades + scores)) > 1)
+    expected = cohen_kappa_score(grades, scores, weights="quadratic", labels=[1, 2, 3, 4, 5])
+    metric = scored(pointwise, make_case, judged, [(float(g), float(s)) for g, s in rows])["agreement/kappa_quadratic"]
+    assert metric.value == pytest.approx(expected, abs=1e-9)
+
+
+def test_quadratic_kappa_needs_one_scale(pointwise, make_case, judged):
+    rows = [(10.0, 3.0), (20.0, 4.0), (30.0, None)]
+    metric = scored(pointwise, make_case, judged, rows)["agreement/kappa_quadratic"]
+    assert (metric.value, metric.note) == (None, "grades are not on the judge's scale, 1-5")
+    equal = scored(pointwise, make_case, judged, [(3.0, 3.0), (3.0, 3.0)])["agreement/kappa_quadratic"]
+    assert (equal.value, equal.note) == (None, "scores and grades are all equal")
+    lost = scored(pointwise, make_case, judged, [(3.0, 2.0), (4.0, 5.0), (2.0, None)])["agreement/kappa_quadratic"]
+    assert (lost.n, lost.missing) == (2, 1)
+    assert "not bounded" in lost.note

@@ -1,0 +1,89 @@
+"""Correlations with grades, against scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from evalkit.scoring import correlation
+from evalkit.scoring.bootstrap import draw
+from evalkit.scoring.correlation import correlation_statistics
+from evalkit.scoring.pointwise import Scored
+
+ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+
+
+def scored(case, x, y):
+    case = np.array(case, dtype=np.int64)
+    x, y = np.array(x, dtype=float), np.array(y, dtype=float)
+    return Scored(case, np.zeros(len(case), np.int64), x, x, x, y, np.zeros(0, np.int64))
+
+
+def found(table, cases):
+    return {item.name.split("/")[1]: item for item in correlation_statistics(table, cases)}
+
+
+ROW = st.tuples(st.integers(0, 5), st.sampled_from([1.0, 2.0, 2.5, 5.0]), st.integers(0, 3))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(ROW, min_size=2, max_size=25))
+def test_values_and_resamples_equal_scipy(rows):
+    case, x, y = (np.array(column) for column in zip(*sorted(rows), strict=True))
+    statistics = found(scored(case, x, y), 6)
+    for _, weights in draw(6, 4, 0):
+        for row in [np.ones(6), *weights]:
+            taken = np.repeat(np.arange(len(case)), row[case].astype(int))
+            for name, oracle in ORACLES.items():
+                item = statistics[name]
+                totals = row[None] if item.weighted else row[None] @ item.columns
+                value = item.value(totals)[0]
+                if len(set(x[taken])) < 2 or len(set(y[taken])) < 2:
+                    assert np.isnan(value)
+                else:
+                    assert value == pytest.approx(oracle(x[taken], y[taken]).statistic, abs=1e-9)
+
+
+def sample(cases, per_case, generator):
+    case = np.repeat(np.arange(cases), per_case)
+    common = generator.normal(size=cases)[case] + generator.normal(size=len(case))
+    return scored(case, common + generator.normal(size=len(case)), np.round(common))
+
+
+def test_a_projected_kendall_is_close_to_the_exact_one(monkeypatch):
+    table = sample(400, 4, np.random.default_rng(0))
+    exact = found(table, 400)["kendall"]
+    monkeypatch.setattr(correlation, "EXACT_ROWS", 1000)
+    monkeypatch.setattr(correlation, "ANCHORS", 800)
+    projected = found(table, 400)["kendall"]
+    assert not projected.weighted
+    assert projected.observed() == pytest.approx(exact.observed(), abs=1e-12)
+    ((_, weights),) = draw(400, 500, 1)
+    spread = exact.value(weights).std()
+    assert (projected.value(weights @ projected.columns)).std() == pytest.approx(spread, rel=0.05)
+    difference = projected.value(weights @ projected.columns) - exact.value(weights)
+    assert np.abs(difference).max() < spread / 2
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "why", "missing"),
+    [
+        ([1, 2], [np.nan, np.nan], "no scored response has a grade", 0),
+        ([np.nan, np.nan], [1, 2], "no scored response has a grade", 2),
+        ([3, 3], [1, 2], "scores or grades are all equal", 0),
+    ],
+)
+def test_what_is_not_defined_says_why(x, y, why, missing):
+    for item in correlation_statistics(scored([0, 1], x, y), 2):
+        assert np.isnan(item.observed())
+        assert item.why == why
+        assert item.missing == missing
+
+
+def test_missing_scores_are_said(pointwise):
+    for item in correlation_statistics(scored([0, 0, 1], [1, 2, np.nan], [1, 2, 3]), 2):
+        assert (item.n, item.missing, item.cases) == (2, 1, 1)
+        assert "left out" in item.note

@@ -1,0 +1,56 @@
+"""Intervals hold the truth about as often as they say, and planted effects are found: simulated judges."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evalkit.scoring import score_run
+
+
+@cache
+def simulations() -> Any:
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "coverage.py"
+    spec = spec_from_file_location("coverage_simulation", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_is_planted_is_found():
+    pairs, scores = simulations().judges(resamples=300)
+    metrics = score_run(pairs.config, *pairs.make(np.random.default_rng(1), 400)).metrics
+    for name in ("position/first_rate", "length/longer_rate"):
+        assert metrics[name].low > 0.5
+    ratings = [metrics[f"ranking/rating/{system}"] for system in ("weak", "middling", "strong")]
+    assert all(worse.high < better.low for worse, better in pairwise(ratings))
+    order = metrics["variance/order"]
+    assert order.low > 0.05
+    assert metrics["corrected/tie_rate"].low > metrics["tie_rate"].high
+    found = score_run(scores.config, *scores.make(np.random.default_rng(1), 400)).metrics
+    assert found["corrected/score_mean"].high < found["score/mean"].low
+    assert found["variance/criterion"].low > 0.04
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 1])
+def test_intervals_hold_the_truth(which):
+    module = simulations()
+    judge = module.judges(resamples=300)[which]
+    true = module.truth(judge, 20_000)
+    found = module.simulate(judge, true, 200, 120)
+    for name, hits in found.items():
+        there = [hit for hit in hits if hit is not None]
+        # Four standard errors of 200 simulations below 94 %, what resampling 120 cases comes to.
+        assert name in module.BIASED or np.mean(there) > 0.94 - 4 * (0.94 * 0.06 / 200) ** 0.5, name
+        assert len(there) > 190

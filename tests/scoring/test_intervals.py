@@ -1,0 +1,134 @@
+"""Intervals: cases are resampled, never rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from evalkit.config import ScoringConfig
+from evalkit.scoring import bootstrap, score_run
+from evalkit.scoring.bootstrap import Statistic, Tally, draw, measure, wilson
+
+
+@given(st.integers(1, 60), st.data(), st.sampled_from([0.8, 0.95, 0.99]))
+def test_wilson_equals_scipy(n, data, confidence):
+    k = data.draw(st.integers(0, n))
+    expected = stats.binomtest(k, n).proportion_ci(confidence, method="wilson")
+    assert wilson(k / n, n, confidence) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_an_interval_equals_the_slow_obvious_one():
+    generator = np.random.default_rng(5)
+    case = np.sort(generator.integers(0, 30, size=120))
+    among, hit = generator.random(120) < 0.8, generator.random(120) < 0.4
+    lost = ~among
+    settings = ScoringConfig(bootstrap=300, confidence=0.9, seed=3)
+    metric = measure([Tally(case, 30).rate("x", hit, among, lost)], settings, 30)["x"]
+    values = []
+    for _, weights in draw(30, 300, 3):
+        for row in weights.astype(int):
+            rows = [r for c in range(30) for _ in range(row[c]) for r in np.flatnonzero((case == c) & among)]
+            values.append(hit[rows].mean())
+    assert metric.value == pytest.approx(hit[among].mean())
+    assert (metric.low, metric.high) == pytest.approx(tuple(np.quantile(values, [0.05, 0.95])))
+    every = len(case)
+    assert metric.worst_low == pytest.approx((hit & among).sum() / every)
+    assert metric.worst_high == pytest.approx(((hit & among).sum() + lost.sum()) / every)
+
+
+def test_every_resample_has_as_many_cases_as_there_are():
+    drawn = np.concatenate([weights for _, weights in draw(17, 500, 0)])
+    assert drawn.shape == (500, 17)
+    assert (drawn.sum(axis=1) == 17).all()
+    assert drawn.mean() == 1
+    assert drawn.var(axis=0) == pytest.approx(np.full(17, 1 - 1 / 17), rel=0.35)
+
+
+def test_chunks_do_not_change_what_is_drawn(monkeypatch):
+    whole = np.concatenate([weights for _, weights in draw(11, 50, 1)])
+    monkeypatch.setattr(bootstrap, "CHUNK", 33)
+    parts = list(draw(11, 50, 1))
+    assert len(parts) == 17
+    assert np.array_equal(np.concatenate([weights for _, weights in parts]), whole)
+
+
+def test_more_rows_of_the_same_cases_do_not_narrow_an_interval(configure, make_case, judged):
+    cases = [make_case(str(k), "ab") for k in range(20)]
+    config = configure(swap={"policy": "none"})
+
+    def width(samples):
+        judgments = [
+            judged(str(k), (0, 1), 1.0 if k % 3 else -1.0, sample=s) for k in range(20) for s in range(samples)
+        ]
+        metric = score_run(config, cases, judgments).metrics["win_rate/a"]
+        return metric.high - metric.low
+
+    assert width(10) == pytest.approx(width(1))
+
+
+def statistic(columns, value=None, **more):
+    rows = np.array(columns, dtype=float)
+    ratio = value or (lambda totals: bootstrap.divide(totals[:, 0], totals[:, 1]))
+    return Statistic("x", rows, ratio, n=len(rows), cases=len(rows), **more)
+
+
+def measured(item, resamples=200):
+    return measure([item], ScoringConfig(bootstrap=resamples), len(item.columns))["x"]
+
+
+def test_a_proportion_on_which_all_cases_agree_gets_a_score_interval():
+    metric = measured(statistic([[0, 1]] * 19, proportion=True))
+    assert (metric.value, metric.low) == (0, 0)
+    assert metric.high == pytest.approx(0.168, abs=5e-4)
+    assert "all 19 cases agree" in metric.note
+    whole = measured(statistic([[1, 1]] * 19, proportion=True))
+    assert (whole.value, whole.high) == (1, 1)
+    assert whole.low == pytest.approx(1 - 0.168, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("item", "note"),
+    [
+        (statistic([[0.5, 1]] * 9, proportion=True), "the same in every resample"),
+        (statistic([[1, 1]] * 9), "the same in every resample"),
+        (statistic([[1, 1]], proportion=True), "one case: no interval"),
+        (statistic([[0, 0], [0, 0]], why="no such pair", note="unseen"), "no such pair"),
+    ],
+)
+def test_what_has_no_interval_says_so(item, note):
+    metric = measured(item)
+    assert (metric.low, metric.high) == (None, None)
+    assert note in metric.note
+    assert "unseen" not in metric.note
+
+
+def test_resamples_in_which_it_is_not_defined_are_left_out():
+    metric = measured(statistic([[1, 2], [0, 0], [0, 0], [1, 1]]))
+    assert metric.value == pytest.approx(2 / 3)
+    assert (metric.low, metric.high) == (0.5, 1)
+
+
+def test_no_resamples_no_intervals(configure, make_case, passes):
+    metrics = score_run(
+        configure(scoring={"bootstrap": 0}), [make_case("c"), make_case("d")], passes("c", 1, 1)
+    ).metrics
+    assert metrics["tie_rate"].value == 0
+    assert {metric.low for metric in metrics.values()} == {None}
+
+
+def test_a_wider_confidence_is_a_wider_interval(configure, make_case, passes):
+    cases = [make_case(str(k)) for k in range(40)]
+    judgments = [j for k in range(40) for j in passes(str(k), 1 if k % 3 else -1, 1)]
+
+    def interval(**scoring):
+        metric = score_run(configure(scoring=scoring), cases, judgments).metrics["tie_rate"]
+        return metric.low, metric.high
+
+    low, high = interval(confidence=0.5)
+    wide_low, wide_high = interval(confidence=0.99)
+    assert wide_low < low < high < wide_high
+    assert interval(seed=1) != interval(seed=2)
+    assert interval(seed=1) == interval(seed=1)

@@ -1,0 +1,324 @@
+"""Ratings, ranks and win rates of systems."""
+
+from __future__ import annotations
+
+import choix
+import evalica
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from evalkit.scoring import score_run
+from evalkit.scoring.davidson import fit
+from evalkit.scoring.elo import elo, elo_over_orders
+from evalkit.scoring.ranking import POINTS, standing
+from evalkit.scoring.style import at_equal_length
+from evalkit.scoring.systems import Games
+from evalkit.types import Case, Response
+
+
+def tables(generator, size, games=30, ties=True):
+    strength = generator.normal(size=size)
+    wins, tied = np.zeros((size, size)), np.zeros((size, size))
+    for i in range(size):
+        for j in range(i + 1, size):
+            weights = [np.exp(strength[i]), np.exp(strength[j]), np.exp((strength[i] + strength[j]) / 2) * ties]
+            first, second, both = generator.multinomial(games, np.array(weights) / sum(weights))
+            wins[i, j], wins[j, i], tied[i, j] = first, second, both
+            tied[j, i] = both
+    return wins, tied
+
+
+def likelihood(at, wins, ties):
+    ratings, log_v = at[:-1], at[-1]
+    total = 0.0
+    for i in range(len(wins)):
+        for j in range(i + 1, len(wins)):
+            terms = [ratings[i], ratings[j], log_v + (ratings[i] + ratings[j]) / 2]
+            norm = np.logaddexp.reduce(terms)
+            total += sum(c * (t - norm) for c, t in zip((wins[i, j], wins[j, i], ties[i, j]), terms, strict=True))
+    return total
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ratings_equal_a_general_optimiser(seed):
+    wins, ties = tables(np.random.default_rng(seed), 3 + seed % 3)
+    found = minimize(lambda at: -likelihood(at, wins, ties), np.zeros(len(wins) + 1), tol=1e-12, method="BFGS")
+    ratings, log_v = fit(wins[None], ties[None])
+    expected = found.x[:-1] - found.x[:-1].mean()
+    assert ratings[0] == pytest.approx(expected, abs=1e-4)
+    assert log_v[0] == pytest.approx(found.x[-1], abs=1e-4)
+    assert likelihood([*ratings[0], log_v[0]], wins, ties) >= -found.fun - 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 6))
+def test_without_ties_ratings_equal_choix_and_evalica(seed, size):
+    wins, ties = tables(np.random.default_rng(seed), size, games=40, ties=False)
+    (ratings,), (log_v,) = fit(wins[None], ties[None])
+    if np.isnan(ratings).any():
+        return
+    assert log_v == -np.inf
+    data = [(i, j) for i in range(size) for j in range(size) for _ in range(int(wins[i, j]))]
+    assert ratings == pytest.approx(choix.opt_pairwise(size, data), abs=1e-4)
+    names = [str(k) for k in range(size)]
+    found = evalica.bradley_terry(
+        [names[i] for i, _ in data],
+        [names[j] for _, j in data],
+        [evalica.Winner.X] * len(data),
+        tolerance=1e-14,
+        limit=100_000,
+    )
+    logs = np.log(found.scores.loc[names].to_numpy())
+    assert ratings == pytest.approx(logs - logs.mean(), abs=1e-3)
+
+
+def test_rows_are_fitted_each_on_its_own():
+    rows = [tables(np.random.default_rng(seed), 4) for seed in range(6)]
+    rows[2] = (rows[2][0], np.zeros((4, 4)))
+    wins, ties = (np.stack(part) for part in zip(*rows, strict=True))
+    together, log_v = fit(wins, ties)
+    for k in range(6):
+        alone, own = fit(wins[k : k + 1], ties[k : k + 1])
+        assert together[k] == pytest.approx(alone[0], abs=1e-8)
+        assert log_v[k] == pytest.approx(own[0], abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "wins",
+    [
+        [[0, 5, 5], [0, 0, 3], [0, 2, 0]],  # the first never lost
+        [[0, 2, 0], [2, 0, 0], [0, 0, 0]],  # the third never played
+        [[0, 0, 0], [0, 0, 0], [0, 0, 0]],  # nobody won
+    ],
+)
+def test_what_has_no_finite_estimate_has_none(wins):
+    ratings, log_v = fit(np.array([wins], dtype=float), np.zeros((1, 3, 3)))
+    assert np.isnan(ratings).all()
+    assert np.isnan(log_v).all()
+
+
+def test_ties_alone_do_not_make_a_rating_finite():
+    wins, ties = np.array([[[0.0, 5.0], [0.0, 0.0]]]), np.array([[[0.0, 3.0], [3.0, 0.0]]])
+    assert np.isnan(fit(wins, ties)[0]).all()
+
+
+def test_win_rate_copeland_and_rank():
+    wins = np.array([[[0, 3, 1], [1, 0, 2], [1, 1, 0.0]]])
+    ties = np.array([[[0, 2, 0], [2, 0, 0], [0, 0, 0.0]]])
+    found = standing(wins, ties)
+    assert found.win_rate[0] == pytest.approx([5 / 8, 4 / 9, 2 / 5])
+    assert found.copeland[0].tolist() == [1, 0, -1]
+    assert found.rank[0].tolist() == [1, 2, 3]
+    even = standing(np.array([[[0, 2], [2, 0.0]]]), np.zeros((1, 2, 2)))
+    assert even.rank[0].tolist() == [1, 1]
+    assert even.rating[0] == pytest.approx([0, 0])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_elo_equals_evalica(seed):
+    generator = np.random.default_rng(seed)
+    i = generator.integers(0, 4, 60)
+    j = (i + generator.integers(1, 4, 60)) % 4
+    score = generator.choice([0.0, 0.5, 1.0], 60)
+    winners = {0.0: evalica.Winner.Y, 0.5: evalica.Winner.Draw, 1.0: evalica.Winner.X}
+    names = np.array(["a", "b", "c", "d"])
+    found = evalica.elo(names[i].tolist(), names[j].tolist(), [winners[s] for s in score], initial=0.0, k=16.0)
+    mine = elo(4, i[None], j[None], score[None])[0]
+    expected = np.array([found.scores.get(name, 0.0) for name in names])
+    assert mine == pytest.approx(expected, abs=1e-8)
+
+
+def league(strengths, cases, seed=0, ties=0.8, length=0.0):
+    """Return cases with a response of each system, and a winner for each pair: (cases, judgments by function)."""
+    generator = np.random.default_rng(seed)
+    names = [f"system {k}" for k in range(len(strengths))]
+    rows, games = [], []
+    for k in range(cases):
+        lengths = generator.integers(10, 400, len(names))
+        responses = tuple(Response("x" * int(n), name) for n, name in zip(lengths, names, strict=True))
+        rows.append(Case(str(k), "question", responses))
+        for i in range(len(names)):
+            for j in range(i + 1, len(names)):
+                lead = strengths[i] - strengths[j] + length * (np.log1p(lengths[i]) - np.log1p(lengths[j]))
+                weights = np.array([np.exp(lead / 2), ties, np.exp(-lead / 2)])
+                games.append((str(k), (i, j), float(generator.choice([1, 0, -1], p=weights / weights.sum()))))
+    return rows, games
+
+
+def play(configure, judged, rows, games, **scoring):
+    config = configure(swap={"policy": "none"}, scoring=scoring)
+    return score_run(config, rows, [judged(*game) for game in games])
+
+
+def test_the_ranking_of_a_run(configure, judged):
+    scores = play(configure, judged, *league([1.5, 0.0, -1.5], 60))
+    ranking = scores.details["ranking"]
+    assert [row["system"] for row in ranking["systems"]] == ["system 0", "system 1", "system 2"]
+    assert [row["rank"]["value"] for row in ranking["systems"]] == [1, 2, 3]
+    assert [(row["rank"]["low"], row["rank"]["high"]) for row in ranking["systems"]] == [(1, 1), (2, 2), (3, 3)]
+    for row, strength in zip(ranking["systems"], [1.5, 0.0, -1.5], strict=True):
+        assert row["rating"]["low"] < strength * POINTS < row["rating"]["high"]
+        assert row["elo"]["low"] < row["elo"]["value"] < row["elo"]["high"]
+        assert scores.metrics[f"ranking/rating/{row['system']}"].value == row["rating"]["value"]
+        assert scores.metrics[f"ranking/win_rate/{row['system']}"].n == 120
+    assert scores.metrics["ranking/separated"].value == 1
+    wins, ties = np.array(ranking["wins"]), np.array(ranking["ties"])
+    assert (wins + wins.T + ties == 60 * (1 - np.eye(3))).all()
+    assert ranking["games"] == 180
+    assert ranking["log_tie_parameter"] == pytest.approx(np.log(0.8), abs=0.5)
+
+
+def test_sides_do_not_matter(configure, judged):
+    rows, games = league([1.0, 0.0], 30)
+    turned = [Case(c.id, c.prompt, c.responses[::-1]) if k % 2 else c for k, c in enumerate(rows)]
+    other = [(name, unit, -value if int(name) % 2 else value) for name, unit, value in games]
+    one, two = (play(configure, judged, *pair).details["ranking"] for pair in ((rows, games), (turned, other)))
+    assert one == two
+
+
+def test_a_system_that_never_lost_is_ranked_but_not_rated(configure, judged):
+    rows, _ = league([0, 0], 10)
+    scores = play(configure, judged, rows, [(str(k), (0, 1), 1.0) for k in range(10)])
+    metric = scores.metrics["ranking/rating/system 0"]
+    assert metric.value is None
+    assert "no finite estimate" in metric.note
+    assert scores.metrics["ranking/separated"].value is None
+    assert [row["system"] for row in scores.details["ranking"]["systems"]] == ["system 0", "system 1"]
+    assert scores.details["ranking"]["systems"][0]["win_rate"]["value"] == 1
+    assert scores.details["ranking"]["systems"][0]["rank"]["value"] is None
+
+
+def test_a_rating_that_many_resamples_do_not_determine_has_no_interval(configure, judged):
+    rows, _ = league([0, 0], 10)
+    games = [(str(k), (0, 1), -1.0 if k == 0 else 1.0) for k in range(10)]
+    scores = play(configure, judged, rows, games)
+    metric = scores.metrics["ranking/rating/system 0"]
+    assert metric.value > 0
+    assert (metric.low, metric.high) == (None, None)
+    assert "not defined in" in metric.note
+    assert "too few resamples" in scores.metrics["ranking/separated"].note
+    assert scores.details["ranking"]["systems"][0]["rank"]["low"] is None
+    assert "no value" not in str(scores.details)
+
+
+def test_unknown_systems_and_pairs_of_one_system_are_no_games(configure, judged, make_case):
+    rows = [
+        Case("0", "q", (Response("a", "x"), Response("b"), Response("c", "x"), Response("d", "y"), Response("e", "y"))),
+        Case("1", "q", (Response("a", "x"), Response("d", "y"))),
+        Case("2", "q", (Response("a", "z"), Response("d"))),
+    ]
+    units = [(i, j) for i in range(5) for j in range(i + 1, 5)]
+    games = [("0", unit, 1.0) for unit in units] + [("1", (0, 1), None), ("2", (0, 1), 1.0)]
+    ranking = play(configure, judged, rows, games).details["ranking"]
+    assert ranking["games"] == 4
+    assert ranking["missing"] == 1
+    assert {row["system"] for row in ranking["systems"]} == {"x", "y"}
+    bare = play(configure, judged, [make_case("c")], [("c", (0, 1), 1.0)])
+    assert "ranking" not in bare.details
+    assert not [name for name in bare.metrics if name.startswith("ranking")]
+
+
+def test_many_systems_are_in_the_file_and_not_among_the_metrics(configure, judged):
+    rows, games = league(np.linspace(1, -1, 21), 3)
+    scores = play(configure, judged, rows, games, bootstrap=5)
+    assert len(scores.details["ranking"]["systems"]) == 21
+    assert [name for name in scores.metrics if name.startswith("ranking")] == ["ranking/separated"]
+
+
+def games_with_length(effect, cases=400, seed=0, ties=0.8, strengths=(0.5, 0.0, -0.5)):
+    rows, played = league(strengths, cases, seed, ties, effect)
+    size = len(strengths)
+    case = np.array([int(name) for name, _, _ in played])
+    i, j = (np.array([unit[k] for _, unit, _ in played]) for k in (0, 1))
+    texts = np.array([[np.log1p(len(r.text)) for r in row.responses] for row in rows])
+    winner = np.array([value for *_, value in played]).astype(np.int8)
+    longer = texts[case, i] - texts[case, j]
+    pairs, turn = np.arange(len(i)), np.ones(len(i), np.int8)
+    return Games(tuple(map(str, range(size))), case, i, j, winner, longer, pairs, turn, cases, 0)
+
+
+@pytest.mark.parametrize("effect", [0.8, 0.0, -0.5])
+def test_a_planted_effect_of_length_is_found_and_taken_out(effect):
+    games = games_with_length(effect)
+    found = at_equal_length(games)
+    planted = effect * np.std(games.longer)
+    assert abs(found.effect - planted) < 3 * found.effect_error
+    assert found.ratings == pytest.approx([0.5, 0.0, -0.5], abs=0.35)
+    assert (np.abs(found.ratings - [0.5, 0.0, -0.5]) < 3.5 * found.errors).all()
+
+
+def test_ratings_at_equal_length_equal_statsmodels():
+    statsmodels = pytest.importorskip("statsmodels.api")
+    games = games_with_length(0.6, cases=80, ties=0.0)
+    found = at_equal_length(games)
+    design = np.zeros((len(games), 3))
+    for column in (1, 2):
+        design[:, column - 1] = (games.i == column).astype(float) - (games.j == column)
+    design[:, 2] = games.longer / np.std(games.longer)
+    model = statsmodels.Logit((games.winner == 1).astype(float), design)
+    fitted = model.fit(disp=0, cov_type="cluster", cov_kwds={"groups": games.case, "use_correction": False})
+    ratings = np.array([0.0, *fitted.params[:2]])
+    assert found.ratings == pytest.approx(ratings - ratings.mean(), abs=1e-6)
+    assert found.effect == pytest.approx(fitted.params[2], abs=1e-6)
+    assert found.effect_error == pytest.approx(fitted.bse[2], rel=1e-6)
+
+
+def test_length_that_cannot_be_told_apart_is_not_estimated(configure, judged):
+    games = games_with_length(0.0, cases=20)
+    flat = Games(*(getattr(games, name) if name != "longer" else games.longer * 0 for name in Games.__slots__))
+    assert at_equal_length(flat) is None
+    # Every system always has its own length: its rating and the effect are one.
+    own = np.array([3.0, 2.0, 1.0])
+    fixed = Games(*(getattr(games, n) if n != "longer" else own[games.i] - own[games.j] for n in Games.__slots__))
+    assert at_equal_length(fixed) is None
+    sure = Games(
+        *(getattr(games, n) if n != "winner" else np.sign(games.longer).astype(np.int8) for n in Games.__slots__)
+    )
+    assert at_equal_length(sure) is None
+    rows, played = league([0, 0], 10)
+    level = [Case(row.id, row.prompt, tuple(Response("x", r.model) for r in row.responses)) for row in rows]
+    assert "not determined" in play(configure, judged, level, played).details["ranking"]["at_equal_length"]["note"]
+
+
+def test_length_stands_in_the_file(configure, judged):
+    scores = play(configure, judged, *league([0.5, -0.5], 150, length=0.8))
+    length = scores.details["ranking"]["at_equal_length"]
+    assert length["effect_of_length"]["low"] > 0
+    assert [row["system"] for row in length["systems"]] == ["system 0", "system 1"]
+
+
+def test_long_runs_of_games_are_cut_for_elo(monkeypatch):
+    from evalkit.scoring import elo as module
+
+    games = games_with_length(0.0, cases=50)
+    whole = elo_over_orders(games, resampled=False, seed=1, orders=20)
+    monkeypatch.setattr(module, "WORK", 20 * 40)
+    part = elo_over_orders(games, resampled=True, seed=1, orders=20)
+    assert np.abs(part).max() < np.abs(whole).max()
+    assert whole.sum(axis=1) == pytest.approx(np.zeros(20), abs=1e-9)
+
+
+def test_scores_rank_systems_too(pointwise, judged):
+    rows, _ = league([0, 0], 12)
+    judgments = [
+        judged(str(k), (r,), criteria={"quality": 1 + (k + 2 * r) % 5 if k % 3 else 4 - r})
+        for k in range(12)
+        for r in (0, 1)
+    ]
+    scores = score_run(pointwise(), rows, judgments)
+    assert scores.details["ranking"]["games"] == 12
+    assert scores.metrics["ranking/rating/system 0"].value == -scores.metrics["ranking/rating/system 1"].value
+
+
+def test_a_fit_that_does_not_settle_in_time_is_none(monkeypatch):
+    from evalkit.scoring import davidson, style
+
+    wins, ties = tables(np.random.default_rng(1), 4)
+    monkeypatch.setattr(davidson, "STEPS", 1)
+    assert np.isnan(fit(wins[None], ties[None])[0]).all()
+    monkeypatch.setattr(style, "STEPS", 1)
+    assert at_equal_length(games_with_length(0.5, cases=30)) is None

@@ -1,0 +1,135 @@
+"""Several samples of one question: combined three ways, and how far they differ."""
+
+from __future__ import annotations
+
+import statistics
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from evalkit.scoring import score_run
+from evalkit.scoring.samples import combine
+
+SCORED = {"swap": {"policy": "none"}}
+VALUES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([None, -1.0, -0.5, 0.0, 0.25, 0.5, 1.0])), max_size=25)
+
+
+def obvious(how, values):
+    if not values:
+        return None
+    if how == "majority":
+        return statistics.mean(statistics.multimode(values))
+    return statistics.mean(values) if how == "mean" else statistics.median(values)
+
+
+@given(VALUES, st.sampled_from(["mean", "median", "majority"]))
+def test_combining_equals_the_obvious_version(rows, how):
+    place = np.array([row[0] for row in rows], dtype=np.int64)
+    values = np.array([np.nan if row[1] is None else row[1] for row in rows], dtype=np.float64)
+    got = combine(how, place, values, 5)
+    for k in range(5):
+        wanted = obvious(how, [value for at, value in rows if at == k and value is not None])
+        assert np.isnan(got[k]) if wanted is None else got[k] == pytest.approx(wanted)
+
+
+def test_majority_does_not_tell_dust_from_difference():
+    assert combine("majority", np.zeros(3, np.int64), np.array([0.3, 0.1 + 0.2, 0.9]), 1)[0] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("how", "margins", "winner", "margin"),
+    [
+        ("mean", [1.0, -0.4, -0.4], "A", 0.2 / 3),
+        ("median", [1.0, -0.4, -0.4], "B", -0.4),
+        ("majority", [1.0, -0.4, -0.4], "B", -1),
+        ("majority", [1.0, -0.4], "TIE", 0),
+        ("majority", [1.0, 0.0], "A", 0.5),
+        ("majority", [0.9, 0.2, -1.0, None], "A", 1),
+        ("median", [1.0, 0.5, None], "A", 0.75),
+    ],
+)
+def test_a_passes_samples_are_combined_as_configured(configure, make_case, judged, how, margins, winner, margin):
+    config = configure(swap={"policy": "none"}, mode={"samples": len(margins)}, scoring={"combine": how})
+    judgments = [judged("c", (0, 1), value, sample=k) for k, value in enumerate(margins)]
+    [verdict] = score_run(config, [make_case("c")], judgments).verdicts
+    assert verdict.winner == winner
+    assert verdict.margin == pytest.approx(margin)
+
+
+@pytest.mark.parametrize(("how", "score"), [("mean", 8 / 3), ("median", 2), ("majority", 2)])
+def test_a_responses_samples_are_combined_as_configured(configure, make_case, judged, how, score):
+    config = configure(**SCORED, mode={"name": "pointwise", "samples": 3}, scoring={"combine": how})
+    judgments = [judged("c", (0,), criteria={"quality": value}, sample=k) for k, value in enumerate([2, 4, 2])]
+    [verdict] = score_run(config, [make_case("c", ("a",))], judgments).verdicts
+    assert verdict.score == pytest.approx(score)
+
+
+def differences(rows):
+    """Spread and flip rate in the words of their docstring; None where no question has two samples."""
+    spreads, flips = [], []
+    for values in rows:
+        there = [value for value in values if value is not None]
+        if len(there) > 1:
+            spreads.append(statistics.stdev(there))
+            pairs = list(combinations([(v > 1e-9) - (v < -1e-9) for v in there], 2))
+            flips.append(sum(a != b for a, b in pairs) / len(pairs))
+    return (statistics.mean(spreads), statistics.mean(flips)) if spreads else (None, None)
+
+
+SAMPLES = st.lists(
+    st.lists(st.sampled_from([None, -1.0, -0.25, 0.0, 0.5, 1.0]), min_size=3, max_size=3), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SAMPLES)
+@example([[None, None, None], [None, -1.0, 1.0]])
+def test_spread_and_flips_equal_the_obvious_version_and_lie_within_their_bounds(configure, make_case, judged, rows):
+    config = configure(swap={"policy": "none"}, mode={"samples": 3}, scoring={"bootstrap": 20})
+    cases = [make_case(str(k)) for k in range(len(rows))]
+    judgments = [
+        judged(str(k), (0, 1), value, sample=s) for k, values in enumerate(rows) for s, value in enumerate(values)
+    ]
+    metrics = score_run(config, cases, judgments).metrics
+    for name, wanted in zip(("samples/spread", "samples/flip_rate"), differences(rows), strict=True):
+        got = metrics[name]
+        assert got.value == (None if wanted is None else pytest.approx(wanted))
+        lost = sum(sum(value is not None for value in values) < 2 for values in rows)
+        assert (got.n, got.missing) == (len(rows) - lost, lost)
+        if got.value is not None:
+            assert got.worst_low - 1e-9 <= got.value <= got.worst_high + 1e-9
+        assert got.worst_high <= (2**0.5 if name == "samples/spread" else 1) + 1e-9
+    several = [
+        {(v > 0) - (v < 0) for v in values if v is not None}
+        for values in rows
+        if sum(v is not None for v in values) > 1
+    ]
+    alike = metrics["samples/unanimous"]
+    assert alike.value == (pytest.approx(statistics.mean(len(s) == 1 for s in several)) if several else None)
+
+
+def test_scores_spread_in_scale_units_with_an_interval_over_cases(configure, make_case, judged):
+    config = configure(**SCORED, mode={"name": "pointwise", "samples": 2})
+    cases = [make_case(str(k), ("a",)) for k in range(6)]
+    judgments = [
+        judged(str(k), (0,), criteria={"quality": 1 + (s * k) % 5}, sample=s) for k in range(6) for s in range(2)
+    ]
+    metrics = score_run(config, cases, judgments).metrics
+    spread, flips = metrics["samples/spread"], metrics["samples/flip_rate"]
+    assert spread.value == pytest.approx(statistics.mean([0, 1, 2, 3, 4, 0]) / 2**0.5)
+    assert flips.value == pytest.approx(4 / 6)
+    assert spread.low < spread.value < spread.high
+    assert flips.low < flips.value < flips.high
+    lost = [judged(str(k), (0,), sample=s) for k in range(6) for s in range(2)]
+    gone = score_run(config, cases, lost).metrics["samples/spread"]
+    assert (gone.value, gone.missing, gone.worst_high) == (None, 6, pytest.approx(4 / 2**0.5))
+
+
+def test_one_sample_has_no_spread_and_orders_are_not_samples(configure, make_case, passes):
+    metrics = score_run(configure(), [make_case("c")], passes("c", 1, -1)).metrics
+    assert not [name for name in metrics if name.startswith("samples/")]
+    twice = score_run(configure(mode={"samples": 2}), [make_case("c")], passes("c", 1, -1)).metrics
+    assert (twice["samples/flip_rate"].value, twice["samples/flip_rate"].missing) == (None, 0)

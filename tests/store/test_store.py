@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalkit.config import StoreConfig
+from evalkit.errors import StoreError
+from evalkit.store import SqliteStore, open_store, store_path
+from evalkit.types import Completion, TokenLogprob, Usage
+
+FULL = Completion(
+    text='{"a": "中文 \\u0000"}',
+    model="m",
+    finish_reason="stop",
+    usage=Usage(3, None),
+    cost_usd=0.0,
+    latency=0.25,
+    attempts=2,
+    rung="tool",
+    reasoning="because",
+    refusal=None,
+    logprobs=(TokenLogprob("a", -0.5, (("a", -0.5), ("b", -1.25))), TokenLogprob("é", -9999.0)),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "answers.sqlite"
+
+
+def test_a_completion_comes_back_as_it_was(path):
+    with_all, bare = FULL, Completion("")
+    store = SqliteStore(path)
+    store.put("k1", "m", with_all)
+    store.put("k2", "m", bare)
+    store.close()
+    again = SqliteStore(path)
+    assert again.get_many(["k2", "missing", "k1"]) == {"k1": with_all, "k2": bare}
+    again.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(), st.none() | st.floats(0, 100), st.none() | st.integers(0, 10**9))
+def test_any_completion_comes_back_as_it_was(tmp_path_factory, text, cost, tokens):
+    store = SqliteStore(tmp_path_factory.mktemp("s") / "s.sqlite")
+    completion = Completion(text, cost_usd=cost, usage=Usage(tokens, tokens))
+    try:
+        store.put("k", "m", completion)
+        assert store.get_many(["k"]) == {"k": completion}
+    finally:
+        store.close()
+
+
+def test_a_newer_answer_replaces_the_older(path):
+    store = SqliteStore(path)
+    for text in ("old", "new"):
+        store.put("k", "m", Completion(text))
+    assert store.get_many(["k"])["k"].text == "new"
+    store.close()
+
+
+def test_more_keys_than_one_statement_takes_are_looked_up(path):
+    store = SqliteStore(path)
+    store.put("1999", "m", FULL)
+    assert list(store.get_many([str(i) for i in range(2000)])) == ["1999"]
+    assert store.get_many([]) == {}
+    store.close()
+
+
+def test_only_the_owner_may_read_it(path):
+    SqliteStore(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_every_commit_is_flushed_to_disk(path):
+    store = SqliteStore(path)
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    store.close()
+
+
+def test_threads_write_at_once_and_nothing_is_lost(path):
+    store = SqliteStore(path)
+    start = threading.Barrier(8)
+
+    def write(thread: int) -> None:
+        start.wait()
+        for i in range(25):
+            store.put(f"{thread}-{i}", "m", Completion(str(i)))
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    keys = [f"{n}-{i}" for n in range(8) for i in range(25)]
+    assert set(store.get_many(keys)) == set(keys)
+    store.close()
+
+
+def test_processes_write_at_once_and_nothing_is_lost(path):
+    code = (
+        "import sys; from pathlib import Path; from evalkit.store import SqliteStore\n"
+        "from evalkit.types import Completion\n"
+        "s = SqliteStore(Path(sys.argv[1]))\n"
+        "for i in range(40): s.put(f'{sys.argv[2]}-{i}', 'm', Completion(str(i)))\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in range(2)]
+    assert [process.wait(60) for process in running] == [0, 0]
+    store = SqliteStore(path, read_only=True)
+    assert len(store.get_many([f"{n}-{i}" for n in range(2) for i in range(40)])) == 80
+    store.close()
+
+
+def test_a_killed_process_loses_nothing_it_was_told_is_kept(path):
+    code = (
+        "import os, sys; from pathlib import Path; from evalkit.store import SqliteStore\n"
+        "from evalkit.types import Completion\n"
+        "s = SqliteStore(Path(sys.argv[1])); s.put('k', 'm', Completion('kept')); os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == -9
+    store = SqliteStore(path)
+    assert store.get_many(["k"])["k"].text == "kept"
+    store.close()
+
+
+def test_modes(path):
+    config = StoreConfig(url=str(path))
+    writing = open_store(config)
+    writing.put("k", "m", FULL)
+    reading = open_store(config.model_copy(update={"mode": "read_only"}))
+    assert reading.get_many(["k"]) == {"k": FULL}
+    with pytest.raises(StoreError, match="read_only"):
+        reading.put("k2", "m", FULL)
+    anew = open_store(config.model_copy(update={"mode": "refresh"}))
+    assert anew.get_many(["k"]) == {}
+    anew.put("k", "m", Completion("anew"))
+    assert writing.get_many(["k"])["k"].text == "anew"
+    assert open_store(config.model_copy(update={"mode": "off"})) is None
+    for store in (writing, reading, anew):
+        store.close()
+
+
+def test_where_it_is(monkeypatch, tmp_path):
+    assert store_path("sqlite:////a/b.sqlite") == Path("/a/b.sqlite")
+    assert store_path("sqlite:///b.sqlite") == Path("b.sqlite")
+    assert store_path("~/b") == Path.home() / "b"
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "env.sqlite"))
+    assert store_path(None) == tmp_path / "env.sqlite"
+    monkeypatch.delenv("EVALKIT_STORE")
+    assert store_path(None).name == "completions.sqlite"
+    with pytest.raises(StoreError, match=r"store\.url"):
+        store_path("postgresql://host/db")
+
+
+def one_line(error: pytest.ExceptionInfo[StoreError], path: Path) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    assert text.startswith(str(path))
+    return text
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"my notes, " * 100)
+    with pytest.raises(StoreError) as error:
+        SqliteStore(path)
+    assert "store.url" in one_line(error, path)
+    assert path.read_bytes() == b"my notes, " * 100
+
+
+def test_somebody_elses_database_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "other.sqlite"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE t (x)")
+    other.commit()
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as error:
+        SqliteStore(path)
+    assert "not evalkit's" in one_line(error, path)
+    assert path.read_bytes() == before
+
+
+def test_a_store_of_a_newer_version_is_refused(path):
+    store = SqliteStore(path)
+    store._db.execute("PRAGMA user_version = 99")
+    store.close()
+    with pytest.raises(StoreError) as error:
+        SqliteStore(path)
+    assert "update evalkit" in one_line(error, path)
+
+
+def test_a_damaged_value_is_named(path):
+    store = SqliteStore(path)
+    store._db.execute("INSERT INTO completions VALUES ('k', 'm', 0, '{\"text\": 7', NULL)")
+    with pytest.raises(StoreError) as error:
+        store.get_many(["k"])
+    assert "store.mode=refresh" in one_line(error, path)
+    store.close()
+
+
+def test_damaged_pages_are_named(path):
+    store = SqliteStore(path)
+    for i in range(200):
+        store.put(str(i), "m", Completion("x" * 500))
+    store.close()
+    data = bytearray(path.read_bytes())
+    data[4096 : len(data)] = bytes(len(data) - 4096)
+    path.write_bytes(data)
+    with pytest.raises(StoreError) as error:
+        SqliteStore(path)
+    assert "evalkit store export" in one_line(error, path)
+    assert path.read_bytes() == data
+
+
+def test_a_store_another_process_holds_is_said_to_be_held(path, monkeypatch):
+    monkeypatch.setattr("evalkit.store.schema.BUSY_SECONDS", 0.0)
+    store = SqliteStore(path)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError) as error:
+        store.put("k", "m", FULL)
+    assert "held by another process" in one_line(error, path)
+    holder.execute("ROLLBACK")
+    holder.close()
+    store.put("k", "m", FULL)
+    assert "k" in store.get_many(["k"])
+    store.close()
+
+
+def test_a_missing_file_cannot_be_read_only(path):
+    with pytest.raises(StoreError) as error:
+        SqliteStore(path, read_only=True)
+    assert "check that it exists" in one_line(error, path)
+    assert not path.exists()
+
+
+def test_a_folder_in_its_place_is_refused(tmp_path):
+    with pytest.raises(StoreError) as error:
+        SqliteStore(tmp_path)
+    assert "cannot be opened" in one_line(error, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_read_only_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="name a writable file"):
+        SqliteStore(tmp_path / "s.sqlite")

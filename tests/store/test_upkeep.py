@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from evalkit.errors import StoreError
+from evalkit.store import SqliteStore
+from evalkit.store.schema import SCHEMA_VERSION, pragma
+from evalkit.store.upkeep import export_to, import_from, prune, stats
+from evalkit.types import Completion, TokenLogprob, Usage
+
+FULL = Completion(
+    'a "text"\u2028中文',
+    usage=Usage(7, 3),
+    cost_usd=0.25,
+    reasoning="so",
+    logprobs=(TokenLogprob("é", -0.5, (("a", -9999.0),), (195,)),),
+)
+DAY = 86400.0
+
+
+def key(n: int) -> str:
+    return f"{n:064x}"
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    opened = SqliteStore(tmp_path / "s.sqlite")
+    yield opened
+    opened.close()
+
+
+def old_store(path: Path, rows: int) -> None:
+    """A file as the first version wrote it."""
+    db = sqlite3.connect(path)
+    db.execute(
+        "CREATE TABLE completions "
+        "(key TEXT PRIMARY KEY, model TEXT NOT NULL, created REAL NOT NULL, value TEXT NOT NULL)"
+    )
+    db.executemany(
+        "INSERT INTO completions VALUES (?, 'm', 1.0, ?)",
+        ((key(n), json.dumps({"text": f"é{n}"})) for n in range(rows)),
+    )
+    db.execute(f"PRAGMA application_id = {0x65766B74}")
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+
+
+def test_what_is_stored_is_counted_by_model(store):
+    store.put(key(1), "m", FULL)
+    store.put(key(2), "m", Completion("x", cost_usd=None))
+    store.put(key(3), "n", Completion("x", cost_usd=1.0))
+    found = stats(store)
+    assert (found.completions, found.damaged, found.version) == (3, 0, SCHEMA_VERSION)
+    assert (found.models["m"].completions, found.models["m"].tokens, found.models["m"].unpriced) == (2, 10, 1)
+    assert (found.models["m"].cost_usd, found.models["n"].cost_usd) == (0.25, 1.0)
+    assert 0 < found.oldest <= found.newest
+    assert found.size > 0
+
+
+def test_old_answers_are_taken_out_and_their_room_given_back(store):
+    for n in range(200):
+        store.put(key(n), "m", Completion("x" * 2000))
+    store.locked(lambda db: db.execute("UPDATE completions SET created = created - ? WHERE rowid > 20", (40 * DAY,)))
+    before = stats(store).size
+    assert prune(store, 30 * DAY) == 180
+    assert stats(store).completions == 20
+    assert stats(store).size < before / 2
+    assert prune(store, 30 * DAY) == 0
+    assert len(store.get_many([key(n) for n in range(200)])) == 20
+
+
+def test_an_exported_store_comes_back_whole(store, tmp_path):
+    kept = {key(1): FULL, key(2): Completion("")}
+    for name, completion in kept.items():
+        store.put(name, "m", completion)
+    file = tmp_path / "out.jsonl"
+    assert export_to(store, file) == (2, 0)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    other = SqliteStore(tmp_path / "other.sqlite")
+    other.put(key(2), "m", Completion("mine"))
+    assert import_from(other, file) == (1, 1)
+    assert other.get_many([*kept]) == {key(1): FULL, key(2): Completion("mine")}
+    assert import_from(other, file) == (0, 2)
+    times = [
+        s.locked(lambda db: db.execute("SELECT created FROM completions WHERE key = ?", (key(1),)).fetchone())
+        for s in (store, other)
+    ]
+    assert times[0] == times[1]
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "Expecting"),
+        ("[]", "list"),
+        ('{"key": "ff", "created": 1, "completion": {"text": ""}}', "'model' is missing"),
+        ('{"key": "not hex", "model": "m", "created": 1, "completion": {"text": ""}}', "hex"),
+        ('{"key": "ff", "model": "m", "created": 1, "completion": {"text": 5}}', "text"),
+        ('{"key": "ff", "model": "m", "created": 1, "completion": null}', "Completion"),
+    ],
+)
+def test_a_line_that_is_no_answer_is_named_and_nothing_is_added(store, tmp_path, line, said):
+    file = tmp_path / "in.jsonl"
+    good = json.dumps({"key": key(1), "model": "m", "created": 1.0, "completion": {"text": "x"}})
+    file.write_text(f"{good}\n\n{line}\n")
+    with pytest.raises(StoreError) as error:
+        import_from(store, file)
+    assert str(error.value).startswith(f"{file}:3: ")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not store.places()
+
+
+def test_an_export_that_cannot_be_written_leaves_what_was_there(store, tmp_path, monkeypatch):
+    store.put(key(1), "m", FULL)
+    file = tmp_path / "out.jsonl"
+    file.write_text("before")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StoreError, match="No space left"):
+        export_to(store, file)
+    assert [p.name for p in tmp_path.iterdir() if "out" in p.name] == ["out.jsonl"]
+    assert file.read_text() == "before"
+    with pytest.raises(StoreError, match="cannot be written"):
+        export_to(store, tmp_path / "s.sqlite" / "below a file.jsonl")
+
+
+def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path):
+    path = tmp_path / "old.sqlite"
+    old_store(path, 3)
+    looking = SqliteStore(path, read_only=True)
+    assert looking.get_many([key(0)])[key(0)].text == "é0"
+    assert pragma(looking._db, "user_version") == 1
+    looking.close()
+    store = SqliteStore(path)
+    assert pragma(store._db, "user_version") == SCHEMA_VERSION
+    assert {row.whole for (place,) in store.places() for row in store.at(place)} == {True}
+    assert all(row.digest is not None for (place,) in store.places() for row in store.at(place))
+    assert store.get_many([key(2)])[key(2)].text == "é2"
+    store.close()
+
+
+def test_a_letter_that_changed_on_disk_is_noticed(store):
+    store.put(key(1), "m", Completion("the first is better"))
+    store.locked(lambda db: db.execute("UPDATE completions SET value = replace(value, 'first', 'other')"))
+    with pytest.raises(StoreError, match=r"damaged; judge again with store\.mode=refresh"):
+        store.get_many([key(1)])
+    assert stats(store).damaged == 1
+
+
+def flipped(path: Path, draw: random.Random, times: int) -> bytes:
+    data = bytearray(path.read_bytes())
+    for _ in range(times):
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    path.write_bytes(data)
+    return bytes(data)
+
+
+def unless_refused(work):
+    """Return what it gives, or none if it is refused, in one line."""
+    try:
+        return work()
+    except StoreError as error:
+        if "\n" in str(error):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_flipped_bits_never_give_another_answer_and_what_can_be_read_is_saved(tmp_path, seed):
+    path, draw = tmp_path / "s.sqlite", random.Random(seed)
+    store = SqliteStore(path)
+    kept = {key(n): Completion(f"answer {n} " * 20) for n in range(60)}
+    for name, completion in kept.items():
+        store.put(name, "m", completion)
+    store.close()
+    data = flipped(path, draw, times=1 + seed % 4)
+    file = tmp_path / "saved.jsonl"
+    if (opened := unless_refused(lambda: SqliteStore(path, read_only=True))) is not None:
+        found = [unless_refused(lambda name=name: opened.get_many([name])) for name in kept]
+        assert all(one in (None, {}, {name: kept[name]}) for name, one in zip(kept, found, strict=True))
+        assert sum(bool(one) for one in found) >= 30
+        opened.close()
+    assert path.read_bytes() == data
+    if (saving := unless_refused(lambda: SqliteStore(path, read_only=True, whole=False))) is not None:
+        saved = unless_refused(lambda: export_to(saving, file))
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if saved else []
+        assert all(line["completion"]["text"] == kept[line["key"]].text for line in lines)
+        saving.close()

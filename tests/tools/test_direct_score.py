@@ -1,0 +1,134 @@
+"""`direct_score` against a real server: every field of the published schema, weights as given, no score made up."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from fake_provider import Provider, Reply, said
+from pydantic import ValidationError
+
+import evalkit
+
+INPUT: dict[str, Any] = {
+    "response": "Machine learning finds patterns in data.",
+    "prompt": "Explain machine learning to a beginner.",
+    "criteria": [
+        {"name": "accuracy", "description": "It is right.", "weight": 0.4},
+        {"name": "clarity", "description": "A beginner can follow.", "weight": 0.3},
+        {"name": "completeness", "description": "It covers the key ideas.", "weight": 0.3},
+    ],
+    "rubric": {"scale": "1-5", "levelDescriptions": {"1": "fails entirely", "5": "flawless"}},
+}
+
+
+def scoring(scores: Mapping[str, Any]) -> Callable[[dict[str, Any]], Reply]:
+    def rule(body: dict[str, Any]) -> Reply:
+        names = re.findall(r"^- \*\*(.+?)\*\*", body["messages"][1]["content"], re.M)
+        rows = [
+            {"criterion": name, "justification": f"why {name}", "examples": ["patterns"], "score": scores[name]}
+            for name in names
+        ]
+        summary = {"strengths": ["short"], "weaknesses": ["thin"], "suggestions": ["say more"]}
+        return said(json.dumps({"scores": rows, "summary": summary}))
+
+    return rule
+
+
+async def test_every_field_is_there_by_its_published_name(provider: Provider, overrides: list[str]) -> None:
+    provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
+    found = (await evalkit.direct_score(INPUT, overrides=overrides)).model_dump(by_alias=True)
+    assert found.pop("metadata").keys() == {"evaluationTimeMs", "criteriaCount", "rubricScale"}
+    assert found == {
+        "success": True,
+        "scores": [
+            {
+                "criterion": name,
+                "score": score,
+                "maxScore": 5.0,
+                "justification": f"why {name}",
+                "examples": ["patterns"],
+            }
+            for name, score in (("accuracy", 5.0), ("clarity", 4.0), ("completeness", 2.0))
+        ],
+        "overallScore": pytest.approx(11 / 3),
+        "weightedScore": pytest.approx(0.4 * 5 + 0.3 * 4 + 0.3 * 2),
+        "summary": {"strengths": ["short"], "weaknesses": ["thin"], "suggestions": ["say more"]},
+        "error": None,
+    }
+
+
+async def test_the_levels_reach_the_judge(provider: Provider, overrides: list[str]) -> None:
+    provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
+    await evalkit.direct_score({**INPUT, "context": "For a school."}, overrides=overrides)
+    text = str(provider.requests[0]["messages"])
+    assert all(word in text for word in ("fails entirely", "flawless", "For a school.", "A beginner can follow."))
+
+
+@pytest.mark.parametrize(("scale", "top"), [("1-3", 3), ("1-5", 5), ("1-10", 10)])
+async def test_each_scale(scale: str, top: int, provider: Provider, overrides: list[str]) -> None:
+    provider.rule = scoring({"accuracy": top, "clarity": top, "completeness": 1})
+    result = await evalkit.direct_score({**INPUT, "rubric": {"scale": scale}}, overrides=overrides)
+    assert (result.metadata.rubric_scale, result.metadata.criteria_count) == (scale, 3)
+    assert [row.max_score for row in result.scores] == [top] * 3
+    assert result.weighted_score == pytest.approx(0.7 * top + 0.3)
+
+
+async def test_weights_that_do_not_sum_to_one_are_relative(provider: Provider, overrides: list[str]) -> None:
+    provider.rule = scoring({"accuracy": 5, "clarity": 2})
+    criteria = [{"name": "accuracy", "weight": 1}, {"name": "clarity", "weight": 0.5}]
+    result = await evalkit.direct_score({**INPUT, "criteria": criteria}, overrides=overrides)
+    assert result.weighted_score == pytest.approx((5 + 0.5 * 2) / 1.5)
+    assert result.overall_score == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize("score", [0, 6, 3.5, "very good", None, True])
+async def test_a_score_off_the_scale_is_no_score(score: Any, provider: Provider, overrides: list[str]) -> None:
+    provider.rule = scoring({"accuracy": score, "clarity": 4, "completeness": 2})
+    result = await evalkit.direct_score(INPUT, overrides=overrides)
+    assert (result.success, result.overall_score, result.weighted_score, result.scores) == (False, None, None, [])
+    assert result.error is not None
+    assert "accuracy" in result.error
+    assert len(provider.requests) == 2, "asked again once"
+    json.dumps(result.model_dump(by_alias=True), allow_nan=False)
+
+
+async def test_the_second_answer_counts_when_it_can_be_read(provider: Provider, overrides: list[str]) -> None:
+    provider.script.append(said("I think it is fine."))
+    provider.rule = scoring({"accuracy": 3, "clarity": 3, "completeness": 3})
+    result = await evalkit.direct_score(INPUT, overrides=overrides)
+    assert (result.success, result.weighted_score) == (True, 3.0)
+
+
+def test_the_sync_twin(provider: Provider, overrides: list[str]) -> None:
+    provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
+    assert evalkit.direct_score_sync(**INPUT, overrides=overrides).success
+
+
+async def test_the_sync_twin_where_a_loop_runs_already(provider: Provider, overrides: list[str]) -> None:
+    provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
+    assert evalkit.direct_score_sync(INPUT, overrides=overrides).success
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rubric": {"scale": "1-7"}},
+        {"rubric": {"scale": "1-3", "levelDescriptions": {"4": "beyond"}}},
+        {"rubric": {"scale": "1-3", "levelDescriptions": {"²": "a digit, and no number"}}},
+        {"criteria": []},
+        {"criteria": [{"name": "accuracy", "weight": 1.5}]},
+        {"criteria": [{"name": "accuracy", "weight": -0.1}]},
+        {"criteria": [{"name": "accuracy", "weight": 0}]},
+        {"criteria": [{"name": "a"}, {"name": "a"}]},
+    ],
+)
+async def test_a_wrong_input_is_refused_before_any_call(
+    wrong: dict[str, Any], provider: Provider, overrides: list[str]
+) -> None:
+    with pytest.raises(ValidationError):
+        await evalkit.direct_score({**INPUT, **wrong}, overrides=overrides)
+    assert provider.requests == []

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from evalkit.tracking import contents
+
+
+def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
+    result = make_result(tmp_path)
+    config = {**result.config, "judge": {**result.config["judge"], "params": {"api_key": "sk-1", "top_p": 0.5}}}
+    params = contents.params(replace(result, config=config))
+    assert params["judge.temperature"] == "0.0"
+    assert params["criteria"] == '[{"name":"accuracy","weight":1.0}]'
+    assert params["judge.api_base"] == "http://127.0.0.1:1/v1"
+    assert params["judge.params.api_key"] == "(hidden)"
+    assert params["judge.params.top_p"] == "0.5"
+    assert "judge.max_tokens" not in params
+    assert "rubric.levels" not in params
+
+
+def test_a_long_param_is_cut_to_what_mlflow_takes(make_result, tmp_path):
+    result = replace(make_result(tmp_path), config={"prompt": {"template": "x" * 7_000}})
+    assert len(contents.params(result)["prompt.template"]) == contents.MAX_PARAM
+
+
+def test_metrics_carry_intervals_and_leave_missing_values_out(make_result, tmp_path):
+    metrics = contents.metrics(make_result(tmp_path))
+    assert metrics["agreement/accuracy"] == 0.75
+    assert (metrics["agreement/accuracy/low"], metrics["agreement/accuracy/high"]) == (0.5, 0.9)
+    assert "position/consistency" in metrics
+    assert "position/consistency/low" not in metrics
+    assert not [name for name in metrics if name.startswith("agreement/kappa")]
+    assert (metrics["calls/sent"], metrics["tokens/prompt"], metrics["cost_usd"]) == (16, 1600, 0.25)
+
+
+def test_an_unknown_cost_is_not_a_cost_of_0(make_result, tmp_path):
+    assert "cost_usd" not in contents.metrics(replace(make_result(tmp_path), cost_usd=None))
+
+
+def test_tags_name_what_a_run_is_found_by(make_result, tmp_path):
+    tags = contents.tags(make_result(tmp_path, git_commit=None), {"team": "search"})
+    assert tags["evalkit.config_hash"].startswith("0123")
+    assert tags["team"] == "search"
+    assert "evalkit.git_commit" not in tags
+
+
+@pytest.mark.parametrize(
+    ("sweep", "chosen", "name"),
+    [
+        (None, None, "pairwise-m-01234567"),
+        (None, "mine", "mine"),
+        ({"id": "s", "overrides": ["swap=both", "judge=m"]}, "mine", "swap=both, judge=m"),
+        ({"id": "s", "overrides": []}, None, "pairwise-m-01234567"),
+    ],
+)
+def test_run_name(make_result, tmp_path, sweep, chosen, name):
+    assert contents.run_name(make_result(tmp_path, sweep=sweep), chosen) == name
+
+
+def test_tables_start_with_what_identifies_a_row_and_drop_empty_columns(make_result, tmp_path):
+    table = contents.verdict_table(make_result(tmp_path))
+    assert table["columns"][:2] == ["item", "winner"]
+    assert "score" not in table["columns"]
+    assert table["data"][0][:2] == ["c0 AB", "A"]
+    assert table["data"][1][1] is None
+    items = [row[0] for row in contents.judgment_table(make_result(tmp_path))["data"]]
+    assert len(items) == len(set(items)) == 16
+
+
+def test_a_table_is_capped_and_says_so(make_result, tmp_path, monkeypatch):
+    monkeypatch.setattr(contents, "MAX_ROWS", 10)
+    result = make_result(tmp_path)
+    assert len(contents.judgment_table(result)["data"]) == 10
+    assert len(contents.verdict_table(result)["data"]) == 8
+    assert contents.table_note(result) == "tables hold the first 10 of 16 judgments; the .jsonl files hold all"
+
+
+def test_a_table_without_rows_is_a_table(make_result, tmp_path):
+    table = contents.verdict_table(replace(make_result(tmp_path), verdicts=()))
+    assert json.loads(json.dumps(table)) == {"columns": [], "data": []}

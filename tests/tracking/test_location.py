@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from evalkit.config import TrackingConfig
+from evalkit.tracking import make_tracker, server_environment, tracking_uri
+from evalkit.tracking.location import sqlite_file, without_password
+
+
+@pytest.mark.parametrize(
+    ("configured", "environment", "expected"),
+    [
+        (None, None, "sqlite:///{folder}/mlflow.db"),
+        (None, "http://tracking:5000", "http://tracking:5000"),
+        ("sqlite:///runs/all.db", "http://tracking:5000", "sqlite:///{folder}/runs/all.db"),
+        ("sqlite:////data/all.db", None, "sqlite:////data/all.db"),
+        ("postgresql://db/mlflow", None, "postgresql://db/mlflow"),
+        ("databricks", None, "databricks"),
+        ("./mlruns", None, "file://{folder}/mlruns"),
+    ],
+)
+def test_tracking_uri(tmp_path, monkeypatch, configured, environment, expected):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    if environment:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", environment)
+    assert tracking_uri(TrackingConfig(uri=configured), tmp_path) == expected.format(folder=tmp_path.resolve())
+
+
+def test_a_tracker_that_is_off_is_none(tmp_path):
+    assert make_tracker(TrackingConfig(enabled=False), folder=tmp_path) is None
+
+
+def test_making_a_tracker_does_not_touch_the_folder(tmp_path):
+    before = set(sys.modules)
+    assert make_tracker(TrackingConfig(), folder=tmp_path) is not None
+    assert not list(tmp_path.iterdir())
+    assert not [name for name in set(sys.modules) - before if name.split(".")[0] == "mlflow"]
+
+
+def test_sqlite_file():
+    assert str(sqlite_file("sqlite:////a/b.db")) == "/a/b.db"
+    assert sqlite_file("http://a/b.db") is None
+
+
+def test_passwords_leave_every_url():
+    assert without_password("at https://me:pw@host/x and http://a") == "at https://host/x and http://a"
+
+
+def test_the_server_does_not_wait_for_a_price_list():
+    assert server_environment()["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+import socket
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evalkit.config import TrackingConfig
+from evalkit.errors import ExitStatus, TrackingError
+from evalkit.tracking import connection
+from evalkit.tracking.mlflow_tracker import MlflowTracker
+from evalkit.types import Response, Verdict
+
+
+def tracker(uri: str, **config) -> MlflowTracker:
+    return MlflowTracker(uri, TrackingConfig(**config))
+
+
+def client(uri: str):
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=uri)
+
+
+def test_a_run_is_there_with_everything_it_is_made_of(store, make_result, tmp_path):
+    result = make_result(tmp_path / "run")
+    run_id = tracker(store, experiment="a study/1", traces=4, tags={"team": "search"}).record(result)
+    run = client(store).get_run(run_id)
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "pairwise-m-01234567")
+    assert run.info.end_time - run.info.start_time == 30_000
+    assert run.data.metrics["agreement/accuracy/high"] == 0.9
+    assert run.data.params["swap.policy"] == "both"
+    assert run.data.tags["evalkit.run_id"] == "run-1"
+    assert run.data.tags["team"] == "search"
+    dataset = run.inputs.dataset_inputs[0].dataset
+    assert (dataset.name, dataset.digest) == ("sums", ("ab" * 32)[:36])
+    assert json.loads(dataset.profile)["num_rows"] == 8
+
+
+def test_every_file_and_both_tables_are_artifacts_beside_the_store(store, make_result, tmp_path, monkeypatch):
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(elsewhere)
+    result = make_result(tmp_path / "run")
+    run_id = tracker(store, traces=0).record(result)
+    kept = tmp_path / "mlruns" / "evalkit" / run_id / "artifacts"
+    assert {p.name for p in kept.iterdir()} == {p.name for p in Path(result.folder).iterdir()} | {"tables"}
+    assert json.loads((kept / "tables" / "verdicts.json").read_text())["data"][0][0] == "c0 AB"
+    shown = json.loads(client(store).get_run(run_id).data.tags["mlflow.loggedArtifacts"])
+    assert {entry["path"] for entry in shown} == {"tables/judgments.json", "tables/verdicts.json"}
+    assert not list(elsewhere.iterdir())
+
+
+def test_traces_carry_texts_and_assessments(store, make_result, tmp_path):
+    run_id = tracker(store, traces=8).record(make_result(tmp_path / "run"))
+    mlflow = client(store)
+    experiment = mlflow.get_run(run_id).info.experiment_id
+    traces = mlflow.search_traces(locations=[experiment], run_id=run_id)
+    assert len(traces) == 8
+    by_case = {(t.info.tags["evalkit.case_id"], t.info.tags["evalkit.shown"]): t for t in traces}
+    flipped = by_case["c2", "BA"]
+    root, call = sorted(flipped.data.spans, key=lambda span: span.parent_id is not None)
+    assert root.inputs["response B, shown first"] == "五。"
+    assert root.outputs["answer"]["result"]["reasoning"] == "The first adds up."
+    assert call.parent_id == root.span_id
+    assert call.outputs == {"completion": "{}"}
+    said = {a.name: a for a in flipped.info.assessments}
+    assert said["accuracy"].value == -1.0
+    assert said["accuracy"].rationale == "Four is right."
+    assert said["accuracy"].source.source_type == "LLM_JUDGE"
+    assert (said["verdict"].value, said["verdict"].rationale) == ("TIE", "swap_disagreement")
+    assert (said["label"].value, said["label"].source.source_type) == ("A", "HUMAN")
+    assert flipped.info.token_usage["total_tokens"] == 120
+
+
+def test_a_missing_answer_is_an_error_in_its_trace_and_not_a_value(store, make_result, tmp_path):
+    run_id = tracker(store, traces=1).record(make_result(tmp_path / "run"))
+    mlflow = client(store)
+    (trace,) = mlflow.search_traces(locations=[mlflow.get_run(run_id).info.experiment_id], run_id=run_id)
+    said = {a.name: a for a in trace.info.assessments}
+    assert trace.info.state.value == "ERROR"
+    assert said["judgment"].value is None
+    assert "no JSON object" in said["judgment"].feedback.error.error_message
+    assert said["verdict"].value == "none"
+
+
+def test_recording_a_run_again_gives_the_run_that_is_there(store, make_result, tmp_path):
+    first = tracker(store, traces=0).record(make_result(tmp_path / "run"))
+    assert tracker(store, traces=0).record(make_result(tmp_path / "run")) == first
+    assert tracker(store, traces=0).record(make_result(tmp_path / "other", run_id="run-2")) != first
+
+
+def test_what_an_interrupted_attempt_left_is_replaced(store, make_result, tmp_path, monkeypatch):
+    result = make_result(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr("evalkit.tracking.mlflow_tracker._log_files", _fail)
+        with pytest.raises(TrackingError, match="disk full"):
+            tracker(store, traces=0).record(result)
+    run_id = tracker(store, traces=0).record(result)
+    mlflow = client(store)
+    (run,) = mlflow.search_runs([mlflow.get_run(run_id).info.experiment_id])
+    assert (run.info.run_id, run.info.status) == (run_id, "FINISHED")
+
+
+def _fail(*_):
+    raise OSError("disk full")
+
+
+def test_a_sweep_is_one_parent_with_a_child_for_each_job(store, make_result, tmp_path):
+    ids = []
+    for job in range(3):
+        sweep = {"id": "sweep's", "job": job, "name": "judge_sweep", "overrides": [f"tie.threshold=0.{job}"]}
+        result = make_result(tmp_path / str(job), run_id=f"run-{job}", sweep=sweep)
+        ids.append(tracker(store, traces=0).record(result))
+    mlflow = client(store)
+    children = [mlflow.get_run(run_id) for run_id in ids]
+    assert [child.info.run_name for child in children] == [f"tie.threshold=0.{job}" for job in range(3)]
+    (parent_id,) = {child.data.tags["mlflow.parentRunId"] for child in children}
+    parent = mlflow.get_run(parent_id)
+    assert (parent.info.run_name, parent.info.status) == ("judge_sweep", "FINISHED")
+    assert len(mlflow.search_runs([parent.info.experiment_id])) == 4
+
+
+def test_a_deleted_experiment_is_one_line(store, make_result, tmp_path):
+    mlflow = client(store)
+    mlflow.delete_experiment(mlflow.create_experiment("gone"))
+    with pytest.raises(TrackingError, match=r"tracking\.experiment: 'gone' was deleted"):
+        tracker(store, experiment="gone").record(make_result(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("kind", ["a folder", "not a database", "below a file"])
+def test_a_store_that_cannot_be_written_is_one_line_within_seconds(make_result, tmp_path, kind):
+    path = tmp_path / "mlflow.db"
+    if kind == "a folder":
+        path.mkdir()
+    else:
+        path.write_text("something else, long enough to look like a file of some other kind " * 20)
+    uri = f"sqlite:///{path / 'mlflow.db' if kind == 'below a file' else path}"
+    result, start = make_result(tmp_path / "run"), time.monotonic()
+    with pytest.raises(TrackingError) as caught:
+        tracker(uri).record(result)
+    assert time.monotonic() - start < 10
+    assert "\n" not in str(caught.value)
+    assert f"`evalkit track {result.folder}` sends it later" in str(caught.value)
+    assert caught.value.status is ExitStatus.NOT_TRACKED
+
+
+def test_a_server_that_is_not_there_is_one_line_within_seconds(make_result, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    start = time.monotonic()
+    with pytest.raises(TrackingError, match="no answer from the server") as caught:
+        tracker(f"http://me:secret@127.0.0.1:{port}").record(make_result(tmp_path / "run"))
+    assert time.monotonic() - start < 15
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_hangs_is_given_up(make_result, tmp_path, monkeypatch):
+    patience = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "1", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    monkeypatch.setattr(connection, "_FIRST_CONTACT", patience)
+    start = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TrackingError, match="evalkit track"):
+        tracker(f"http://127.0.0.1:{silent.getsockname()[1]}").record(make_result(tmp_path / "run"))
+    assert time.monotonic() - start < 10
+
+
+def test_a_database_host_that_is_away_is_one_line_within_seconds(make_result, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    start = time.monotonic()
+    with pytest.raises(TrackingError, match="no answer"):
+        tracker(f"postgresql://me:secret@127.0.0.1:{port}/mlflow").record(make_result(tmp_path / "run"))
+    assert time.monotonic() - start < 10
+
+
+def test_recording_takes_less_than_3_seconds_whatever_the_number_of_judgments(store, make_result, tmp_path):
+    tracker(store, traces=0).record(make_result(tmp_path / "warm", run_id="warm"))
+    for cases in (25, 500):
+        result = make_result(tmp_path / str(cases), cases=cases, run_id=str(cases))
+        start = time.monotonic()
+        tracker(store, traces=10).record(result)
+        assert time.monotonic() - start < 3
+
+
+def test_a_single_response_and_a_case_that_is_gone_still_make_traces(store, make_result, tmp_path):
+    result = make_result(tmp_path / "run", cases=1)
+    case = replace(result.cases[0], responses=(Response("4", grade=5.0),))
+    judged = replace(result.judgments[0], unit=(0,), shown=(0,), value=None, criteria={"accuracy": 4.0})
+    verdict = Verdict("c0", (0,), None, 4.0, "judged")
+    gone = replace(judged, case_id="gone", completion=None, status="failed", error="timeout")
+    result = replace(result, cases=(case,), judgments=(judged, gone), verdicts=(verdict,))
+    run_id = tracker(store, traces=2).record(result)
+    mlflow = client(store)
+    traces = mlflow.search_traces(locations=[mlflow.get_run(run_id).info.experiment_id], run_id=run_id)
+    by_case = {trace.info.tags["evalkit.case_id"]: trace for trace in traces}
+    said = {a.name: a.value for a in by_case["c0"].info.assessments}
+    assert said == {"accuracy": 4.0, "verdict": 4.0, "label": 5.0}
+    assert by_case["c0"].data.spans[0].inputs["response A"] == "4"
+    assert by_case["gone"].data.spans[0].inputs == {"case_id": "gone"}
+
+
+def test_a_file_store_is_refused_in_one_line(make_result, tmp_path):
+    with pytest.raises(TrackingError, match="is a file store, which holds no intervals; use sqlite"):
+        tracker((tmp_path / "mlruns").as_uri()).record(make_result(tmp_path / "run"))
+
+
+def test_a_server_too_old_for_traces_is_one_line(store, make_result, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise NotImplementedError
+
+    monkeypatch.setattr("mlflow.tracing.client.TracingClient.log_spans", refuse)
+    with pytest.raises(TrackingError, match=r"set tracking\.traces=0"):
+        tracker(store).record(make_result(tmp_path / "run"))
