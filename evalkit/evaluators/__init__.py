@@ -17,6 +17,7 @@ from evalkit.prompting import Prompts
 from evalkit.protocols import Evaluator, Following
 
 OURS = {
+    "listwise": "evalkit.evaluators.listwise:Listwise",
     "pairwise": "evalkit.evaluators.pairwise:Pairwise",
     "pointwise": "evalkit.evaluators.pointwise:Pointwise",
 }

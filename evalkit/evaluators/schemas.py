@@ -39,6 +39,22 @@ def pointwise_format(criteria: Sequence[str], scale: Scale) -> AnswerFormat:
     return AnswerFormat("direct_score", _object(scores=_one_each(scored, criteria), summary=summary))
 
 
+def listwise_format(criteria: Sequence[str], labels: Sequence[str]) -> AnswerFormat:
+    """Return the answer asked for when several responses, shown under `labels`, are ranked at once."""
+    viewed = _object(response=_one_of(labels), strengths=_texts(), weaknesses=_texts())
+    rank = {"type": "integer", "minimum": 1, "maximum": len(labels)}
+    ranking = _one_each(_object(response=_one_of(labels), rank=rank), labels)
+    compared = _object(criterion=_one_of(criteria), reasoning=_TEXT, ranking=ranking)
+    return AnswerFormat(
+        "listwise_ranking",
+        _object(
+            analysis=_one_each(viewed, labels),
+            comparison=_one_each(compared, criteria),
+            result=_object(reasoning=_TEXT, ranking=ranking, confidence=_CONFIDENCE),
+        ),
+    )
+
+
 def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the name of every property in a schema, however deep."""
     properties, items = schema.get("properties", {}), schema.get("items", {})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import BRIEF, Commands, Done, pair, prefers
-from fake_provider import Provider, Reply, refused
+from fake_provider import Provider, Reply, refused, said
 
 RESPONSE = re.compile(r'^<response label="([A-Z])">\n(.*?)\n</response>$', re.DOTALL | re.MULTILINE)
 THREE = """
@@ -66,3 +67,57 @@ def test_a_panel_votes_and_its_votes_are_counted_again_at_no_cost(
 
 def test_a_panel_is_planned_for_all_its_judges(within: Callable[..., Done], three: list[str]) -> None:
     assert "48" in within("plan", *three).out
+
+
+def ranks(body: Mapping[str, Any]) -> Reply:
+    """A judge that ranks by the number each response ends with, and leaves out what has none."""
+    shown = RESPONSE.findall(body["messages"][-1]["content"])
+    quality = {label: int(text.rsplit(" ", 1)[-1]) for label, text in shown if text[-1].isdigit()}
+    ranking = [
+        {"response": label, "rank": 1 + sum(other > mine for other in quality.values())}
+        for label, mine in quality.items()
+    ]
+    answer = {
+        "analysis": [],
+        "comparison": [{"criterion": "overall quality", "reasoning": "since", "ranking": ranking}],
+        "result": {"reasoning": "so", "ranking": ranking, "confidence": 0.9},
+    }
+    return said(json.dumps(answer))
+
+
+def test_lists_are_ranked_and_every_metric_of_pairs_follows(
+    within: Callable[..., Done],
+    commands: Commands,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    responses = [{"text": f"response of quality {k}", "label": k} for k in (2, 4, 1, 2)]
+    commands.write(
+        "cases.jsonl",
+        *({"id": f"c{n}", "prompt": f"Question {n}?", "responses": responses} for n in range(6)),
+        {"id": "partial", "prompt": "?", "responses": [*responses[:2], {"text": "none", "label": 1}]},
+    )
+    provider.rule = ranks
+    judge = ["judge=openai_compatible", "judge.model=openai/fake", f"judge.api_base={provider.api_base}"]
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "criteria=overall",
+        "mode=listwise",
+        "judge.response_format=text",
+    ]
+    within("run", *judge, *data, *BRIEF, "hydra.run.dir=run")
+    assert len(provider.requests) == 14
+    found = commands.metrics("run")["metrics"]
+    assert (found["agreement/accuracy"]["value"], found["agreement/accuracy"]["missing"]) == (1.0, 2)
+    assert found["agreement/spearman"]["value"] > 0.95
+    assert found["position/consistency"]["value"] == 1.0
+    assert found["tie_rate/judged"]["n"] == 37
+    within("run", *judge, *data, *BRIEF, "swap=random", "hydra.run.dir=once")
+    assert len(provider.requests) == 14  # its order is one of the two that were asked for already
+    assert commands.metrics("once")["calls"]["stored"] == 7
+    refused_here = within("run", *judge, *data, *BRIEF, "swap.resolve=third_pass", status=1)
+    assert "swap.resolve: mode 'listwise' gives no third judgment" in refused_here.err
+    assert not (tmp_path / "work" / "outputs").exists()

@@ -119,6 +119,7 @@ def evaluator(mode: str, language: str, output: str, example: str = PLAIN) -> Ev
 SETTINGS = [
     *product(["pairwise"], ["en", "zh"], ["json", "bracket"]),
     *product(["pointwise"], ["en", "zh"], ["json", "rating"]),
+    *product(["listwise"], ["en", "zh"], ["json"]),
 ]
 EVALUATORS = {setting: evaluator(*setting) for setting in SETTINGS}
 

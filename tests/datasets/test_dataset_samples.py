@@ -55,7 +55,7 @@ def test_sample_is_short_enough_for_a_small_judge() -> None:
     assert mean(len(r.text) for c in cases for r in c.responses) < 150
 
 
-@pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
+@pytest.mark.parametrize("mode", ["pairwise", "pointwise", "listwise"])
 def test_graded_holds_four_levels_a_case(mode: str) -> None:
     dataset = shipped("graded.jsonl", mode)
     assert len(dataset.cases) == 6

@@ -21,6 +21,7 @@ SPEC = JudgeSpec("m", "a/m", params={"seed": 1})
 MODES: list[dict[str, Any]] = [
     {},
     {"mode": "pointwise", "swap": {"policy": "none"}},
+    {"mode": "listwise"},
     {"output": {"format": "bracket"}},
     {"prompt": {"language": "zh"}},
     {"mode": "pointwise", "swap": {"policy": "none"}, "prompt": {"language": "zh"}},

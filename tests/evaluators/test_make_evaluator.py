@@ -13,6 +13,7 @@ from evalkit import plugins
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig
 from evalkit.errors import PluginError
 from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.listwise import Listwise
 from evalkit.evaluators.pairwise import Pairwise
 from evalkit.evaluators.pointwise import Pointwise
 
@@ -58,6 +59,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_ours_are_found() -> None:
+    assert isinstance(make_evaluator(config("listwise")), Listwise)
     assert isinstance(make_evaluator(config("pairwise")), Pairwise)
     assert isinstance(make_evaluator(config("pointwise")), Pointwise)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.errors import JudgeSetupError
+from evalkit.errors import ConfigError, JudgeSetupError
 from evalkit.evaluators import make_evaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, TokenLogprob
 
@@ -180,3 +180,10 @@ def test_a_repaired_answer_has_no_place_to_look_at() -> None:
 def test_what_cannot_be_weighed_or_asked_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         config(**settings)
+
+
+def test_a_mode_that_cannot_weigh_or_follow_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"judge\.logprobs: mode 'listwise' does not weigh"):
+        make_evaluator(config(mode={"name": "listwise"}))
+    with pytest.raises(ConfigError, match=r"swap\.resolve: mode 'listwise' gives no third judgment"):
+        make_evaluator(config(judge={"model": "m"}, mode={"name": "listwise"}, swap={"resolve": "third_pass"}))

@@ -136,6 +136,8 @@ def test_an_output_format_that_does_not_read_what_the_mode_needs(
 ) -> None:
     with pytest.raises(PluginError, match="there is no 'arow'; did you mean 'arrow'"):
         make_evaluator(load_config(overrides=["output.format=arow"]))
+    with pytest.raises(PluginError, match=r"output\.format: there is no 'arrow'"):
+        make_evaluator(load_config(overrides=["mode=listwise", "output.format=arrow"]))
     with pytest.raises(PluginError, match=r"'evalkit_example\.duel\.Params' cannot be made: TypeError"):
         make_evaluator(load_config(overrides=["output.format=evalkit_example.duel.Params"]))
     with pytest.raises(PluginError, match=r"'evalkit_example\.cases\.read_toml' reads no winner; give a class with"):

@@ -20,8 +20,10 @@ from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment
     [
         (["mode=pairwise"], ()),
         (["mode=pointwise", "rubric=decimal10", "mode.samples=2"], ()),
+        (["mode=listwise", "prompt=zh", "mode.samples=2"], ()),
         (["mode=pairwise", "output=bracket", "swap=random", "tie=forbid"], ["So [[A]]", "[[B]]"]),
         (["mode=pointwise", "output=rating", "criteria=overall"], ["[[3]]"]),
+        (["mode=listwise", "mode.commit_first=true"], ()),
     ],
 )
 def test_evalkits_own_evaluators_pass(overrides: list[str], answers: Sequence[str]) -> None:

@@ -1,0 +1,142 @@
+"""All responses of a case in one call: rank them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from string import ascii_uppercase
+from typing import Any
+
+from evalkit.config import RunConfig
+from evalkit.errors import DatasetError
+from evalkit.evaluators.answers import by_criterion
+from evalkit.evaluators.rankings import ListwiseAnswer, RankedOn, read_ranking, write_ranking
+from evalkit.evaluators.reading import Reading, conclude, read_object
+from evalkit.evaluators.schemas import listwise_format
+from evalkit.evaluators.settings import check_format, check_responses, shared_variables
+from evalkit.hashing import text_digest
+from evalkit.prompting import Prompts, neutralise
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Ranking, Response, Unit
+
+_ONLY_JSON = "a ranking is read from JSON, so set output=json"
+_FORMATS = {"json": "", "bracket": _ONLY_JSON, "rating": _ONLY_JSON, "regex": _ONLY_JSON}
+
+
+class Listwise:
+    """All responses of a case at once, in the orders of `swap.policy`, each `mode.samples` times.
+
+    Policy `none` shows the case's own order, `random` a shuffled one, `both` a shuffled one and its reverse, so that
+    each pair is seen in both orders. Shuffles depend on case and sample only.
+
+    Raises:
+        ConfigError: if the output format is not for rankings.
+        PromptError: if the template cannot be found, parsed or filled.
+    """
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        check_format(config, _FORMATS, others=False)
+        self._config, self._prompts = config, prompts
+        self._names = [criterion.name for criterion in config.criteria]
+        self._template = config.prompt.template or "listwise"
+        self._tie_allowed = config.tie.allow
+        self._rehearse()
+
+    @property
+    def prompt_hashes(self) -> dict[str, str]:
+        """The SHA-256 of each template in use."""
+        return self._prompts.hashes()
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the asks for every order and sample.
+
+        Raises:
+            DatasetError: if the case has fewer than two responses, or more than there are letters.
+        """
+        check_responses(case, 2)
+        if len(case.responses) > len(ascii_uppercase):
+            raise DatasetError(
+                f"it has {len(case.responses)} responses, and one list holds {len(ascii_uppercase)}",
+                where=f"case '{case.id}'",
+                remedy="set mode=pairwise or mode=pointwise",
+            )
+        return [
+            self._ask(case, shown, sample)
+            for sample in range(self._config.mode.samples)
+            for shown in self._orders(case, sample)
+        ]
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Return the ranking in a completion, of the case's own responses, or one further ask when it is unusable."""
+        return conclude(request, completion, lambda: self._read(request, completion), self._prompts.retry)
+
+    def _orders(self, case: Case, sample: int) -> Iterator[Unit]:
+        unit, policy = tuple(range(len(case.responses))), self._config.swap.policy
+        if policy == "none":
+            yield unit
+        elif policy == "both":
+            yield from (_shuffled(case, unit, sample), _shuffled(case, unit, sample)[::-1])
+        else:
+            # The samples alternate, so that each order of a pair comes up equally often.
+            drawn = _shuffled(case, unit, sample // 2)
+            yield drawn[::-1] if sample % 2 else drawn
+
+    def _ask(self, case: Case, shown: Unit, sample: int) -> JudgeRequest:
+        labels = ascii_uppercase[: len(shown)]
+        messages = self._prompts.render(
+            self._template,
+            **shared_variables(case),
+            responses=[
+                {"label": label, "text": neutralise(case.responses[index].text)}
+                for label, index in zip(labels, shown, strict=True)
+            ],
+            criteria=[{"name": one.name, "description": one.description} for one in self._config.criteria],
+            tie_allowed=self._tie_allowed,
+            output=self._config.output.format,
+        )
+        answer = listwise_format(self._names, labels)
+        return JudgeRequest(case.id, tuple(sorted(shown)), shown, messages, answer, sample)
+
+    def _rehearse(self) -> None:
+        """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
+        for optional in (None, "text"):
+            case = Case("rehearsal", "text", (Response("A"), Response("B")), context=optional, reference=optional)
+            self._ask(case, (0, 1), 0)
+        self._prompts.retry("text")
+
+    def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        found, rung = read_object(request, completion, ("comparison", "result"))
+        answer = ListwiseAnswer.read(found)
+        compared = by_criterion(answer.comparison, self._names, "comparison")
+        ranking = self._ranking(answer.result.ranking, request, "result.ranking")
+        rankings = {name: self._ranking(one.ranking, request, name) for name, one in compared.items()}
+        return Reading(
+            read_by=rung,
+            confidence=answer.result.confidence,
+            ranking=ranking,
+            rankings=rankings,
+            answer=_unshuffled(answer, request.shown, ranking, rankings),
+        )
+
+    def _ranking(self, value: object, request: JudgeRequest, field: str) -> Ranking:
+        labels = ascii_uppercase[: len(request.shown)]
+        groups = read_ranking(value, labels, field, tie_allowed=self._tie_allowed)
+        return tuple(tuple(sorted(request.shown[place] for place in group)) for group in groups)
+
+
+def _shuffled(case: Case, unit: Unit, draw: int) -> Unit:
+    # By hash and not by a generator: the order is part of the content key, which no version of Python may change.
+    return tuple(sorted(unit, key=lambda index: text_digest(f"{case.id}\0{draw}\0{index}")))
+
+
+def _unshuffled(answer: ListwiseAnswer, shown: Unit, ranking: Ranking, rankings: dict[str, Ranking]) -> dict[str, Any]:
+    """Return the answer with responses by their letters in the case, not by those they were shown under."""
+    own = {letter: ascii_uppercase[index] for letter, index in zip(ascii_uppercase, shown, strict=False)}
+    reasons = by_criterion(answer.comparison, list(rankings), "comparison")
+    viewed = [one.model_copy(update={"response": own.get(one.response, one.response)}) for one in answer.analysis]
+    return ListwiseAnswer(
+        analysis=tuple(sorted(viewed, key=lambda one: one.response)),
+        comparison=tuple(
+            RankedOn(criterion=name, reasoning=reasons[name].reasoning, ranking=write_ranking(one, ascii_uppercase))
+            for name, one in rankings.items()
+        ),
+        result=answer.result.model_copy(update={"ranking": write_ranking(ranking, ascii_uppercase)}),
+    ).dump()
