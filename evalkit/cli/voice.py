@@ -64,8 +64,6 @@ class _Saying(logging.Handler):
 def log_spoken() -> Iterator[None]:
     """Say what evalkit's modules log, as long as the block lasts."""
     logger, handler = logging.getLogger("evalkit"), _Saying(logging.WARNING)
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith("evalkit")]:
-        logging.getLogger(name).disabled = False  # Hydra, told to log nothing, switches off every logger there is
     logger.addHandler(handler)
     level, propagates, logger.propagate = logger.level, logger.propagate, False
     logger.setLevel(logging.WARNING)

@@ -74,7 +74,8 @@ def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel: Path) -> None:
     } <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert {name.partition("/")[0] for name in names if "dist-info" not in name} == {"evalkit"}
-    assert not [name for name in names if "test" in name.rpartition("/")[2] or "__pycache__" in name]
+    parts = [name.split("/") for name in names]
+    assert not [p for p in parts if p[-1].startswith(("test_", "conftest")) or {"tests", "__pycache__"} & set(p)]
 
 
 def test_it_is_the_wheel_that_runs(installed: Commands) -> None:
