@@ -9,6 +9,7 @@ from typing import Any
 
 from evalkit.config import RunnerConfig
 from evalkit.engine.budget import Budget
+from evalkit.engine.keeping import Keeper
 from evalkit.engine.limits import JudgeLimit
 from evalkit.engine.outcome import Tally
 from evalkit.engine.pace import Turn
@@ -47,7 +48,8 @@ class Caller:
         clock: Clock,
         allowed: Callable[[], None],
     ) -> None:
-        self._judges, self._store, self._runner, self._tally = judges, store, runner, tally
+        self._judges, self._runner, self._tally = judges, runner, tally
+        self._keeper = None if store is None else Keeper(store)
         self._limits = [JudgeLimit(judge, runner, clock) for judge in judges]
         self._budget = Budget(runner)
         self._ready: set[int] = set()
@@ -120,16 +122,8 @@ class Caller:
         return completion
 
     async def _keep(self, call: Call, completion: Completion) -> None:
-        if self._store is None or completion.refusal is not None:
-            return
-        model = self._judges[call.judge].spec.model
-        writing = asyncio.ensure_future(asyncio.to_thread(self._store.put, call.key, model, completion))
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            # It is paid for: whoever ends this run lets it be written to the end before the store is closed.
-            await asyncio.wait([writing])
-            raise
+        if self._keeper is not None and completion.refusal is None:
+            await self._keeper.keep(call.key, self._judges[call.judge].spec.model, completion)
 
     async def _prepare(self, judge: int) -> None:
         prepare = getattr(self._judges[judge], "prepare", None)

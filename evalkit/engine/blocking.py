@@ -15,13 +15,13 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(coroutine)
+        return _run(coroutine)
     box: list[T] = []
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            box.append(asyncio.run(coroutine))
+            box.append(_run(coroutine))
         except BaseException as error:
             errors.append(error)
 
@@ -30,4 +30,15 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     thread.join()
     if errors:
         raise errors[0]
+    return box[0]
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine without the loop seeing its result: at its end asyncio writes that out in full, unseen."""
+    box: list[T] = []
+
+    async def work() -> None:
+        box.append(await coroutine)
+
+    asyncio.run(work())
     return box[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -35,6 +36,7 @@ class JudgeLimit(Waker):
         self._clock, self._counts = clock, tpm is not None
         self._line, self._changed = asyncio.Lock(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: int | None = None
         self._lifted = False
 
     @property
@@ -44,8 +46,12 @@ class JudgeLimit(Waker):
 
     def wake(self) -> None:
         """Look again whether there is room; may be called from any thread."""
-        if self._loop is not None:
-            with suppress(RuntimeError):  # a run that is over, whose loop is closed
+        if self._loop is None:
+            return
+        with suppress(RuntimeError):  # a run that is over, whose loop is closed
+            if threading.get_ident() == self._thread:
+                self._changed.set()
+            else:
                 self._loop.call_soon_threadsafe(self._changed.set)
 
     def lift(self) -> None:
@@ -76,7 +82,7 @@ class JudgeLimit(Waker):
             self._pace.leave()
 
     async def _enter(self, tokens: float) -> Turn:
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         async with self._line:
             while True:
                 self._changed.clear()

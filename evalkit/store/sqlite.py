@@ -7,14 +7,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from evalkit.errors import StoreError
 from evalkit.store.claims import Claims
-from evalkit.store.schema import check, connect, explain, pragma, row_digest
+from evalkit.store.rows import Row, decoder, row_of
+from evalkit.store.schema import check, connect, explain, pragma
 from evalkit.types import Completion
 
 CHUNK = 500
@@ -25,53 +24,6 @@ _INSERT = (
     "value = excluded.value, digest = excluded.digest"
 )
 T = TypeVar("T")
-
-
-@cache
-def _codec() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Completion)
-
-
-class Row(NamedTuple):
-    """One stored completion as the file holds it; `created` in seconds since 1970, `value` JSON."""
-
-    key: str
-    model: str
-    created: float
-    value: str
-    digest: int | None
-
-    @property
-    def whole(self) -> bool:
-        """Whether it still is what was written; rows of older versions cannot say, and count as whole."""
-        return self.digest is None or self.digest == row_digest(self.key, self.model, self.value)
-
-
-def row_of(key: str, model: str, created: float, completion: Completion) -> Row:
-    """Return a completion as a row."""
-    value = _codec().dump_json(completion, exclude_defaults=True).decode()
-    return Row(key, model, created, value, row_digest(key, model, value))
-
-
-def completion_in(row: Row) -> Completion:
-    """Return the completion in a row.
-
-    Raises:
-        ValueError: if the row is damaged.
-    """
-    if not row.whole:
-        raise ValueError("not what was written")
-    completion: Completion = _codec().validate_json(row.value)
-    return completion
-
-
-@dataclass(slots=True)
-class _Pending:
-    row: Row
-    done: bool = False
-    error: Exception | None = None
 
 
 class SqliteStore:
@@ -89,38 +41,49 @@ class SqliteStore:
 
     def __init__(self, path: Path, *, read_only: bool = False, reads: bool = True, whole: bool = True) -> None:
         self.path, self.read_only, self.reads, self._whole = path, read_only, reads, whole
-        self._queue: list[_Pending] = []
-        self._queue_lock, self._file_lock = threading.Lock(), threading.Lock()
+        self._file_lock, self._look_lock = threading.Lock(), threading.Lock()
         self._claims: Claims | None = None
         self._db = self.guard(self._open)
+        # To look up must not wait for others' answers to reach the disk: it has a connection of its own.
+        self._eyes = self.guard(lambda: connect(self._uri()))
+        self._eyes.text_factory = bytes  # which both the digest and the parser want
         # A file that was only opened to be read may be of the version before rows had a digest.
-        self._columns = "key, model, created, value, " + ("digest" if pragma(self._db, "user_version") > 1 else "NULL")
+        self._digest = "digest" if pragma(self._db, "user_version") > 1 else "NULL"
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored completions among `keys`; none of them when the store is only written."""
         if not self.reads:
             return {}
-        rows = self.locked(lambda db: [row for chunk in _chunks(keys) for row in self._select(db, chunk)])
-        return {row.key: self._decode(row) for row in rows}
+        decode = decoder()
+        found: dict[str, Completion] = {}
+        for key, model, value, digest in self._looked_up(keys):
+            try:
+                found[key.decode()] = decode(key, model, value, digest)
+            except ValueError as error:
+                raise StoreError(
+                    f"{self.path}: the completion stored under {key.decode()[:12]} is damaged; "
+                    "judge again with store.mode=refresh"
+                ) from error
+        return found
 
     def put(self, key: str, model: str, completion: Completion) -> None:
         """Keep a completion; it is on disk when this returns.
 
-        Calls from several threads at once share one commit, so that durability costs one flush for all of them.
-
         Raises:
             StoreError: if it could not be written, or the store is read only.
         """
+        self.put_many([(key, model, completion)])
+
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        """Keep completions, each given as (key, model, completion), in one commit: one flush is for all of them.
+
+        Raises:
+            StoreError: if they could not be written, or the store is read only; then none of them was.
+        """
         if self.read_only:
             raise StoreError(f"{self.path}: opened read-only (store.mode=read_only), nothing can be added")
-        mine = _Pending(row_of(key, model, time.time(), completion))
-        with self._queue_lock:
-            self._queue.append(mine)
-        with self._file_lock:
-            if not mine.done:
-                self._write_queue()
-        if mine.error is not None:
-            raise mine.error
+        now = time.time()
+        self.commit([row_of(key, model, now, completion) for key, model, completion in answers])
 
     def claim(self, key: str) -> bool:
         """Say whether this run may ask for a key: not while another run, in any process, is asking.
@@ -141,8 +104,9 @@ class SqliteStore:
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._file_lock:
+        with self._file_lock, self._look_lock:
             self._db.close()
+            self._eyes.close()
             if self._claims is not None:
                 self._claims.close()
                 self._claims = None
@@ -161,7 +125,7 @@ class SqliteStore:
         Raises:
             StoreError: if the file is damaged there.
         """
-        query = f"SELECT {self._columns} FROM completions WHERE rowid = ?"
+        query = f"SELECT key, model, created, value, {self._digest} FROM completions WHERE rowid = ?"
         return self.locked(lambda db: [Row(*values) for values in db.execute(query, (place,))])
 
     def locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -197,38 +161,22 @@ class SqliteStore:
                 "or the environment variable EVALKIT_STORE"
             ) from error
 
-    def _write_queue(self) -> None:
-        with self._queue_lock:
-            batch, self._queue = self._queue, []
-        try:
-            self.guard(lambda: _commit(self._db, [p.row for p in batch], _INSERT))
-        except StoreError as error:
-            for pending in batch:
-                pending.error = error
-        for pending in batch:
-            pending.done = True
-
-    def _select(self, db: sqlite3.Connection, keys: Sequence[str]) -> list[Row]:
-        marks = ",".join("?" * len(keys))
-        found = db.execute(f"SELECT {self._columns} FROM completions WHERE key IN ({marks})", keys)
-        return [Row(*values) for values in found]
-
-    def _decode(self, row: Row) -> Completion:
-        try:
-            return completion_in(row)
-        except ValueError as error:
-            raise StoreError(
-                f"{self.path}: the completion stored under {row.key[:12]} is damaged; "
-                "judge again with store.mode=refresh"
-            ) from error
+    def _looked_up(self, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:
+        what = f"SELECT key, model, value, {self._digest} FROM completions WHERE key IN"
+        with self._look_lock:
+            return self.guard(lambda: [row for some in _chunks(keys) for row in _select(self._eyes, what, some)])
 
     def _open(self) -> sqlite3.Connection:
         if self.read_only:
-            return self._ready(connect(f"{self.path.resolve().as_uri()}?{self._reading()}"))
+            return self._ready(connect(self._uri()))
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Made before SQLite makes it, so that it never is readable by others, not even for a moment.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        return self._ready(connect(self.path.resolve().as_uri()))
+        return self._ready(connect(self._uri()))
+
+    def _uri(self) -> str:
+        uri = self.path.resolve().as_uri()
+        return f"{uri}?{self._reading()}" if self.read_only else uri
 
     def _reading(self) -> str:
         # Even to read a WAL file SQLite writes beside it; where it cannot, the file cannot change under us either.
@@ -254,6 +202,10 @@ def _commit(db: sqlite3.Connection, rows: Sequence[Row], statement: str) -> int:
             db.execute("ROLLBACK")
         raise
     return written
+
+
+def _select(db: sqlite3.Connection, what: str, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:
+    return db.execute(f"{what} ({','.join('?' * len(keys))})", keys).fetchall()
 
 
 def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:

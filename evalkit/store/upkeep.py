@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import StoreError
+from evalkit.store.rows import Row, completion_in, row_of
 from evalkit.store.schema import pragma
-from evalkit.store.sqlite import Row, SqliteStore, completion_in, row_of
+from evalkit.store.sqlite import SqliteStore
 
 BATCH = 1000
 _IMPORT = "INSERT OR IGNORE INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?)"

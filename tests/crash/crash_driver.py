@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, RunnerConfig, ScoringConfig
@@ -78,8 +78,12 @@ class Acknowledging:
         self.close = self._store.close
 
     def put(self, key: str, model: str, completion: Completion) -> None:
-        self._store.put(key, model, completion)
-        os.write(self._log, f"{time.monotonic():.6f} {key}\n".encode())
+        self.put_many([(key, model, completion)])
+
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        self._store.put_many(answers)
+        now = time.monotonic()
+        os.write(self._log, "".join(f"{now:.6f} {key}\n" for key, _, _ in answers).encode())
 
 
 def told(judged: Judged) -> dict[str, object]:
