@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 
 from command_line import Commands, Done
 from fake_provider import Provider, serving
+from replaying import Replay, replaying
 
 from evalkit.cli import main
 
@@ -46,3 +47,10 @@ def within(
 def provider() -> Iterator[Provider]:
     with serving() as provider:
         yield provider
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
+    """Serves LLMBar's stored judge texts, for the tests of one module."""
+    with replaying(tmp_path_factory.mktemp("llmbar")) as server:
+        yield server

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Commands
+from replaying import Replay, replay_data
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 PATTERNS = {"CoT": r"Output \((?P<winner>[ab])\) is better"}
 ANY_PATTERN = r"Output \((?P<winner>[ab])\)"
-FOLDERS = {"Natural": "Natural", "GPTInst": "Adversarial/GPTInst"}
 # The paper's Table 2: right in the first order, in the second, in both; orders that agree; texts that cannot be read.
 TABLE = {
     ("Natural", "GPT-4", "Vanilla_NoRules"): (92, 95, 92, 97, 0),
@@ -41,56 +34,12 @@ Row = tuple[str, str, str]
 SWEEPS = sorted({(subset, strategy == "CoT") for subset, _, strategy in TABLE})
 
 
-@dataclass(frozen=True)
-class Replay:
-    """The server of stored texts: where it is, and what it was given."""
-
-    port: int
-    manifests: Path
-
-    def stat(self) -> dict[str, int]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/stat", timeout=10) as reply:
-            counts: dict[str, int] = json.load(reply)
-        return counts
-
-
 def rows_of(sweep: tuple[str, bool]) -> list[Row]:
     return [row for row in TABLE if (row[0], row[2] == "CoT") == sweep]
 
 
 def pattern(row: Row) -> str:
     return PATTERNS.get(row[2], ANY_PATTERN)
-
-
-@pytest.fixture(scope="module")
-def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
-    tools = Path(__file__).resolve().parents[3] / "shared" / "tools"
-    if not tools.is_dir():
-        pytest.skip(f"{tools} is not there: published judge outputs are not part of the repository")
-    folder = tmp_path_factory.mktemp("llmbar")
-    subprocess.run([sys.executable, str(tools / "llmbar_manifest.py"), str(folder)], check=True, capture_output=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
-    command = [sys.executable, str(tools / "replay_server.py"), str(port), *map(str, sorted(folder.glob("*.jsonl")))]
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        yield _listening(Replay(port, folder), server)
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
-
-
-def _listening(replay: Replay, server: subprocess.Popen[bytes]) -> Replay:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            replay.stat()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return replay
-    raise AssertionError((replay.manifests / "log").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -125,10 +74,6 @@ def words(replay: Replay, sweep: tuple[str, bool]) -> list[str]:
         "scoring.bootstrap=100",
         "-m",
     ]
-
-
-def replay_data(subset: str) -> Path:
-    return Path(__file__).resolve().parents[3] / "shared" / "data" / "llmbar" / FOLDERS[subset] / "dataset.json"
 
 
 def readings(replay: Replay, row: Row) -> list[tuple[bool | None, bool | None]]:

@@ -1,0 +1,135 @@
+"""Every switch of judging from the command line, on the embedded model: a real one, whatever it is worth as a judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from command_line import Commands, Done
+
+pytestmark = [pytest.mark.local, pytest.mark.slow]
+
+CASE = {
+    "id": "sum",
+    "prompt": "What is 17 + 25?",
+    "context": "A pupil asks.",
+    "reference": "42",
+    "response_a": "17 + 25 = 42.",
+    "response_b": "It is 32.",
+    "label": "A",
+}
+READ = {"ok", "repaired"}
+ONE = {name: CASE[name] for name in ("id", "prompt", "context", "reference")} | {
+    "response": CASE["response_a"],
+    "label": 5,
+}
+POINTWISE = ("mode=pointwise", "dataset.path=one.jsonl")
+
+
+@dataclass(frozen=True)
+class Switch:
+    """What to add to the command, how many judgments it gives, and what must hold of one that was read."""
+
+    words: tuple[str, ...]
+    judgments: int
+    holds: Callable[[dict[str, Any]], bool] = lambda judgment: judgment["value"] in (-1.0, 0.0, 1.0)
+
+
+def scored(low: float, high: float, step: float) -> Callable[[dict[str, Any]], bool]:
+    def holds(judgment: dict[str, Any]) -> bool:
+        return all(
+            low <= score <= high and abs((score - low) / step - round((score - low) / step)) < 1e-9
+            for score in judgment["criteria"].values()
+        )
+
+    return holds
+
+
+SWITCHES = {
+    "swap none": Switch(("swap=none",), 1),
+    "swap both": Switch(("swap=both",), 2),
+    "swap random": Switch(("swap=random",), 1),
+    "lower confidence": Switch(("swap=lower_confidence",), 2),
+    "net vote": Switch(("swap=net_vote",), 2),
+    "mean": Switch(("swap=mean", "tie.threshold=0.2"), 2),
+    "no ties": Switch(("tie=forbid",), 2, lambda judgment: judgment["value"] in (-1.0, 1.0)),
+    "minimum confidence": Switch(("tie.min_confidence=0.9",), 2),
+    "samples": Switch(("mode.samples=2", "judge=smollm2_sampled", "swap=none"), 2),
+    "probabilities of a pair": Switch(
+        ("judge.logprobs=true", "swap=none"), 1, lambda judgment: -1 <= judgment["weighted"]["value"] <= 1
+    ),
+    "commit first": Switch(("mode.commit_first=true", "swap=none"), 1),
+    "commit first in Chinese": Switch(("mode.commit_first=true", "swap=none", "prompt=zh", "criteria=general_zh"), 1),
+    "Chinese": Switch(("prompt=zh", "criteria=general_zh", "swap=none"), 1),
+    "panel": Switch(("judge=smollm2_panel", "judge.quorum=2", "swap=none"), 3),
+    "bracket": Switch(("output=bracket", "swap=none"), 1),
+    "regex": Switch(("output=regex", "swap=none"), 1),
+    "1-3": Switch((*POINTWISE, "rubric=likert3"), 1, scored(1, 3, 1)),
+    "1-5": Switch((*POINTWISE, "rubric=likert5"), 1, scored(1, 5, 1)),
+    "1-10": Switch((*POINTWISE, "rubric=likert10"), 1, scored(1, 10, 1)),
+    "1.0-10.0": Switch((*POINTWISE, "rubric=decimal10"), 1, scored(1, 10, 0.1)),
+    "1-100": Switch((*POINTWISE, "rubric=percent100"), 1, scored(1, 100, 1)),
+    "a scale of one's own": Switch(
+        (*POINTWISE, "rubric.min=0", "rubric.max=2", "rubric.step=0.5", "rubric.levels={0: wrong, 2: right}"),
+        1,
+        scored(0, 2, 0.5),
+    ),
+    "an example": Switch(
+        (*POINTWISE, "rubric.examples=[{response: It is 42., score: 5, justification: right}]"), 1, scored(1, 5, 1)
+    ),
+    "probabilities of a score": Switch(
+        (*POINTWISE, "judge.logprobs=true", "rubric=likert10"),
+        1,
+        lambda judgment: all(1 <= score <= 10 for score in judgment["weighted"]["criteria"].values()),
+    ),
+    "rating": Switch((*POINTWISE, "output=rating"), 1, scored(1, 5, 1)),
+    "scores in Chinese": Switch((*POINTWISE, "prompt=zh", "criteria=general_zh"), 1, scored(1, 5, 1)),
+    "a list": Switch(("mode=listwise",), 2, lambda judgment: sum(map(len, judgment["ranking"])) == 2),
+    "a list in Chinese": Switch(
+        ("mode=listwise", "prompt=zh", "criteria=general_zh", "swap=none"),
+        1,
+        lambda judgment: sum(map(len, judgment["ranking"])) == 2,
+    ),
+}
+# What is held to a schema by a grammar is always read; what is written freely may be anything.
+FREE = ("bracket", "regex", "rating")
+
+
+@pytest.fixture(autouse=True)
+def _one_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What several switches ask alike is asked once."""
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path_factory.getbasetemp() / "switches.sqlite"))
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_a_switch(name: str, within: Callable[..., Done], commands: Commands) -> None:
+    switch = SWITCHES[name]
+    commands.write("case.jsonl", CASE)
+    commands.write("one.jsonl", ONE)
+    brief = ["dataset.path=case.jsonl", "criteria=overall", "tracking=none", "scoring.bootstrap=20"]
+    within("run", *brief, *switch.words, "hydra.run.dir=run")
+    lines = (commands.folder / "run" / "judgments.jsonl").read_text("utf-8").splitlines()
+    judgments = [json.loads(line) for line in lines]
+    assert len(judgments) == switch.judgments
+    read = [judgment for judgment in judgments if judgment["status"] in READ]
+    assert name in FREE or read
+    assert all(switch.holds(judgment) for judgment in read), read
+    missing = commands.metrics("run")["metrics"]["missing/unparseable"]
+    assert missing["value"] == pytest.approx(1 - len(read) / len(judgments))
+    assert (commands.folder / "run" / "report.html").is_file()
+
+
+def test_a_third_pass_by_an_arbiter(within: Callable[..., Done], commands: Commands) -> None:
+    commands.write("case.jsonl", CASE, {**CASE, "id": "again", "prompt": "What is 25 + 17?"})
+    brief = ["dataset.path=case.jsonl", "criteria=overall", "tracking=none", "scoring.bootstrap=20"]
+    within("run", *brief, "swap=third_pass", "+judge@swap.arbiter=smollm2_sampled", "hydra.run.dir=run")
+    verdicts = [
+        json.loads(line) for line in (commands.folder / "run" / "verdicts.jsonl").read_text("utf-8").splitlines()
+    ]
+    judgments = (commands.folder / "run" / "judgments.jsonl").read_text("utf-8").splitlines()
+    asked = [judgment for judgment in map(json.loads, judgments) if judgment.get("arbiter")]
+    differ = [verdict["case_id"] for verdict in verdicts if verdict["orders"]["consistent"] is False]
+    assert [judgment["case_id"] for judgment in asked] == differ
