@@ -132,6 +132,12 @@ class RunConfig(Section):
                 f"swap.resolve is third_pass, without an arbiter, and judge.temperature is 0 ({', '.join(cold)}): the "
                 "third judgment mostly repeats one of the two; set swap.arbiter, or judge.temperature above 0"
             )
+        ends, told = (self.rubric.min, self.rubric.max), [float(value) for value in self.rubric.levels]
+        if told and self.mode.name == "pointwise" and not set(ends) <= set(told):
+            found.append(
+                f"rubric.levels say what {min(told):g} to {max(told):g} mean, and the scale is {ends[0]:g} to {ends[1]:g}: "
+                "start from rubric=own for a scale of your own, or give both ends a level"
+            )
         return found
 
     def dump(self) -> dict[str, Any]:

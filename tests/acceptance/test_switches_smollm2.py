@@ -73,7 +73,14 @@ SWITCHES = {
     "1.0-10.0": Switch((*POINTWISE, "rubric=decimal10"), 1, scored(1, 10, 0.1)),
     "1-100": Switch((*POINTWISE, "rubric=percent100"), 1, scored(1, 100, 1)),
     "a scale of one's own": Switch(
-        (*POINTWISE, "rubric.min=0", "rubric.max=2", "rubric.step=0.5", "rubric.levels={0: wrong, 2: right}"),
+        (
+            *POINTWISE,
+            "rubric=own",
+            "rubric.min=0",
+            "rubric.max=2",
+            "rubric.step=0.5",
+            "rubric.levels={0: wrong, 2: right}",
+        ),
         1,
         scored(0, 2, 0.5),
     ),

@@ -25,7 +25,7 @@ SHIPPED = {
         "panel",
     },
     "mode": {"pairwise", "pointwise"},
-    "rubric": {"likert3", "likert5", "likert10", "decimal10", "percent100"},
+    "rubric": {"likert3", "likert5", "likert10", "decimal10", "percent100", "own"},
     "swap": {"both", "none", "random"},
     "tie": {"allow", "forbid"},
     "prompt": {"en", "zh"},

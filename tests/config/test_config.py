@@ -78,6 +78,22 @@ def test_the_hash_is_of_what_changes_numbers() -> None:
     assert make(tie={"threshold": 0.5}).hash() != config.hash()
 
 
+@pytest.mark.parametrize(
+    ("rubric", "said"),
+    [
+        (
+            {"max": 10, "levels": {1: "bad", 5: "good"}},
+            ["rubric.levels say what 1 to 5 mean, and the scale is 1 to 10"],
+        ),
+        ({"max": 10, "levels": {1: "bad", 10: "good"}}, []),
+        ({"max": 10}, []),
+    ],
+)
+def test_levels_of_another_scale_are_noted(rubric: dict[str, Any], said: list[str]) -> None:
+    notes = make(rubric=rubric, mode={"name": "pointwise"}, swap={"policy": "none"}).notes()
+    assert [note.partition(":")[0] for note in notes] == said
+
+
 def test_a_dump_is_read_back_to_the_same_config() -> None:
     config = make(rubric={"levels": {1: "bad", 5: "good"}}, dataset={"label_map": {1: "A", 2: "B"}})
     assert RunConfig.model_validate(config.dump()) == config
