@@ -135,8 +135,8 @@ class RunConfig(Section):
         ends, told = (self.rubric.min, self.rubric.max), [float(value) for value in self.rubric.levels]
         if told and self.mode.name == "pointwise" and not set(ends) <= set(told):
             found.append(
-                f"rubric.levels say what {min(told):g} to {max(told):g} mean, and the scale is {ends[0]:g} to {ends[1]:g}: "
-                "start from rubric=own for a scale of your own, or give both ends a level"
+                f"rubric.levels say what {min(told):g} to {max(told):g} mean, and the scale is {ends[0]:g} to "
+                f"{ends[1]:g}: start from rubric=own for a scale of your own, or give both ends a level"
             )
         return found
 
