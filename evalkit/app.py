@@ -95,7 +95,7 @@ def judge_and_score(
     materials = prepare(config)
     begun = time.perf_counter()
     watch = _Watch(config, observe)
-    judged = run_async(_judge(config, materials.dataset.cases, materials.evaluator, watch.update))
+    judged = run_async(_judge(config, materials.dataset.cases, materials.evaluator, watch.update, folder))
     judging = time.perf_counter() - begun
     if judged.interrupted:
         raise Interrupted(judged)
@@ -119,7 +119,7 @@ class _Watch:
             self._observe(progress)
 
 
-async def judge_one(config: RunConfig, case: Case) -> tuple[tuple[Judgment, ...], tuple[Verdict, ...]]:
+async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
     """Judge one case and resolve it; nothing is written but the store."""
     config = with_examples(config, base=project())
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
@@ -133,6 +133,7 @@ async def _judge(
     cases: Sequence[Case],
     evaluator: Evaluator,
     observe: Callable[[Progress], None] | None = None,
+    folder: Path | None = None,
 ) -> Judged:
     store = open_store(config.store)
     judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
@@ -146,6 +147,7 @@ async def _judge(
             store_mode=config.store.mode,
             arbiter=arbiter,
             observe=observe,
+            spool=folder,
         )
     finally:
         for judge in judges:
@@ -180,7 +182,7 @@ def _write(config: RunConfig, folder: Path, dataset: Dataset, judged: Judged, ma
         folder=str(folder.resolve()),
         config=config.dump(),
         manifest={**manifest, "timing": timing, "ended": datetime.now(UTC).isoformat()},
-        cases=tuple(dataset.cases),
+        cases=dataset.cases,
         judgments=judged.judgments,
         verdicts=scores.verdicts,
         metrics=scores.metrics,

@@ -5,7 +5,7 @@ Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -263,14 +263,17 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One finished run, as its folder holds it; `config` is the resolved RunConfig as JSON values."""
+    """One finished run, as its folder holds it; `config` is the resolved RunConfig as JSON values.
+
+    Cases, judgments and verdicts may be too many to be held: go through them one by one, and ask for none twice.
+    """
 
     folder: str | None
     config: Mapping[str, Any]
     manifest: Mapping[str, Any]
-    cases: tuple[Case, ...]
-    judgments: tuple[Judgment, ...]
-    verdicts: tuple[Verdict, ...]
+    cases: Sequence[Case]
+    judgments: Sequence[Judgment]
+    verdicts: Sequence[Verdict]
     metrics: Mapping[str, Metric]
     calls: Calls = Calls()
     tokens: Mapping[str, int] = field(default_factory=dict)

@@ -6,9 +6,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from evalkit.config import RunnerConfig
 from evalkit.engine.asking import Ask, Asks, Group, key_of
+from evalkit.engine.collecting import Collected, OpenGroups
 from evalkit.engine.interrupts import on_interrupt
 from evalkit.engine.outcome import Judged, Progress, Tally
 from evalkit.engine.sending import Answer, Sender, Stopped
@@ -35,6 +37,7 @@ async def judge(
     arbiter: Judge | None = None,
     observe: Observe | None = None,
     clock: Clock | None = None,
+    spool: Path | None = None,
 ) -> Judged:
     """Judge `cases` with every judge and return one judgment for each planned request, and for each that follows.
 
@@ -56,13 +59,15 @@ async def judge(
         arbiter: whom what follows is put to; without one, the judge that it follows from.
         observe: called after each judgment and each retry.
         clock: how time passes between attempts.
+        spool: the folder in or above which judgments wait in a temporary file when they are too many to be held.
 
     Raises:
+        ConfigError: if that file cannot be written; what was answered before is stored.
         JudgeSetupError: if a judge cannot be called at all; what was answered before is stored.
         StoreError: if the store fails.
     """
     everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
-    run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock())
+    run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock(), spool)
     run.asks = Asks(cases, evaluator, [j.spec for j in judges], run.reads)
     run.arbiter = None if arbiter is None else len(judges)
     try:
@@ -87,6 +92,7 @@ class _Run:
         store_mode: str,
         observe: Observe | None,
         clock: Clock,
+        spool: Path | None,
     ) -> None:
         self._evaluator, self._judges, self._runner, self._observe = evaluator, judges, runner, observe
         self._follow = evaluator.follow if isinstance(evaluator, Following) else None
@@ -104,7 +110,7 @@ class _Run:
             changed=self._report,
         )
         self._waiting: deque[Ask] = deque()
-        self._done: dict[tuple[int, int], Judgment] = {}
+        self._done, self._groups = Collected(spool), OpenGroups()
         self._tasks: list[asyncio.Task[None]] = []
         self._interrupted = False
         self.sending = 0.0
@@ -135,12 +141,18 @@ class _Run:
 
     def judged(self) -> Judged:
         """Return what the run gave."""
-        judgments = tuple(self._done[place] for place in sorted(self._done))
         tally = self._tally
         stopped = "interrupted" if self._interrupted else self._sender.stopped
         dropped = {judge.spec.name: left_out for judge in self._judges if (left_out := getattr(judge, "dropped", ()))}
         return Judged(
-            judgments, tally.calls(), tally.tokens(), tally.cost_usd, self._interrupted, stopped, dropped, self.sending
+            self._done.in_order(),
+            tally.calls(),
+            tally.tokens(),
+            tally.cost_usd,
+            self._interrupted,
+            stopped,
+            dropped,
+            self.sending,
         )
 
     def _end(self) -> None:
@@ -165,13 +177,13 @@ class _Run:
         if ask.after:
             whose = self._judges[ask.group.judge].spec.name
             judgment = replace(judgment, judge=whose, arbiter=self._judges[ask.judge].spec.name)
-        self._done[ask.position, ask.after] = judgment
+        self._done.add(ask, judgment)
         self._tally.done += 1
         self._tally.failed += judgment.status == "failed"
         self._tally.broken += judgment.status == "failed" and judgment.error_kind not in NEVER_SENT
         self._unless_hopeless()
         if self._follow is not None and not ask.after:
-            self._waiting.extendleft(self._following(ask.group, self._follow))
+            self._waiting.extendleft(self._following(ask, judgment, self._follow))
         self._report()
 
     def _unless_hopeless(self) -> None:
@@ -184,15 +196,14 @@ class _Run:
         )
 
     def _following(
-        self, group: Group, follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]]
+        self, ask: Ask, judgment: Judgment, follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]]
     ) -> list[Ask]:
-        places = [(position, 0) for position in group.positions]
-        if any(place not in self._done for place in places):
+        group = ask.group
+        if (whole := self._groups.complete(ask, judgment)) is None:
             return []
         judge = group.judge if self.arbiter is None else self.arbiter
         return [
-            self._ask(judge, request, group, after)
-            for after, request in enumerate(follow(group.case, [self._done[place] for place in places]), start=1)
+            self._ask(judge, request, group, after) for after, request in enumerate(follow(group.case, whole), start=1)
         ]
 
     def _ask(self, judge: int, request: JudgeRequest, group: Group, after: int, position: int | None = None) -> Ask:

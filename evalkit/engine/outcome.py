@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evalkit.types import Calls, Completion, Judgment
@@ -42,7 +42,7 @@ class Judged:
     `sending` is how many seconds it took from the first call to the last judgment; 0 if nothing was sent.
     """
 
-    judgments: tuple[Judgment, ...]
+    judgments: Sequence[Judgment]
     calls: Calls
     tokens: Mapping[str, int]
     cost_usd: float | None

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic, measure
 from evalkit.scoring.frontier import frontier
 from evalkit.scoring.further import further
-from evalkit.scoring.judges import between, check_names, named, with_votes
+from evalkit.scoring.judges import between, check_names, named
 from evalkit.scoring.kinds import in_one_kind
 from evalkit.scoring.outcome import Outcome, resolve, statistics, verdicts
 from evalkit.scoring.panel import Panel, vote, winners_at
+from evalkit.scoring.reading import read_answers
 from evalkit.scoring.values import FrontierPoint, Scores
 from evalkit.types import Case, Judgment, Metric, Verdict
 
@@ -70,7 +72,7 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
 class Unmeasured:
     """A run scored, its statistics not yet measured: to be resampled together with those of another run."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
     found: Sequence[Statistic | Metric]
     frontier: tuple[FrontierPoint, ...]
     details: Mapping[str, Any]
@@ -82,37 +84,34 @@ def unmeasured(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Jud
     Raises:
         ConfigError: as `score_run` does.
     """
-    judgments = in_one_kind(config, judgments)
-    judged = {judgment.judge for judgment in judgments}
+    answers = in_one_kind(config, read_answers(cases, judgments, tuple(config.weights())))
+    judged = set(answers.by)
     if judged and max(len(judged), len(config.judge.members)) > 1:
-        return _score_panel(config, cases, judgments, judged)
-    outcome = resolve(config, cases, judgments)
-    more = further(config, cases, outcome, judgments)
-    found = [*statistics(config, cases, outcome, judgments), *more.metrics]
+        return _score_panel(config, cases, answers, judged)
+    outcome = resolve(config, cases, answers)
+    more = further(config, cases, outcome, answers)
+    found = [*statistics(config, cases, outcome, answers), *more.metrics]
     points = frontier(outcome.resolved, config.tie.min_confidence)
-    return Unmeasured(tuple(verdicts(cases, outcome)), found, points, more.details)
+    return Unmeasured(verdicts(cases, outcome), found, points, more.details)
 
 
-def _score_panel(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], judged: Set[str]
-) -> Unmeasured:
+def _score_panel(config: RunConfig, cases: Sequence[Case], answers: Answers, judged: Set[str]) -> Unmeasured:
     """Score each judge by itself, and the panel that they are by their votes."""
     members = [member.label for member in config.judge.members]
     given = members if judged <= set(members) else sorted(judged)
     names = [name for name in given if name in judged]
     check_names(names)
-    apart = {name: [judgment for judgment in judgments if judgment.judge == name] for name in names}
+    apart = {name: answers.select(name) for name in names}
     each = {name: resolve(config, cases, apart[name]) for name in names}
     outcomes = list(each.values())
     panel = Panel.of(config, given, names)
     outcome = vote(panel, config, cases, outcomes)
-    more = further(config, cases, outcome, judgments)
-    found = [*statistics(config, cases, outcome, judgments), *between(outcome, outcomes, len(cases)), *more.metrics]
+    more = further(config, cases, outcome, answers)
+    found = [*statistics(config, cases, outcome, answers), *between(outcome, outcomes, len(cases)), *more.metrics]
     for name, one in each.items():
         found += named(name, statistics(config, cases, one, apart[name]))
-    cast = {name: verdicts(cases, one) for name, one in each.items()}
     return Unmeasured(
-        with_votes(verdicts(cases, outcome), cast),
+        verdicts(cases, outcome, each),
         found,
         _panel_frontier(panel, config, outcome, outcomes),
         more.details,

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.errors import ConfigError
-from evalkit.types import Case, Judgment, Winner
+from evalkit.types import Case, Winner
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -107,28 +106,6 @@ class Columns:
         return len(self.case)
 
 
-def read_columns(cases: Sequence[Case], judgments: Sequence[Judgment], names: tuple[str, ...], size: int) -> Columns:
-    """Read judgments of units of `size` responses.
-
-    Raises:
-        ConfigError: if a judgment is of an unknown case, unit or order, is there twice, or if several judges made them.
-    """
-    places = {case.id: place for place, case in enumerate(cases)}
-    rows = [_row(judgment, places, cases, size) for judgment in judgments]
-    keys = np.array(rows, dtype=np.int64).reshape(len(rows), 5)
-    order = np.lexsort(keys.T[::-1])
-    keys = keys[order]
-    _refuse_doubles(keys, cases)
-    judges = sorted({judgment.judge for judgment in judgments})
-    if len(judges) > 1:
-        raise ConfigError(f"judgments of several judges ({', '.join(judges)}) are read as those of one")
-    value = _numbers([judgment.value for judgment in judgments])[order]
-    confidence = _numbers([judgment.confidence for judgment in judgments])[order]
-    criteria = np.stack([_numbers([g.criteria.get(name) for g in judgments])[order] for name in names], axis=1)
-    case, i, j, swapped, _ = keys.T
-    return Columns(case, i, j, swapped.astype(bool), value, confidence, criteria, names, "".join(judges))
-
-
 def join_columns(several: Sequence[Columns], judge: str) -> Columns:
     """Return the judgments of several judges as those of one, `judge`, in their order."""
     names = several[0].names
@@ -138,33 +115,3 @@ def join_columns(several: Sequence[Columns], judge: str) -> Columns:
 
     parts = {name: joined(name) for name in ("case", "i", "j", "swapped", "value", "confidence", "criteria")}
     return Columns(**parts, names=names, judge=judge)
-
-
-def _numbers(values: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-
-
-def _row(judgment: Judgment, places: dict[str, int], cases: Sequence[Case], size: int) -> tuple[int, ...]:
-    place, unit, shown = places.get(judgment.case_id), judgment.unit, judgment.shown
-    if place is None:
-        raise ConfigError("judged, but not among the cases", where=f"case '{judgment.case_id}'")
-    fits = len(unit) == size and 0 <= unit[0] <= unit[-1] < len(cases[place].responses) and len(set(unit)) == size
-    if not fits:
-        raise ConfigError(
-            f"responses {list(unit)} were judged, and the case has {len(cases[place].responses)}, in units of {size}",
-            where=f"case '{judgment.case_id}'",
-        )
-    if tuple(sorted(shown)) != unit:
-        raise ConfigError(f"unit {list(unit)} was shown as {list(shown)}", where=f"case '{judgment.case_id}'")
-    return place, unit[0], unit[-1], int(shown != unit), judgment.sample
-
-
-def _refuse_doubles(keys: Ints, cases: Sequence[Case]) -> None:
-    doubles = np.flatnonzero((keys[1:] == keys[:-1]).all(axis=1))
-    if len(doubles):
-        place, i, j, _, sample = (int(part) for part in keys[doubles[0]])
-        raise ConfigError(
-            f"responses {sorted({i, j})} are judged twice in the same order as sample {sample}",
-            where=f"case '{cases[place].id}'",
-            remedy="keep one of the two judgments",
-        )

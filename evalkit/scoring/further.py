@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evalkit.config import RunConfig
+from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic
 from evalkit.scoring.components import Design
 from evalkit.scoring.condorcet import ByCriterion, criteria_statistics
@@ -20,7 +21,7 @@ from evalkit.scoring.ranking import rank_systems
 from evalkit.scoring.systems import games_of
 from evalkit.scoring.trust import trust
 from evalkit.scoring.variance import observe, variance_details, variance_statistics
-from evalkit.types import Case, Judgment, Metric
+from evalkit.types import Case, Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,14 @@ class Further:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-def further(config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments: Sequence[Judgment]) -> Further:
+def further(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Further:
     """Return everything beyond verdicts and the metrics they give directly."""
     parts = [
-        Further(*trust(config, cases, outcome, judgments)),
+        Further(*trust(config, cases, outcome, answers)),
         _conflicts(config, cases, outcome),
-        _ranking(config, cases, outcome, judgments),
+        _ranking(config, cases, outcome, answers),
         _corrected(config, cases, outcome),
-        _variance(config, cases, outcome, judgments),
+        _variance(config, cases, outcome, answers),
     ]
     metrics = [metric for part in parts for metric in part.metrics]
     return Further(metrics, {name: value for part in parts for name, value in part.details.items()})
@@ -56,12 +57,12 @@ def _conflicts(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Fu
     return Further(found, {"conflicts": {"edges": rule, "cases": entries, "criteria": criteria.listed(cases)}})
 
 
-def _ranking(config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments: Sequence[Judgment]) -> Further:
+def _ranking(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Further:
     """Return the ranking of systems and the just-noticeable difference; a panel's votes have no margin to notice."""
     games = games_of(cases, outcome.resolved)
     ranked, ranking = rank_systems(games, config.scoring)
     details: dict[str, Any] = {"ranking": ranking} if ranking else {}
-    if len({judgment.judge for judgment in judgments}) > 1:
+    if len(answers.by) > 1:
         return Further(ranked, details)
     noticed = noticeable_statistics(config, outcome, len(cases))
     return Further([*ranked, *noticed], details | {"jnd": noticeable_details(config, outcome, games, noticed)})
@@ -73,10 +74,10 @@ def _corrected(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Fu
     return Further(corrected_statistics(config, targets), {"corrected": corrected_details(config, targets)})
 
 
-def _variance(config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments: Sequence[Judgment]) -> Further:
+def _variance(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Further:
     parts = ["case", "order"] if outcome.shown is not None else ["case"]
     parts += ["criterion"] if outcome.shown is None and len(config.criteria) > 1 else []
-    parts += ["judge"] if len({judgment.judge for judgment in judgments}) > 1 else []
-    design = Design(observe(config, cases, outcome, judgments))
+    parts += ["judge"] if len(answers.by) > 1 else []
+    design = Design(observe(config, cases, outcome, answers))
     unit = "units of the margin" if outcome.shown is not None else "units of the scale"
     return Further(variance_statistics(design, [*parts, "sample"]), {"variance": variance_details(design, unit)})

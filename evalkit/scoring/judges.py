@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +14,8 @@ from evalkit.scoring.bootstrap import Statistic, Tally
 from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Floats, Ints
 from evalkit.scoring.outcome import Outcome
 from evalkit.scoring.ties import SPLIT, Resolved
-from evalkit.types import Metric, Unit, Verdict, Winner
+from evalkit.types import Metric
 
-Vote = Winner | float | None
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -44,16 +43,6 @@ def check_names(judges: Sequence[str]) -> None:
             where="judge.judges",
             remedy="give one another 'name'",
         )
-
-
-def with_votes(found: Sequence[Verdict], each: Mapping[str, Sequence[Verdict]]) -> tuple[Verdict, ...]:
-    """Return the panel's verdicts with those of its judges as votes; none for a judge that has no verdict."""
-    votes: dict[tuple[str, Unit], dict[str, Vote]] = {}
-    for judge, verdicts in each.items():
-        for one in verdicts:
-            cast: Vote = one.score if len(one.unit) == 1 else one.winner
-            votes.setdefault((one.case_id, one.unit), {})[judge] = cast
-    return tuple(replace(one, votes=votes.get((one.case_id, one.unit), {})) for one in found)
 
 
 def between(panel: Outcome, each: Sequence[Outcome], cases: int) -> list[Statistic]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.errors import ConfigError
+from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.columns import Bools
-from evalkit.types import Case, Judgment, Weighted
+from evalkit.scoring.columns import Bools, Floats
 
-READABLE = ("ok", "repaired")
 UNLIKELY = 0.5
 
 
-def in_one_kind(config: RunConfig, judgments: Sequence[Judgment]) -> Sequence[Judgment]:
+def in_one_kind(config: RunConfig, answers: Answers) -> Answers:
     """Return judgments with their expectations in place of what was stated, where `judge.logprobs` asked for them.
 
     A judge of which one readable judgment has none (`fallback`) is taken at its word throughout: the two kinds are
@@ -27,9 +26,9 @@ def in_one_kind(config: RunConfig, judgments: Sequence[Judgment]) -> Sequence[Ju
         ConfigError: if log-probabilities are a must, and a judgment has none.
     """
     if not config.scoring.weighted:
-        return judgments
+        return answers
     wanted = {judge.label: judge.logprobs for judge in _judges(config) if judge.logprobs}
-    lacking = {_giver(judgment) for judgment in _readable(judgments) if judgment.weighted is None}
+    lacking = _givers(answers, answers.readable & ~_has(answers))
     for name in sorted(lacking & set(wanted)):
         if wanted[name] is True:
             raise ConfigError(
@@ -37,39 +36,40 @@ def in_one_kind(config: RunConfig, judgments: Sequence[Judgment]) -> Sequence[Ju
                 where="judge.logprobs",
                 remedy="judge again, or set scoring.weighted=false",
             )
-    weighing = set(wanted) - lacking
-    return [
-        _weighted(judgment, judgment.weighted) if _giver(judgment) in weighing else judgment for judgment in judgments
-    ]
+    expected, taken = answers.expected, _by(answers, set(wanted) - lacking) & _has(answers)
+    if expected is None or not taken.any():
+        return answers
+    criteria = np.where(taken[:, None], expected.criteria, answers.criteria)
+    return replace(answers, value=np.where(taken, expected.value, answers.value), criteria=criteria)
 
 
-def weight_statistics(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> list[Statistic]:
+def weight_statistics(config: RunConfig, answers: Answers, cases: int) -> list[Statistic]:
     """Return `weighted/rate`, `weighted/mass` and `weighted/open` where log-probabilities were asked for.
 
     They are the share of readable judgments that have probabilities, and the means of these judgments' `mass` and
     `open` (see `Weighted`).
     """
     wanted = {judge.label for judge in _judges(config) if judge.logprobs}
-    if not wanted or (judgments and not wanted & {_giver(judgment) for judgment in judgments}):
+    if not wanted or (len(answers) and not _by(answers, wanted).any()):
         return []
-    places = {case.id: place for place, case in enumerate(cases)}
-    asked = [judgment for judgment in _readable(judgments) if _giver(judgment) in wanted]
-    tally = Tally(np.array([places[judgment.case_id] for judgment in asked], dtype=np.int64), len(cases))
-    has = np.array([judgment.weighted is not None for judgment in asked], dtype=bool)
-    every = np.ones(len(asked), dtype=bool)
+    asked = answers.where(answers.readable & _by(answers, wanted))
+    tally = Tally(asked.case, cases)
+    has, every = _has(asked), np.ones(len(asked), dtype=bool)
+    none = np.full(len(asked), np.nan)
+    mass, open_ = (none, none) if asked.expected is None else (asked.expected.mass, asked.expected.open)
     why = "no judgment could be read"
     taken = "the others are why all of their judge's are scored as stated" if has.any() and not has.all() else None
     return [
         tally.rate("weighted/rate", has, every, ~every, note=taken, why=why),
-        _mean("weighted/mass", [one.weighted.mass for one in asked if one.weighted], has, tally),
-        _mean("weighted/open", [one.weighted.open for one in asked if one.weighted], has, tally),
+        _mean("weighted/mass", mass[has], has, tally),
+        _mean("weighted/open", open_[has], has, tally),
     ]
 
 
-def _mean(name: str, values: Sequence[float], has: Bools, tally: Tally) -> Statistic:
+def _mean(name: str, values: Floats, has: Bools, tally: Tally) -> Statistic:
     numbers = np.zeros(len(has))
     numbers[has] = values
-    unlikely = name == "weighted/mass" and bool(values) and float(np.mean(values)) < UNLIKELY
+    unlikely = name == "weighted/mass" and len(values) > 0 and float(np.mean(values)) < UNLIKELY
     return Statistic(
         name,
         np.stack([tally(numbers), tally(has)], axis=1),
@@ -86,15 +86,15 @@ def _judges(config: RunConfig) -> Iterable[JudgeConfig]:
     return (*config.judge.members, *((arbiter,) if arbiter is not None else ()))
 
 
-def _readable(judgments: Iterable[Judgment]) -> list[Judgment]:
-    return [judgment for judgment in judgments if judgment.status in READABLE]
+def _has(answers: Answers) -> Bools:
+    none = np.zeros(len(answers), dtype=bool)
+    return none if answers.expected is None else answers.expected.there
 
 
-def _giver(judgment: Judgment) -> str:
-    return judgment.arbiter or judgment.judge
+def _givers(answers: Answers, rows: Bools) -> set[str]:
+    return {answers.judges[place] for place in np.unique(answers.giver[rows])}
 
 
-def _weighted(judgment: Judgment, weighted: Weighted | None) -> Judgment:
-    if weighted is None:
-        return judgment
-    return replace(judgment, value=weighted.value, criteria=weighted.criteria)
+def _by(answers: Answers, names: Set[str]) -> Bools:
+    """Return which were given by one of these judges."""
+    return np.isin(answers.giver, [place for place, name in enumerate(answers.judges) if name in names])

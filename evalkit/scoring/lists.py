@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 
@@ -18,8 +17,8 @@ def is_list(judgment: Judgment) -> bool:
     return judgment.ranking is not None or len(judgment.unit) > 2
 
 
-def list_pairs(judgments: Sequence[Judgment]) -> list[Judgment]:
-    """Return each ranking as one judgment for each pair of its unit, in the order shown; other judgments as they are.
+def list_pairs(judgment: Judgment) -> list[Judgment]:
+    """Return a ranking as one judgment for each pair of its unit, in the order shown.
 
     The margin of a pair is the difference of its scores. A response that was left out is missing for its pairs, and so
     is every pair of a list that could not be read.
@@ -27,19 +26,46 @@ def list_pairs(judgments: Sequence[Judgment]) -> list[Judgment]:
     Raises:
         ConfigError: if a list was shown, or ranked, as others than its own responses.
     """
-    return [pair for judgment in judgments for pair in (_pairs(judgment) if is_list(judgment) else [judgment])]
+    _check(judgment)
+    place = {index: at for at, index in enumerate(judgment.shown)}
+    overall, by_criterion = _scores(judgment)
+    return [
+        replace(
+            judgment,
+            unit=(i, j),
+            shown=(i, j) if place[i] < place[j] else (j, i),
+            value=_margin(overall, i, j),
+            criteria=_stated({name: _margin(scores, i, j) for name, scores in by_criterion.items()}),
+            ranking=None,
+            rankings={},
+            weighted=None,
+        )
+        for i, j in combinations(judgment.unit, 2)
+    ]
 
 
-def list_scores(judgments: Sequence[Judgment]) -> list[Judgment]:
-    """Return each ranking as one judgment for each response of its unit, with its score; other judgments not at all."""
-    counts: Counter[tuple[str, str]] = Counter()
-    found: list[Judgment] = []
-    for judgment in filter(is_list, judgments):
-        # Both orders of a list score the same responses: numbered through, they are samples of one score.
-        place = (judgment.judge, judgment.case_id)
-        found += _singles(judgment, counts[place])
-        counts[place] += 1
-    return found
+def list_scores(judgment: Judgment, sample: int) -> list[Judgment]:
+    """Return a ranking as one judgment for each response of its unit, with its score, of the sample named.
+
+    Raises:
+        ConfigError: as `list_pairs` does.
+    """
+    _check(judgment)
+    overall, by_criterion = _scores(judgment)
+    return [
+        replace(
+            judgment,
+            unit=(index,),
+            shown=(index,),
+            sample=sample,
+            value=overall.get(index),
+            criteria=_stated({name: scores.get(index) for name, scores in by_criterion.items()}),
+            ranking=None,
+            rankings={},
+            weighted=None,
+        )
+        for index in judgment.unit
+    ]
 
 
 def scores_of(ranking: Ranking | None) -> dict[int, float]:
@@ -59,22 +85,6 @@ def scores_of(ranking: Ranking | None) -> dict[int, float]:
     return scores
 
 
-def _pairs(judgment: Judgment) -> Iterator[Judgment]:
-    _check(judgment)
-    place = {index: at for at, index in enumerate(judgment.shown)}
-    overall, by_criterion = _scores(judgment)
-    for i, j in combinations(judgment.unit, 2):
-        yield replace(
-            judgment,
-            unit=(i, j),
-            shown=(i, j) if place[i] < place[j] else (j, i),
-            value=_margin(overall, i, j),
-            criteria=_stated({name: _margin(scores, i, j) for name, scores in by_criterion.items()}),
-            ranking=None,
-            rankings={},
-        )
-
-
 def _check(judgment: Judgment) -> None:
     unit, where = judgment.unit, f"case '{judgment.case_id}'"
     if tuple(sorted(judgment.shown)) != unit:
@@ -83,21 +93,6 @@ def _check(judgment: Judgment) -> None:
         ranked = [index for group in ranking for index in group]
         if len(set(ranked)) < len(ranked) or not set(ranked) <= set(unit):
             raise ConfigError(f"unit {list(unit)} was ranked as {[list(group) for group in ranking]}", where=where)
-
-
-def _singles(judgment: Judgment, number: int) -> Iterator[Judgment]:
-    overall, by_criterion = _scores(judgment)
-    for index in judgment.unit:
-        yield replace(
-            judgment,
-            unit=(index,),
-            shown=(index,),
-            sample=number,
-            value=overall.get(index),
-            criteria=_stated({name: scores.get(index) for name, scores in by_criterion.items()}),
-            ranking=None,
-            rankings={},
-        )
 
 
 def _scores(judgment: Judgment) -> tuple[dict[int, float], dict[str, dict[int, float]]]:

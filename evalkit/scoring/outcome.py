@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.scales import Scale
 from evalkit.scoring.agreement import agreement_statistics, pass_statistics
+from evalkit.scoring.answers import Answers
 from evalkit.scoring.asking import asking_statistics
 from evalkit.scoring.bias import length_statistics, position_statistics
 from evalkit.scoring.bootstrap import Statistic
 from evalkit.scoring.calibration import calibration_statistics
-from evalkit.scoring.columns import Columns, all_pairs, read_columns
+from evalkit.scoring.columns import Columns, all_pairs
 from evalkit.scoring.conflict import conflict_statistics
 from evalkit.scoring.correlation import correlation_statistics
 from evalkit.scoring.edges import edges_of
 from evalkit.scoring.kinds import weight_statistics
 from evalkit.scoring.length import control_length
-from evalkit.scoring.lists import BY_RANKING, is_list, list_pairs, list_scores
+from evalkit.scoring.lists import BY_RANKING
 from evalkit.scoring.pointwise import Scored, compare_scores, score_draws, score_lists, score_responses
 from evalkit.scoring.rates import missing_statistics, score_distinct, score_mean, tie_statistics
 from evalkit.scoring.resolve import pair_draws, resolve_pairs
 from evalkit.scoring.samples import Draws
+from evalkit.scoring.sorting import read_columns
 from evalkit.scoring.ties import Resolved, Shown
-from evalkit.scoring.verdicts import implied_verdicts, interleave, pair_verdicts, score_verdicts
-from evalkit.types import Case, Judgment, Metric, Verdict
+from evalkit.scoring.verdicts import PairVerdicts, ScoreVerdicts, interleave
+from evalkit.types import Case, Metric, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +52,35 @@ class Outcome:
         return self.ranks is not None
 
 
-def resolve(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Outcome:
+def resolve(config: RunConfig, cases: Sequence[Case], answers: Answers) -> Outcome:
     """Resolve one judge's judgments, of single responses, pairs or lists.
 
     Raises:
         ConfigError: if the judgments do not belong to the cases, or do not hold what the settings ask for.
     """
-    names, pairs = tuple(config.weights()), all_pairs(cases)
-    if by_score(config, judgments):
-        columns = read_columns(cases, judgments, names, 1)
+    pairs = all_pairs(cases)
+    if by_score(config, answers):
+        columns = read_columns(cases, answers, pairs.sizes, 1)
         scored = control_length(config, cases, score_responses(config, cases, columns))
         draws = score_draws(config, columns, scored)
         return Outcome(columns, compare_scores(config, cases, scored, pairs), scored=scored, draws=draws)
-    passes = [judgment for judgment in judgments if judgment.arbiter is None]
-    thirds = [judgment for judgment in judgments if judgment.arbiter is not None]
-    columns = read_columns(cases, list_pairs(passes), names, 2)
-    resolved, shown = resolve_pairs(config, cases, columns, pairs, read_columns(cases, thirds, names, 2))
+    passes, thirds = answers.select(third=False).of_pairs, answers.select(third=True)
+    columns = read_columns(cases, passes, pairs.sizes, 2)
+    resolved, shown = resolve_pairs(config, cases, columns, pairs, read_columns(cases, thirds, pairs.sizes, 2))
     draws = pair_draws(config, columns, pairs)
-    if not any(map(is_list, judgments)):
+    if answers.singles is None or not len(answers.singles):
         return Outcome(columns, resolved, shown, draws=draws)
-    ranks = read_columns(cases, list_scores(judgments), names, 1)
+    ranks = read_columns(cases, answers.singles, pairs.sizes, 1)
     return Outcome(columns, resolved, shown, score_lists(config, cases, ranks), ranks, draws)
 
 
-def by_score(config: RunConfig, judgments: Sequence[Judgment]) -> bool:
+def by_score(config: RunConfig, answers: Answers) -> bool:
     """Say whether single responses were judged; a mode of someone else's is known by what its judgments are of.
 
     Raises:
         ConfigError: if some judgments are of single responses and others are not.
     """
-    sizes = {len(judgment.unit) for judgment in judgments} or {1 if config.mode.name == "pointwise" else 2}
+    sizes = {len(unit) for unit in answers.units} or {1 if config.mode.name == "pointwise" else 2}
     if 0 in sizes or (1 in sizes and len(sizes) > 1):
         raise ConfigError(
             f"judgments of {', '.join(map(str, sorted(sizes)))} responses each cannot be scored together",
@@ -90,11 +91,11 @@ def by_score(config: RunConfig, judgments: Sequence[Judgment]) -> bool:
 
 
 def statistics(
-    config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments: Sequence[Judgment]
+    config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers
 ) -> list[Statistic | Metric]:
     """Return every metric of an outcome, those that its mode can never have left out."""
     count, scored, shown = len(cases), outcome.scored, outcome.shown
-    found: list[Statistic | Metric] = _shared(config, outcome, cases, judgments)
+    found: list[Statistic | Metric] = _shared(config, outcome, answers, count)
     if shown is not None:
         resolved = outcome.resolved
         found += [*position_statistics(resolved, shown, count), *pass_statistics(resolved, shown, count)]
@@ -102,21 +103,19 @@ def statistics(
     elif scored is not None:
         found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored)]
     found += asking_statistics(config, outcome.resolved, shown, outcome.draws, count)
-    found += weight_statistics(config, cases, judgments)
+    found += weight_statistics(config, answers, count)
     return [*found, *(correlation_statistics(scored, count) if scored is not None else ())]
 
 
-def _shared(
-    config: RunConfig, outcome: Outcome, cases: Sequence[Case], judgments: Sequence[Judgment]
-) -> list[Statistic | Metric]:
+def _shared(config: RunConfig, outcome: Outcome, answers: Answers, count: int) -> list[Statistic | Metric]:
     """Return what every mode has."""
-    count, resolved, scored = len(cases), outcome.resolved, outcome.shown is None
+    resolved, scored = outcome.resolved, outcome.shown is None
     return [
         *tie_statistics(resolved, count, scored=scored),
         *length_statistics(resolved, count),
         *_conflicts(config, outcome, scored),
         *agreement_statistics(resolved, count),
-        *missing_statistics(cases, judgments),
+        *missing_statistics(answers, count),
     ]
 
 
@@ -133,14 +132,17 @@ def _conflicts(config: RunConfig, outcome: Outcome, scored: bool) -> list[Statis
     ]
 
 
-def verdicts(cases: Sequence[Case], outcome: Outcome) -> list[Verdict]:
-    """Return a Verdict for each pair, before them one for each response where responses have scores, case by case."""
+def verdicts(cases: Sequence[Case], outcome: Outcome, each: Mapping[str, Outcome] | None = None) -> Sequence[Verdict]:
+    """Return a Verdict for each pair, before them one for each response where responses have scores, case by case.
+
+    They are made when asked for, with the votes of `each` judge by name where they are a panel's.
+    """
     resolved, scored, columns = outcome.resolved, outcome.scored, outcome.columns
-    pairs = (
-        implied_verdicts(cases, resolved, columns.judge)
-        if outcome.shown is None
-        else pair_verdicts(cases, resolved, columns, outcome.shown)
-    )
+    ids, judges = [case.id for case in cases], (each or {}).items()
+    winners = {name: one.resolved.winner for name, one in judges}
+    pairs = PairVerdicts(ids, resolved, columns, outcome.shown, winners)
     if scored is None:
         return pairs
-    return list(interleave(cases, score_verdicts(cases, scored, outcome.ranks or columns), pairs))
+    scores = {name: one.scored.score for name, one in judges if one.scored is not None}
+    responses = ScoreVerdicts(ids, scored, outcome.ranks or columns, scores)
+    return interleave(responses, scored.case, pairs, resolved.pairs.case)

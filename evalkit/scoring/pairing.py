@@ -20,8 +20,8 @@ class Entrant:
 
     name: str
     config: RunConfig
-    cases: tuple[Case, ...]
-    judgments: tuple[Judgment, ...]
+    cases: Sequence[Case]
+    judgments: Sequence[Judgment]
 
 
 def pair_runs(entrants: Sequence[Entrant]) -> tuple[list[Entrant], dict[str, int]]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from evalkit.scales import Scale
+from evalkit.scoring.answers import KINDS, READABLE, Answers
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import TIE, A, B
-from evalkit.scoring.missing import KINDS, kind_of
 from evalkit.scoring.pointwise import Scored
 from evalkit.scoring.ties import DISAGREEMENT, JUDGED, THRESHOLD, Resolved
 from evalkit.scoring.values import tidy
-from evalkit.types import Case, Judgment, Metric
+from evalkit.types import Metric
 
 
 def tie_statistics(resolved: Resolved, cases: int, *, scored: bool) -> list[Statistic]:
@@ -70,14 +68,14 @@ def score_distinct(scored: Scored) -> Metric:
     )
 
 
-def missing_statistics(cases: Sequence[Case], judgments: Sequence[Judgment]) -> list[Statistic]:
+def missing_statistics(answers: Answers, cases: int) -> list[Statistic]:
     """Return `missing/unparseable`, `missing/refused`, `missing/failed` and `missing/budget`.
 
     Shares of the judgments asked for; `failed` are calls that went wrong, `budget` those never made.
     """
-    places = {case.id: place for place, case in enumerate(cases)}
-    tally = Tally(np.array([places[judgment.case_id] for judgment in judgments], dtype=np.int64), len(cases))
-    kinds = np.array([kind_of(judgment) for judgment in judgments], dtype="U11")
-    every = np.ones(len(judgments), dtype=bool)
+    tally, every = Tally(answers.case, cases), np.ones(len(answers), dtype=bool)
     why = "no judgment was made"
-    return [tally.rate(f"missing/{kind}", kinds == kind, every, ~every, why=why) for kind in KINDS]
+    return [
+        tally.rate(f"missing/{kind}", answers.kind == KINDS.index(kind), every, ~every, why=why)
+        for kind in KINDS[:READABLE]
+    ]

@@ -12,6 +12,7 @@ from evalkit.config import RunConfig
 from evalkit.scales import Scale
 from evalkit.scoring.alternative import Contest, alternative_statistics, annotator_table
 from evalkit.scoring.annotators import annotator_statistics, read_annotations
+from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic
 from evalkit.scoring.confusion import confusion_statistics, confusion_table, score_agreement
 from evalkit.scoring.length import length_models, score_slopes
@@ -22,12 +23,12 @@ from evalkit.scoring.recalibration import recalibration_statistics, reliability_
 from evalkit.scoring.resolve import pair_margins
 from evalkit.scoring.self_preference import self_statistics
 from evalkit.scoring.within import within_statistics
-from evalkit.types import Case, Judgment, Metric
+from evalkit.types import Case, Metric
 
 Found: TypeAlias = tuple[list[Statistic | Metric], dict[str, Any]]
 
 
-def trust(config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments: Sequence[Judgment]) -> Found:
+def trust(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Found:
     """Return further metrics, and tables by the name of the file they go to."""
     resolved = outcome.resolved
     metrics: list[Statistic | Metric] = [
@@ -37,10 +38,10 @@ def trust(config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments:
     ]
     tables: dict[str, Any] = {}
     if resolved.labelled.any():
-        tables["missing"] = missing_table(resolved, outcome.shown, cases, judgments)
+        tables["missing"] = missing_table(resolved, outcome.shown, answers)
         tables["confusion"] = confusion_table(resolved)
     for more, further_tables in (
-        _of_orders(config, cases, outcome, panel=len({judgment.judge for judgment in judgments}) > 1),
+        _of_orders(config, cases, outcome, panel=len(answers.by) > 1),
         _of_scores(config, cases, outcome),
         _of_people(config, cases, outcome),
     ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -35,7 +35,7 @@ class Scores:
     `details` holds what is more than a number, by the name of the run folder's file that holds it: JSON values.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
     metrics: Mapping[str, Metric]
     frontier: tuple[FrontierPoint, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic, Together, divide
-from evalkit.scoring.columns import Columns, Floats, Ints, read_columns
+from evalkit.scoring.columns import Columns, Floats, Ints
 from evalkit.scoring.components import Design, Effect, Observations, grouped
-from evalkit.scoring.lists import list_pairs
 from evalkit.scoring.outcome import Outcome
 from evalkit.scoring.resolve import pair_margins, weigh
+from evalkit.scoring.sorting import read_columns
 from evalkit.scoring.values import tidy
-from evalkit.types import Case, Judgment
+from evalkit.types import Case
 
 RANKS = ("judge", "criterion", "order")
 """An effect counts to the first of these that it is of, else to the case."""
@@ -28,10 +29,10 @@ UNCROSSED = "nothing was judged under more than one {}"
 ONCE = "nothing was asked twice in the same way (mode.samples): repeat noise cannot be told from how {} differ"
 
 
-def observe(config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments: Sequence[Judgment]) -> Observations:
+def observe(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Observations:
     """Return the numbers of all judgments: scores by criterion, or margins of pairs; of each judge of a panel."""
-    judges = sorted({judgment.judge for judgment in judgments})
-    each = [outcome.columns] if len(judges) < 2 else [_columns_of(config, cases, outcome, judgments, j) for j in judges]
+    judges = answers.by
+    each = [outcome.columns] if len(judges) < 2 else [_columns_of(cases, outcome, answers, j) for j in judges]
     criteria = outcome.shown is None and len(cases) * len(config.weights()) * len(each) <= LARGEST
     parts = [_observed(config, columns, outcome, by_criterion=criteria) for columns in each]
     value, case, unit_i, unit_j, order, criterion = (
@@ -43,14 +44,9 @@ def observe(config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgment
     return Observations(value, case, unit, facets, len(cases))
 
 
-def _columns_of(
-    config: RunConfig, cases: Sequence[Case], outcome: Outcome, judgments: Sequence[Judgment], judge: str
-) -> Columns:
-    own = [judgment for judgment in judgments if judgment.judge == judge and judgment.arbiter is None]
-    names = tuple(config.weights())
-    return (
-        read_columns(cases, own, names, 1) if outcome.shown is None else read_columns(cases, list_pairs(own), names, 2)
-    )
+def _columns_of(cases: Sequence[Case], outcome: Outcome, answers: Answers, judge: str) -> Columns:
+    own, sizes = answers.select(judge, third=False), outcome.resolved.pairs.sizes
+    return read_columns(cases, own, sizes, 1) if outcome.shown is None else read_columns(cases, own.of_pairs, sizes, 2)
 
 
 def _observed(

@@ -1,106 +1,135 @@
-"""From columns back to Verdicts, the only objects that leave scoring beside metrics."""
+"""From columns back to Verdicts, the only objects that leave scoring beside metrics; each is made when asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
 
 import numpy as np
 
-from evalkit.scoring.columns import NAMES, NONE, Columns, Floats, Ints
+from evalkit.scoring.columns import NAMES, NONE, Codes, Columns, Floats, Ints
 from evalkit.scoring.pointwise import Scored
 from evalkit.scoring.resolve import group_mean
 from evalkit.scoring.ties import REASONS, Resolved, Shown
 from evalkit.scoring.values import tidy
-from evalkit.types import Case, Orders, Verdict
+from evalkit.spool import Arranged, Lazy
+from evalkit.types import Orders, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class _Criteria:
+class Criteria:
     """The mean over orders and samples of each unit's values by criterion."""
 
     names: tuple[str, ...]
-    means: list[list[float]]
+    means: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, columns: Columns, place: Ints, size: int) -> _Criteria:
-        means = [group_mean(place, column, size).tolist() for column in columns.criteria.T]
-        return cls(columns.names, means)
+    def of(cls, columns: Columns, place: Ints, size: int) -> Criteria:
+        """Average judgments by the place, of `size`, that each has."""
+        return cls(columns.names, tuple(group_mean(place, column, size) for column in columns.criteria.T))
 
     def __getitem__(self, place: int) -> Mapping[str, float]:
         values = ((name, tidy(mean[place])) for name, mean in zip(self.names, self.means, strict=True))
         return {name: value for name, value in values if value is not None}
 
 
-def pair_verdicts(cases: Sequence[Case], resolved: Resolved, columns: Columns, shown: Shown) -> list[Verdict]:
-    """Return one Verdict for each pair, in order, with what each of its passes said."""
-    pairs = resolved.pairs
-    criteria = _Criteria.of(columns, pairs.find(columns.case, columns.i, columns.j), len(pairs))
-    thirds = [NONE] * len(pairs) if shown.third is None else shown.third.tolist()
-    one_pass = (shown.both & resolved.present & (shown.read.sum(axis=1) == 1)).tolist()
-    return [
-        replace(verdict, criteria=criteria[place], orders=_orders(first, second, third), incomplete=alone)
-        for place, (verdict, (first, second), third, alone) in enumerate(
-            zip(implied_verdicts(cases, resolved, columns.judge), shown.winner.tolist(), thirds, one_pass, strict=True)
-        )
-    ]
+class PairVerdicts(Lazy[Verdict]):
+    """One Verdict for each pair, in order; where there are passes, with what each of them said.
 
+    `ids` are those of the cases; `votes` the winners by judge where a panel voted.
+    """
 
-def implied_verdicts(cases: Sequence[Case], resolved: Resolved, judge: str) -> list[Verdict]:
-    """Return one Verdict for each pair, in order."""
-    pairs = resolved.pairs
-    rows = zip(
-        *(column.tolist() for column in (pairs.case, pairs.i, pairs.j, pairs.label)),
-        *(column.tolist() for column in (resolved.winner, resolved.reason, resolved.margin, resolved.confidence)),
-        strict=True,
-    )
-    return [
-        Verdict(
-            case_id=cases[case].id,
-            unit=(i, j),
-            winner=NAMES.get(winner),
+    def __init__(
+        self,
+        ids: Sequence[str],
+        resolved: Resolved,
+        columns: Columns,
+        shown: Shown | None,
+        votes: Mapping[str, Codes] | None = None,
+    ) -> None:
+        self._ids, self._resolved, self._judge, self._shown, self._votes = ids, resolved, columns.judge, shown, votes
+        if shown is None:
+            return
+        pairs = resolved.pairs
+        self._criteria = Criteria.of(columns, pairs.find(columns.case, columns.i, columns.j), len(pairs))
+        self._alone = shown.both & resolved.present & (shown.read.sum(axis=1) == 1)
+
+    def __len__(self) -> int:
+        return len(self._resolved.pairs)
+
+    def _make(self, place: int) -> Verdict:
+        resolved, pairs, shown = self._resolved, self._resolved.pairs, self._shown
+        return Verdict(
+            case_id=self._ids[pairs.case[place]],
+            unit=(int(pairs.i[place]), int(pairs.j[place])),
+            winner=NAMES.get(int(resolved.winner[place])),
             score=None,
-            reason=REASONS[reason],
-            margin=tidy(margin),
-            confidence=tidy(confidence),
-            label=NAMES.get(label),
-            judge=judge,
+            reason=REASONS[resolved.reason[place]],
+            margin=tidy(resolved.margin[place]),
+            confidence=tidy(resolved.confidence[place]),
+            label=NAMES.get(int(pairs.label[place])),
+            criteria={} if shown is None else self._criteria[place],
+            orders=None if shown is None else _orders(shown, place),
+            judge=self._judge,
+            votes={judge: NAMES.get(int(cast[place])) for judge, cast in (self._votes or {}).items()},
+            incomplete=shown is not None and bool(self._alone[place]),
         )
-        for case, i, j, label, winner, reason, margin, confidence in rows
-    ]
 
 
-def _orders(first: int, second: int, third: int) -> Orders:
+def _orders(shown: Shown, place: int) -> Orders:
+    first, second = shown.winner[place].tolist()
+    third = NONE if shown.third is None else int(shown.third[place])
     complete = first in NAMES and second in NAMES
     return Orders(NAMES.get(first), NAMES.get(second), first == second if complete else None, NAMES.get(third))
 
 
-def score_verdicts(cases: Sequence[Case], scored: Scored, columns: Columns) -> list[Verdict]:
-    """Return one Verdict for each response, in order."""
-    criteria = _Criteria.of(columns, scored.offset[columns.case] + columns.i, len(scored.case))
-    numbers: tuple[Floats, ...] = (scored.score, scored.confidence, scored.grade)
-    rows = zip(scored.case.tolist(), scored.index.tolist(), *(column.tolist() for column in numbers), strict=True)
-    return [
-        Verdict(
-            case_id=cases[case].id,
-            unit=(index,),
+class ScoreVerdicts(Lazy[Verdict]):
+    """One Verdict for each response, in order; `votes` are the scores by judge where a panel voted."""
+
+    def __init__(
+        self, ids: Sequence[str], scored: Scored, columns: Columns, votes: Mapping[str, Floats] | None = None
+    ) -> None:
+        self._ids, self._scored, self._judge, self._votes = ids, scored, columns.judge, votes
+        self._criteria = Criteria.of(columns, scored.offset[columns.case] + columns.i, len(scored.case))
+
+    def __len__(self) -> int:
+        return len(self._scored.case)
+
+    def _make(self, place: int) -> Verdict:
+        scored = self._scored
+        score = float(scored.score[place])
+        return Verdict(
+            case_id=self._ids[scored.case[place]],
+            unit=(int(scored.index[place]),),
             winner=None,
             score=tidy(score),
-            reason="missing" if np.isnan(score) else "judged",
-            confidence=tidy(confidence),
-            label=tidy(grade),
-            criteria=criteria[place],
-            judge=columns.judge,
+            reason="missing" if isnan(score) else "judged",
+            confidence=tidy(scored.confidence[place]),
+            label=tidy(scored.grade[place]),
+            criteria=self._criteria[place],
+            judge=self._judge,
+            votes={judge: tidy(cast[place]) for judge, cast in (self._votes or {}).items()},
         )
-        for place, (case, index, score, confidence, grade) in enumerate(rows)
-    ]
 
 
-def interleave(cases: Sequence[Case], scores: list[Verdict], pairs: list[Verdict]) -> Iterator[Verdict]:
-    """Yield verdicts case by case: first each response's, then each pair's."""
-    i = j = 0
-    for case in cases:
-        n = len(case.responses)
-        yield from scores[i : i + n]
-        yield from pairs[j : j + n * (n - 1) // 2]
-        i, j = i + n, j + n * (n - 1) // 2
+class _Both(Lazy[Verdict]):
+    """Two sequences, one after the other."""
+
+    def __init__(self, first: Sequence[Verdict], second: Sequence[Verdict]) -> None:
+        self._first, self._second = first, second
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._second)
+
+    def _make(self, place: int) -> Verdict:
+        return self._first[place] if place < len(self._first) else self._second[place - len(self._first)]
+
+
+def interleave(
+    scores: Sequence[Verdict], score_case: Ints, pairs: Sequence[Verdict], pair_case: Ints
+) -> Sequence[Verdict]:
+    """Return verdicts case by case: first each response's, then each pair's; `…_case` says whose each is."""
+    order = np.argsort(np.concatenate([score_case, pair_case]), kind="stable")
+    return Arranged(_Both(scores, pairs), array("q", order.astype(np.int64).tobytes()))

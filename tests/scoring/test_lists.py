@@ -12,7 +12,8 @@ from scipy.stats import rankdata
 
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
-from evalkit.scoring.lists import list_pairs, list_scores, scores_of
+from evalkit.scoring.lists import is_list, list_pairs, scores_of
+from evalkit.scoring.reading import read_answers
 from evalkit.types import Case, Judgment, Ranking, Response
 
 CASE = Case("c", "q", tuple(Response(text, grade=grade) for text, grade in zip("abcd", (4, 3, 2, 1), strict=True)))
@@ -49,7 +50,7 @@ def test_scores_are_mid_ranks(ranking):
 def test_a_pair_is_won_by_the_higher_place_and_missing_where_one_was_left_out(ranking):
     n = max((index for group in ranking for index in group), default=1) + 2
     level = {index: place for place, group in enumerate(ranking) for index in group}
-    pairs = list_pairs([listed(ranking, tuple(range(n)))])
+    pairs = list_pairs(listed(ranking, tuple(range(n))))
     assert [pair.unit for pair in pairs] == list(combinations(range(n), 2))
     for pair in pairs:
         i, j = pair.unit
@@ -61,18 +62,20 @@ def test_a_pair_is_won_by_the_higher_place_and_missing_where_one_was_left_out(ra
 
 
 def test_each_pair_is_shown_as_the_list_had_it():
-    pairs = {pair.unit: pair.shown for pair in list_pairs([listed(((0, 1, 2, 3),), shown=(2, 0, 3, 1))])}
+    pairs = {pair.unit: pair.shown for pair in list_pairs(listed(((0, 1, 2, 3),), shown=(2, 0, 3, 1)))}
     assert pairs == {(0, 1): (0, 1), (0, 2): (2, 0), (0, 3): (0, 3), (1, 2): (2, 1), (1, 3): (3, 1), (2, 3): (2, 3)}
 
 
 def test_a_pair_judgment_passes_through():
     pair = Judgment("c", (0, 1), (1, 0), 0, "m", "ok", 1.0)
-    assert list_pairs([pair]) == [pair]
-    assert list_scores([pair]) == []
+    answers = read_answers([CASE], [pair, listed(((0,), (1,), (2,), (3,)))], ["quality"])
+    assert not is_list(pair)
+    assert (len(answers), len(answers.of_pairs), len(answers.singles)) == (2, 1 + 6, 4)
+    assert read_answers([CASE], [pair], ["quality"]).singles is None
 
 
 def test_two_responses_ranked_are_a_win_of_the_whole_margin():
-    (pair,) = list_pairs([listed(((1,), (0,)), (0, 1))])
+    (pair,) = list_pairs(listed(((1,), (0,)), (0, 1)))
     assert pair.value == -1.0
 
 
