@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from report_tables import summarise
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tables", metavar="FILE.md", help="write the tables of hostile outputs and attacks to a file")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    summarise(terminalreporter, config.getoption("--tables"))
 
 
 @pytest.fixture

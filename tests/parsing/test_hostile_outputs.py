@@ -1,14 +1,13 @@
 """Every output format on what judges really write: read as meant, or refused; never guessed.
 
-Each row of the table goes all the way through an evaluator. The table with its outcomes is in the test report, as
-properties of each test (`--junitxml`) and as one Markdown file whose path is printed with `-s`.
+Each row of the table goes all the way through an evaluator. The table with its outcomes is in the test report: counts
+at the end of a run, each text with `--tables FILE.md`, and as properties of each test with `--junitxml`.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -370,16 +369,6 @@ def outcome(name: str, text: str, more: dict[str, Any]) -> object:
     return LETTER[judgment.value] if judgment.value is not None else judgment.criteria["overall"]
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Lines of the table, written as Markdown at the end."""
-    lines = ["| family | output | what | text | outcome |", "| --- | --- | --- | --- | --- |"]
-    yield lines
-    path = tmp_path_factory.mktemp("tables") / "hostile_outputs.md"
-    path.write_text("\n".join(lines) + "\n", "utf-8")
-    print(f"\nThe table of hostile outputs: {path}")
-
-
 @pytest.mark.parametrize(("family", "name", "what", "text", "expected", "more"), TABLE, ids=IDS)
 def test_read_as_meant_or_refused(
     family: str,
@@ -388,15 +377,12 @@ def test_read_as_meant_or_refused(
     text: str,
     expected: object,
     more: dict[str, Any],
-    report: list[str],
     record_property: Any,
 ) -> None:
     found = outcome(name, text, more)
     record_property("output", name)
     record_property("text", text[:400])
     record_property("outcome", str(found))
-    cell = json.dumps(text if len(text) <= 160 else f"{text[:80]} … {text[-60:]}", ensure_ascii=False)
-    report.append(f"| {family} | {name} | {what} | {cell.replace('|', chr(92) + '|')} | {found} |")
     assert found == expected
 
 
