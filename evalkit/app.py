@@ -253,6 +253,7 @@ def _manifest(
             "source": materials.dataset.source,
             "fingerprint": materials.dataset.fingerprint,
             "rows": len(materials.dataset.cases),
+            **({"benchmark": dict(materials.dataset.benchmark)} if materials.dataset.benchmark else {}),
         },
         "judges": [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config.judge)],
         "mode": config.mode.name,

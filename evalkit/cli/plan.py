@@ -9,6 +9,7 @@ from rich.table import Table
 
 from evalkit.app import prepare
 from evalkit.cli.driving import MULTIRUN, check_words, split_study, sweeps
+from evalkit.cli.voice import say
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.config import RunConfig, StoreConfig
 from evalkit.engine import Plan
@@ -28,13 +29,17 @@ def main(words: Sequence[str]) -> int:
     check_words(rest, flags=MULTIRUN)
     sweep = sweeps(study, rest)
     jobs = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
-    print_plans([(name, config, plan_job(config)) for name, config in jobs])
+    told: set[str] = set()
+    print_plans([(name, config, plan_job(config, told)) for name, config in jobs])
     return 0
 
 
-def plan_job(config: RunConfig) -> Plan:
-    """Return what one job would ask."""
+def plan_job(config: RunConfig, told: set[str]) -> Plan:
+    """Return what one job would ask; say whose benchmark it is, unless that is among what was `told`."""
     materials = prepare(config)
+    if materials.dataset.benchmark is not None and materials.dataset.notes[0] not in told:
+        told.add(materials.dataset.notes[0])
+        say("note", materials.dataset.notes[0])
     store = _store(config.store)
     try:
         return plan_requests(materials.dataset.cases, materials.evaluator, spec_of(config.judge), store)

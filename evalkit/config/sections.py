@@ -221,12 +221,18 @@ class OutputConfig(Pluggable):
 
 
 class DatasetConfig(Pluggable):
-    """Which cases; `fields` maps canonical field to column, `label_map` other spellings of labels to A, B, TIE."""
+    """Which cases; `fields` maps canonical field to column, `label_map` other spellings of labels to A, B, TIE.
+
+    `benchmark` names a published one: its files are read as its authors publish them, unless `format` says otherwise,
+    and its own metrics are added. `baseline` is the model that a benchmark's other models are compared with.
+    """
 
     named: ClassVar[str] = "format"
 
     path: str | None = None
     format: str | None = None
+    benchmark: str | None = None
+    baseline: str | None = None
     fields: dict[str, str] = {}
     limit: Annotated[int, Field(gt=0)] | None = None
     shuffle_seed: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import islice
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import DatasetConfig
+from evalkit.datasets.named import benchmark_of, named_rows, recognise
 from evalkit.datasets.readers import Row, reader_for
 from evalkit.datasets.rows import CaseReader
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
@@ -25,13 +26,15 @@ SHIPPED = "evalkit:"
 class Dataset:
     """Cases to judge.
 
-    `fingerprint` is the SHA-256 of their content, in order; `notes` say what was read with an assumption.
+    `fingerprint` is the SHA-256 of their content, in order; `notes` say what was read with an assumption. `benchmark`
+    says whose they are, with licence and citation, if they are a named benchmark's.
     """
 
     cases: tuple[Case, ...]
     fingerprint: str
     source: str
     notes: tuple[str, ...] = ()
+    benchmark: Mapping[str, str] | None = None
 
 
 def load_cases(config: DatasetConfig, *, mode: str, base: Path | None = None) -> Dataset:
@@ -41,20 +44,27 @@ def load_cases(config: DatasetConfig, *, mode: str, base: Path | None = None) ->
         ConfigError: if the description is wrong.
         DatasetError: if the file, or a row of it, cannot be read as cases; the message names file and line.
     """
-    path = _locate(config.path, base)
-    reader, rows = CaseReader(config, mode), reader_for(config.format, path)(path)
+    benchmark = None if config.benchmark is None else benchmark_of(config.benchmark)
+    named = benchmark is not None and config.format is None
+    path = _locate(config.path, base, folders=named)
+    rows = named_rows(str(config.benchmark), path, config.baseline) if named else reader_for(config.format, path)(path)
+    reader = CaseReader(config, mode)
     first = config.limit if config.shuffle_seed is None else None
     try:
         cases = _read(islice(rows, first), reader)
     except OSError as bad:
         raise _unreadable(path, bad) from None
+    except DatasetError as bad:
+        raise (bad if named or config.fields else _recognised(bad, path)) from None
     if not cases:
         raise DatasetError("the file holds no rows", where=str(path), remedy="name a file with at least one case")
     reader.columns.check_seen(str(path))
     if config.shuffle_seed is not None:
         random.Random(config.shuffle_seed).shuffle(cases)
     chosen = tuple(cases[: config.limit])
-    return Dataset(chosen, fingerprint(chosen), config.path or str(path), _notes(chosen, reader))
+    notes = ((benchmark.note,) if benchmark else ()) + _notes(chosen, reader)
+    described = benchmark.described() if benchmark else None
+    return Dataset(chosen, fingerprint(chosen), config.path or str(path), notes, described)
 
 
 def fingerprint(cases: Iterable[Case]) -> str:
@@ -103,7 +113,7 @@ def _notes(cases: tuple[Case, ...], reader: CaseReader) -> tuple[str, ...]:
     return reader.tally.notes() + said
 
 
-def _locate(named: str | None, base: Path | None) -> Path:
+def _locate(named: str | None, base: Path | None, *, folders: bool = False) -> Path:
     if not named:
         raise ConfigError(
             "not set", where="dataset.path", remedy=f"name a file, or {SHIPPED}sample.jsonl for the shipped sample"
@@ -114,7 +124,7 @@ def _locate(named: str | None, base: Path | None) -> Path:
     found = [p for p in (path, *([base / path] if base else [])) if p.exists()]
     if not found:
         raise _not_there(path)
-    if found[0].is_dir():
+    if found[0].is_dir() and not folders:
         inside = sorted(p.name for p in found[0].iterdir() if p.is_file())
         raise DatasetError("is a folder", where=str(found[0]), remedy=f"name a file in it: {', '.join(inside[:5])}")
     return found[0]
@@ -136,6 +146,12 @@ def _not_there(path: Path) -> DatasetError:
     near = did_you_mean(path.name, [p.name for p in folder.iterdir() if p.is_file()])
     remedy = near if near.startswith("did you mean") else "set dataset.path to a data file"
     return DatasetError("no such file", where=str(path), remedy=remedy)
+
+
+def _recognised(bad: DatasetError, path: Path) -> DatasetError:
+    """Return the error with a better remedy, if columns are missing since the file is one of a named benchmark."""
+    known = recognise(path) if bad.what.startswith("no column") else None
+    return DatasetError(bad.what, where=bad.where, remedy=f"it {known.hint}") if known else bad
 
 
 def _unreadable(path: Path, bad: OSError) -> DatasetError:

@@ -1,0 +1,100 @@
+"""Named benchmarks, read as their authors publish them: `dataset=llmbar dataset.path=…`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from evalkit.datasets.named.arena import ALPACA_EVAL, ARENA_HARD
+from evalkit.datasets.named.benchmark import Benchmark, ForeignError, Source
+from evalkit.datasets.named.best_of import REWARDBENCH2, RM_BENCH
+from evalkit.datasets.named.files import Placed, first_rows
+from evalkit.datasets.named.graded import HELPSTEER, PROMETHEUS, SUMMEVAL, TOPICAL_CHAT
+from evalkit.datasets.named.pairs import AUTO_J, JUDGEBENCH, LLMBAR, PANDALM
+from evalkit.datasets.named.people import FAIREVAL, MT_BENCH
+from evalkit.datasets.named.truth import HALLUQA
+from evalkit.datasets.readers import Row
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
+
+__all__ = ["BENCHMARKS", "Benchmark", "Recognised", "benchmark_of", "named_rows", "recognise", "recognise_row"]
+
+_ALL: Final = (
+    LLMBAR,
+    JUDGEBENCH,
+    REWARDBENCH2,
+    RM_BENCH,
+    MT_BENCH,
+    PANDALM,
+    ALPACA_EVAL,
+    ARENA_HARD,
+    AUTO_J,
+    FAIREVAL,
+    HALLUQA,
+    PROMETHEUS,
+    SUMMEVAL,
+    TOPICAL_CHAT,
+    HELPSTEER,
+)
+BENCHMARKS: Final = {benchmark.name: benchmark for benchmark in _ALL}
+"""Every named benchmark, by the name of its `dataset` option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What a file looks like: the benchmark's name, and its kind in words."""
+
+    name: str
+    kind: str
+
+    @property
+    def hint(self) -> str:
+        """Return what to tell someone who took it for something else."""
+        return f"looks like {self.kind}; use dataset={self.name}"
+
+
+def recognise_row(row: Row) -> Recognised | None:
+    """Return the benchmark that a row looks like, by its columns alone; none if it is none's."""
+    found = next((benchmark for benchmark in _ALL if benchmark.looks_like(row)), None)
+    return None if found is None else Recognised(found.name, found.kind)
+
+
+def recognise(path: Path) -> Recognised | None:
+    """Return the benchmark that a file, or a folder of files, looks like; none if it is none's or cannot be read."""
+    if path.is_dir():
+        for benchmark in _ALL:
+            if benchmark.holds is not None and benchmark.holds(path):
+                return Recognised(benchmark.name, benchmark.kind)
+    for _, row in first_rows(path):
+        if known := recognise_row(row):
+            return known
+    return None
+
+
+def benchmark_of(name: str) -> Benchmark:
+    """Return a benchmark by name.
+
+    Raises:
+        ConfigError: if there is none of that name.
+    """
+    if name not in BENCHMARKS:
+        raise ConfigError("no such benchmark", where=f"dataset.benchmark={name}", remedy=did_you_mean(name, BENCHMARKS))
+    return BENCHMARKS[name]
+
+
+def named_rows(name: str, path: Path, baseline: str | None = None) -> Iterator[Placed]:
+    """Yield the canonical rows of a benchmark, each with its place, from the file or folder that `path` names.
+
+    Raises:
+        ConfigError: if there is no such benchmark, or no such `baseline` among its models.
+        DatasetError: if the file is not one of the benchmark's; the message says what it looks like instead.
+    """
+    benchmark = benchmark_of(name)
+    try:
+        yield from benchmark.read(benchmark, Source(path, baseline))
+    except ForeignError as foreign:
+        known = None if foreign.row is None else recognise_row(foreign.row)
+        if known is None or known.name == name:
+            raise DatasetError(foreign.what, where=foreign.where, remedy=foreign.remedy) from None
+        raise DatasetError(f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}") from None

@@ -1,0 +1,226 @@
+"""Every benchmark's files are read as published, and a file of another one is told apart in one line."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from evalkit.config import DatasetConfig
+from evalkit.datasets import load_cases
+from evalkit.datasets.named import BENCHMARKS, recognise, recognise_row
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.resources import shipped
+
+HERE = Path(__file__).parent / "files"
+ALONE = ("halluqa", "prometheus", "helpsteer", "summeval", "topical_chat", "rewardbench2", "rm_bench")
+PATHS = {"prometheus": "prometheus/feedback_bench.json"}
+
+
+def test_each_benchmark_has_an_option_of_its_name_with_one_comment_line():
+    for name in BENCHMARKS:
+        lines = (shipped("conf") / "dataset" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+        assert lines[0].startswith("# ")
+        assert lines[1:] == [f"benchmark: {name}"]
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_case_can_be_judged_and_says_whose_it_is(name, load):
+    found = load(name, PATHS.get(name), mode="pointwise" if name in ALONE else "pairwise")
+    assert found.cases
+    assert all(case.prompt and case.responses for case in found.cases)
+    benchmark = BENCHMARKS[name]
+    assert found.benchmark["licence"] == benchmark.licence
+    assert found.notes[0] == benchmark.note
+    assert benchmark.licence in benchmark.note
+    assert benchmark.citation in benchmark.note
+    assert benchmark.homepage.startswith("https://")
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_file_is_recognised_as_its_own_benchmarks(name):
+    known = recognise(HERE / PATHS.get(name, name))
+    assert known is not None
+    assert known.name == name
+    assert known.hint.endswith(f"use dataset={name}")
+
+
+def test_what_is_no_benchmark_is_recognised_as_none(tmp_path):
+    assert recognise_row({"id": "1", "prompt": "p", "response_a": "a", "response_b": "b"}) is None
+    (tmp_path / "broken.json").write_text("[{", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
+    assert recognise(tmp_path) is None
+    assert recognise(tmp_path / "broken.json") is None
+    assert recognise(tmp_path / "not-there.jsonl") is None
+
+
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "mt_bench"])
+def test_another_benchmarks_file_is_refused_with_the_one_it_looks_like(name, load):
+    with pytest.raises(DatasetError, match=f"not {BENCHMARKS[name].title[:6]}.*use dataset=mt_bench"):
+        load(name, "mt_bench/human.jsonl")
+
+
+@pytest.mark.parametrize("name", ["mt_bench", "faireval", "arena_hard"])
+def test_a_file_that_is_no_benchmark_is_refused_with_what_is_expected(name, load, tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "p", "response": "r"}\n', encoding="utf-8")
+    with pytest.raises(DatasetError, match=f"name {BENCHMARKS[name].expects[:20]}"):
+        load(name, tmp_path / "rows.jsonl")
+
+
+def test_a_benchmark_read_as_plain_rows_is_told_by_its_name():
+    path = next((HERE / "judgebench").iterdir())
+    with pytest.raises(DatasetError, match="it looks like JudgeBench pairs; use dataset=judgebench"):
+        load_cases(DatasetConfig(path=str(path)), mode="pairwise")
+
+
+def test_an_unknown_benchmark_is_told_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'llmbar'"):
+        load_cases(DatasetConfig(benchmark="llmbarr", path="x"), mode="pairwise")
+
+
+def test_a_format_of_ones_own_keeps_the_benchmarks_name(tmp_path):
+    row = {"id": "1", "prompt": "p", "response_a": "a", "response_b": "b", "label": "A", "subset": "natural"}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    found = load_cases(
+        DatasetConfig(benchmark="llmbar", format="jsonl", path=str(tmp_path / "mine.jsonl")), mode="pairwise"
+    )
+    assert found.cases[0].metadata["subset"] == "natural"
+    assert found.benchmark["name"] == "llmbar"
+
+
+def test_llmbar_takes_its_subsets_from_the_folders(load):
+    cases = {case.id: case for case in load("llmbar").cases}
+    assert Counter(case.metadata["subset"] for case in cases.values()) == {"natural": 2, "neighbor": 2, "manual": 1}
+    assert cases["natural/2"].label == "B"
+    assert cases["natural/2"].responses[1].text == "Rain taps the roof all night."
+
+
+def test_judgebench_sorts_its_sources(load):
+    cases = load("judgebench").cases
+    assert [case.metadata["subset"] for case in cases] == ["knowledge", "knowledge", "reasoning", "math", "coding"]
+    assert [case.label for case in cases] == ["A", "B", "A", "B", "A"]
+
+
+def test_chosen_responses_come_first_and_no_pair_of_rejected_ones_has_a_label(load):
+    case = next(case for case in load("rewardbench2").cases if case.id == "tied:0")
+    assert case.metadata["num_correct"] == 3
+    assert [response.text for response in case.responses] == ["red", "blue", "green", "salt", "wood"]
+    assert all(response.grade is None for response in case.responses)
+    assert case.label is None
+
+
+def test_mt_bench_gathers_the_votes_of_a_question_turn_and_pair(load):
+    cases = {case.id: case for case in load("mt_bench").cases}
+    assert set(cases) == {"81/1/alpaca-13b/gpt-4", "81/2/alpaca-13b/gpt-4", "81/1/claude-v1/gpt-4"}
+    first = cases["81/1/alpaca-13b/gpt-4"]
+    assert first.labels == {"expert_1": "B", "expert_2": "B", "expert_3": "TIE", "author_1": "A"}
+    assert (first.prompt, first.responses[1].text) == ("What is tide?", "gpt-4 on tide.")
+    second = cases["81/2/alpaca-13b/gpt-4"]
+    assert second.responses[0].text == "[Turn 1]\nalpaca-13b on tide.\n\n[Turn 2]\nalpaca-13b on the moon."
+
+
+def test_pandalm_keeps_three_labels_and_reads_nan_as_no_input(load):
+    cases = load("pandalm").cases
+    assert cases[0].labels == {"annotator1": "A", "annotator2": "A", "annotator3": "B"}
+    assert (cases[0].label, cases[3].label) == ("A", None)
+    assert (cases[1].prompt, cases[2].prompt) == ("Shorten it.\n\nSome text.", "Shorten it.")
+    assert cases[0].responses[1].model == "llama-7b"
+
+
+def test_alpaca_eval_joins_each_model_with_the_baseline(load, tmp_path):
+    case = load("alpaca_eval").cases[2]
+    assert [response.model for response in case.responses] == ["small-7b", "gpt4_1106_preview"]
+    assert [response.text for response in case.responses] == ["A metal.", "Iron is a metal; it rusts."]
+    turned = load("alpaca_eval", baseline="small-7b").cases[0]
+    assert [response.model for response in turned.responses] == ["gpt4_1106_preview", "small-7b"]
+    with pytest.raises(ConfigError, match=r"dataset.baseline.*did you mean 'small-7b'"):
+        load("alpaca_eval", baseline="small-7")
+    with pytest.raises(DatasetError, match="holds outputs of gpt4_1106_preview only"):
+        load("alpaca_eval", "alpaca_eval/results/gpt4_1106_preview")
+    with pytest.raises(ConfigError, match="no usual baseline"):
+        load("alpaca_eval", "alpaca_eval/results/small-7b")
+
+
+def test_arena_hard_compares_by_category_and_reads_both_versions(load):
+    cases = {case.id: case for case in load("arena_hard").cases}
+    assert {id_: case.responses[1].model for id_, case in cases.items()} == {
+        "u1": "o3-mini-2025-01-31",
+        "u2": "o3-mini-2025-01-31",
+        "u3": "gemini-2.0-flash-001",
+    }
+    assert [case.responses[0].text for case in cases.values()] == [f"small-7b on u{k}" for k in (1, 2, 3)]
+    (old,) = load("arena_hard", "arena_hard_v0.1").cases
+    assert (old.prompt, old.responses[1].text) == ("Write a tune.", "gpt-4-0314 on q1")
+
+
+def test_auto_j_knows_the_group_of_each_scenario(load):
+    cases = load("auto_j").cases
+    assert [case.metadata["subset"] for case in cases] == ["code", "code", *["general_communication"] * 2]
+    assert [case.label for case in cases] == ["A", "B", "TIE", "B"]
+
+
+def test_faireval_takes_peoples_choice_from_its_line(load, tmp_path):
+    cases = load("faireval").cases
+    assert [case.label for case in cases] == ["A", "B", "TIE", "A", "A"]
+    assert cases[1].responses[1].text == "vicuna-13b answers 2"
+
+
+def test_halluqa_joins_answers_with_categories_and_correct_answers(load, files):
+    cases = load("halluqa", mode="pointwise").cases
+    assert [case.metadata["subset"] for case in cases] == ["misleading", "misleading_hard", "knowledge", "knowledge"]
+    assert cases[0].reference == "正确答案1\n另一答案1"
+    assert cases[0].responses[0].model == "small-7b"
+    with pytest.raises(DatasetError, match="no answers to judge"):
+        load("halluqa", "halluqa/HalluQA.json", mode="pointwise")
+
+
+def test_prometheus_puts_responses_to_one_task_together(load):
+    tides, rust, wind = load("prometheus", "prometheus/feedback_bench.json", mode="pointwise").cases
+    assert [response.grade for response in tides.responses] == [5.0, 2.0]
+    assert tides.reference == "tides, explained."
+    assert "[Is it clear?]\nScore 1: Level 1 of clear." in tides.context
+    assert (len(rust.responses), len(wind.responses)) == (2, 1)
+    greet, thank = load("prometheus", "prometheus/vicuna_eval.json", mode="pointwise").cases
+    assert greet.prompt == "Greet me."
+    assert [(r.text, r.model) for r in greet.responses] == [("Hello, friend.", "vicuna"), ("Hm.", "wizard")]
+    assert [r.grade for r in greet.responses] == pytest.approx([14 / 3, 4 / 3])
+    assert thank.context.endswith("Score 5: Yes.")
+
+
+def test_unieval_files_give_a_case_a_text_with_grades_by_criterion(load):
+    d1, d2 = load("summeval", mode="pointwise").cases
+    assert [response.model for response in d1.responses] == ["M0", "M1", "M2"]
+    assert d2.metadata["grades"]["fluency"] == [2, 5, 5]
+    hi, bye = load("topical_chat", mode="pointwise").cases
+    assert hi.metadata["grades"]["engagingness"] == [1, 3]
+    assert [response.grade for response in bye.responses] == [2.0, 4.0]
+    assert hi.context == "A fact.\n"
+
+
+def test_helpsteer_reads_ratings_and_preferences(load):
+    first, second = load("helpsteer", mode="pointwise").cases
+    assert [response.grade for response in first.responses] == [3.0, 1.0]
+    assert second.metadata["grades"]["coherence"] == [4, 2]
+    assert second.prompt == "Hi\n\nAssistant\nHello\n\nUser\nAnd now?"
+    assert [case.label for case in load("helpsteer", "helpsteer_preference").cases] == ["A", "B", "TIE"]
+    (third,) = load("helpsteer", "helpsteer3").cases
+    assert third.prompt == "User: Sort it.\n\nAssistant: How?\n\nUser: Up."
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "path", "cases", "responses"),
+    [
+        ("llmbar", "llmbar", 192, 2),
+        ("topical_chat", "unieval_topical_chat", 60, 6),
+        ("prometheus", "prometheus_vicuna", 80, 4),
+        ("halluqa", "halluqa", 450, 4),
+    ],
+)
+def test_the_published_files_are_read_whole(shared, name, path, cases, responses):
+    mode = "pairwise" if name == "llmbar" else "pointwise"
+    found = load_cases(DatasetConfig(benchmark=name, path=str(shared / "data" / path)), mode=mode).cases
+    assert len(found) == cases
+    assert {len(case.responses) for case in found} == {responses}
