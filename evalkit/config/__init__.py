@@ -1,9 +1,9 @@
 """What a user decides, frozen and checked."""
 
+from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
 from evalkit.config.run import RunConfig, defaults
 from evalkit.config.sections import (
     Criterion,
-    DatasetConfig,
     Example,
     JudgeConfig,
     ModeConfig,
@@ -24,6 +24,7 @@ __all__ = [
     "Criterion",
     "DatasetConfig",
     "Example",
+    "JoinConfig",
     "JudgeConfig",
     "ModeConfig",
     "OutputConfig",
@@ -32,6 +33,7 @@ __all__ = [
     "RubricConfig",
     "RunConfig",
     "RunnerConfig",
+    "SampleConfig",
     "ScoringConfig",
     "Section",
     "StoreConfig",

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
+from evalkit.config.data import DatasetConfig
 from evalkit.config.sections import (
     Criterion,
-    DatasetConfig,
     JudgeConfig,
     ModeConfig,
     OutputConfig,

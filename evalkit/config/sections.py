@@ -1,4 +1,4 @@
-"""The config groups, each frozen and checked. The only place where a setting has a default."""
+"""The config groups, each frozen and checked; with `data`, the only place where a setting has a default."""
 
 from __future__ import annotations
 
@@ -218,25 +218,6 @@ class OutputConfig(Pluggable):
     pattern: str | None = None
     map: dict[Spelling, Literal["A", "B", "TIE"]] = {}
     take: Literal["last", "first", "only"] = "last"
-
-
-class DatasetConfig(Pluggable):
-    """Which cases; `fields` maps canonical field to column, `label_map` other spellings of labels to A, B, TIE.
-
-    `benchmark` names a published one: its files are read as its authors publish them, unless `format` says otherwise,
-    and its own metrics are added. `baseline` is the model that a benchmark's other models are compared with.
-    """
-
-    named: ClassVar[str] = "format"
-
-    path: str | None = None
-    format: str | None = None
-    benchmark: str | None = None
-    baseline: str | None = None
-    fields: dict[str, str] = {}
-    limit: Annotated[int, Field(gt=0)] | None = None
-    shuffle_seed: int | None = None
-    label_map: dict[Spelling, Literal["A", "B", "TIE"]] = {}
 
 
 class ScoringConfig(Section):

@@ -1,6 +1,7 @@
-"""Cases from files: every row becomes a case, or an error that names its place; nothing is guessed or dropped."""
+"""Cases from wherever they are: every row becomes a case, or an error that names its place; nothing is guessed."""
 
 from evalkit.datasets.examples import with_examples
-from evalkit.datasets.load import Dataset, load_cases
+from evalkit.datasets.load import CaseStream, Dataset, iter_cases, load_cases
+from evalkit.datasets.sources import Fetch, Source, downloaded
 
-__all__ = ["Dataset", "load_cases", "with_examples"]
+__all__ = ["CaseStream", "Dataset", "Fetch", "Source", "downloaded", "iter_cases", "load_cases", "with_examples"]

@@ -1,12 +1,15 @@
-"""Which column, or which part of one, each canonical field of a row is read from."""
+"""Which column, which part of one, or which columns together each canonical field of a row is read from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date, time
 from math import isfinite
+from operator import itemgetter
 from typing import Any, Final
 
+from evalkit.datasets.expressions import is_template, no_column, template
 from evalkit.datasets.readers import Row
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
@@ -26,36 +29,63 @@ FIELDS: Final = (
     "labels",
 )
 ABSENT: Final = object()
-_MOST_NAMED = 12
+_SHAPES: Final = ("responses", "response_a", "response")
+_ENDS: Final = {
+    "response_a": (("response_a", "model_a"), ("response_b", "model_b")),
+    "response": (("response", "model"),),
+}
+_OF_A_CASE: Final = frozenset({"id", "prompt", "context", "reference", "label"})
+_MOST_LAYOUTS: Final = 1000
+_KEPT: Final = frozenset({str, int, bool, type(None)})
+Getter = Callable[[Row], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows with the same columns are read: what reads each field that they have, none for one they have not.
+
+    `ends` are the two responses of a pair, or the one response; `metadata` the columns that no field is read from.
+    """
+
+    shape: str
+    found: Mapping[str, Getter]
+    id: Getter | None
+    prompt: Getter | None
+    context: Getter | None
+    reference: Getter | None
+    label: Getter | None
+    ends: tuple[tuple[str, Getter | None, str, Getter | None], ...]
+    metadata: tuple[str, ...]
+    extra: tuple[str, ...]
 
 
 class Columns:
-    """Finds canonical fields in rows, as `dataset.fields` maps them or else under their own names."""
+    """Finds canonical fields in rows, as `dataset.fields` maps them or else under their own names.
 
-    def __init__(self, fields: Mapping[str, str]) -> None:
+    Args:
+        fields: field → column, path in one, or template.
+        added: columns that are not the data set's own, and so are not metadata.
+    """
+
+    def __init__(self, fields: Mapping[str, str], added: frozenset[str] = frozenset()) -> None:
         for field in fields:
             if field not in FIELDS:
                 raise ConfigError("no such field", where=f"dataset.fields.{field}", remedy=did_you_mean(field, FIELDS))
-        self._mapped = dict(fields)
-        self._unseen = dict(fields)
-        self._columns: tuple[str, ...] = ()
+        self._mapped, self._added = dict(fields), added
+        self._unseen = {field: column for field, column in fields.items() if not is_template(column)}
+        self._last: Row = {}
+        self._getters = {field: getter(fields.get(field, field), f"dataset.fields.{field}") for field in FIELDS}
+        self._layouts: dict[tuple[str, ...], Layout] = {}
 
-    def shape(self, row: Row) -> str:
-        """Return the field that holds this row's responses: `responses`, `response_a` (with `_b`) or `response`."""
-        shapes = ("responses", "response_a", "response")
-        for shape in shapes:
-            if shape in self._mapped or (shape == "response_a" and "response_b" in self._mapped):
-                return shape
-        present = [s for s in shapes if s in row]
-        return present[0] if present else "response_a" if "response_b" in row else "response"
-
-    def get(self, row: Row, field: str) -> Any:
-        """Return what an optional field holds in this row, none where it holds nothing."""
-        value = look_up(row, self._mapped.get(field, field))
-        if value is ABSENT:
-            return None
-        self._unseen.pop(field, None)
-        return value
+    def layout(self, row: Row) -> Layout:
+        """Return how rows with these columns are read."""
+        columns = tuple(row)
+        layout = self._layouts.get(columns)
+        if layout is None:
+            if len(self._layouts) >= _MOST_LAYOUTS:
+                self._layouts.clear()
+            layout = self._layouts[columns] = self._laid_out(row)
+        return layout
 
     def need(self, row: Row, field: str, place: str) -> Any:
         """Return what a field holds in this row.
@@ -63,21 +93,19 @@ class Columns:
         Raises:
             DatasetError: if the row has no such column.
         """
-        value = look_up(row, self._mapped.get(field, field))
+        value = self.get(row, field)
         if value is ABSENT:
-            raise self._missing(field, place, tuple(row))
-        self._unseen.pop(field, None)
+            raise self._missing(field, place, row)
         return value
+
+    def get(self, row: Row, field: str) -> Any:
+        """Return what a field holds in this row, `ABSENT` where it has no such column."""
+        get = self.layout(row).found.get(field)
+        return ABSENT if get is None else get(row)
 
     def is_mapped(self, field: str) -> bool:
         """Say whether `dataset.fields` names a column for this field."""
         return field in self._mapped
-
-    def metadata(self, row: Row, used: set[str]) -> dict[str, Any]:
-        """Return the columns that no field of `used` is read from."""
-        self._columns = tuple(row)
-        taken = {self._mapped.get(field, field) for field in used}
-        return {column: value for column, value in row.items() if column not in taken}
 
     def check_seen(self, source: str) -> None:
         """Refuse a mapping that no row has been read by.
@@ -86,21 +114,84 @@ class Columns:
             DatasetError: naming the first such field.
         """
         for field, column in self._unseen.items():
-            if column in self._columns:
+            if column in self._last:
                 raise DatasetError(
                     f"{field} was never read, since the responses stand in other columns",
                     where=f"dataset.fields.{field}",
                     remedy="leave it out, or map the responses too",
                 )
-            raise self._missing(field, source, self._columns)
+            raise self._missing(field, source, self._last)
 
-    def _missing(self, field: str, place: str, columns: tuple[str, ...]) -> DatasetError:
+    def _laid_out(self, row: Row) -> Layout:
+        self._last = dict.fromkeys(row)
+        shape = self._shape(row)
+        ends = _ENDS.get(shape, ())
+        of_responses = {name for end in ends for name in end} or {"responses"}
+        used = _OF_A_CASE | of_responses
+        found = {field: get for field in used if (get := self._present(field, row)) is not None}
+        labels = self._present("labels", row)
+        if labels is not None:
+            found["labels"] = labels
+        taken = {self._mapped.get(field, field) for field in used} | self._added
+        return Layout(
+            shape,
+            found,
+            id=found.get("id"),
+            prompt=found.get("prompt"),
+            context=found.get("context"),
+            reference=found.get("reference"),
+            label=found.get("label"),
+            ends=tuple((text, found.get(text), model, found.get(model)) for text, model in ends),
+            metadata=tuple(column for column in row if column not in taken),
+            extra=tuple(sorted({self._mapped.get("labels", "labels")} & row.keys())),
+        )
+
+    def _present(self, field: str, row: Row) -> Getter | None:
+        """Return what reads a field from rows with these columns; of a path only a row can say whether it is there."""
+        column, get = self._mapped.get(field, field), self._getters[field]
+        if is_template(column):
+            return get
+        if column in row:
+            self._unseen.pop(field, None)
+            return itemgetter(column)
+        return self._noting(field, get) if "." in column and column.split(".")[0] in row else None
+
+    def _noting(self, field: str, get: Getter) -> Getter:
+        def seen(row: Row) -> Any:
+            value = get(row)
+            if value is not ABSENT and self._unseen:
+                self._unseen.pop(field, None)
+            return value
+
+        return seen
+
+    def _shape(self, row: Row) -> str:
+        for shape in _SHAPES:
+            if shape in self._mapped or (shape == "response_a" and "response_b" in self._mapped):
+                return shape
+        present = [shape for shape in _SHAPES if shape in row]
+        return present[0] if present else "response_a" if "response_b" in row else "response"
+
+    def _missing(self, field: str, place: str, row: Row) -> DatasetError:
         column = self._mapped.get(field, field)
-        named = ", ".join(columns[:_MOST_NAMED]) + (", ..." if len(columns) > _MOST_NAMED else "")
-        close = did_you_mean(column, columns)
-        hint = close if close.startswith("did you mean") else f"name one of them in dataset.fields.{field}"
-        what = f"no column '{column}'" + (f" for {field}" if column != field else "")
-        return DatasetError(f"{what}; the columns are {named or 'none'}", where=place, remedy=hint)
+        what, remedy = no_column(column, row, f" for {field}" if column != field else "")
+        near = remedy.startswith("did you mean")
+        return DatasetError(what, where=place, remedy=remedy if near else f"{remedy} in dataset.fields.{field}")
+
+
+def getter(named: str, where: str) -> Getter:
+    """Return what reads a column, a path such as `conversation.0.content`, or a template of columns from a row.
+
+    It gives `ABSENT` where there is no such thing; a template raises `RowFault` where a column is missing.
+
+    Raises:
+        ConfigError: if it is a template, and not a right one; `where` is the key that holds it.
+    """
+    if is_template(named):
+        return template(named, where)
+    if "." in named:
+        return lambda row: look_up(row, named)
+    return lambda row: row.get(named, ABSENT)
 
 
 def look_up(row: Row, path: str) -> Any:
@@ -118,6 +209,14 @@ def look_up(row: Row, path: str) -> Any:
     return value
 
 
+def plain_row(row: Row) -> Row:
+    """Return a row as JSON has it; the row itself where it is so already, as most are."""
+    for value in row.values():
+        if type(value) not in _KEPT:
+            return {str(column): plain(value) for column, value in row.items()}
+    return row
+
+
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: NaN is nothing, and what JSON has no type for becomes text."""
     if value is None or isinstance(value, str | bool | int):
@@ -130,4 +229,6 @@ def plain(value: Any) -> Any:
         return [plain(part) for part in value]
     if isinstance(value, date | time):
         return value.isoformat()
+    if callable(listed := getattr(value, "tolist", None)):  # an array or a number of NumPy's
+        return plain(listed())
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -14,6 +14,7 @@ from evalkit.types import Annotation, Response, Winner
 LabelMap = Mapping[str, "Winner | float"]
 Labelled = tuple["Winner | None", tuple[Response, ...]]
 
+_MOST_KNOWN = 1000
 _WINNERS: dict[str, Winner] = {"a": "A", "b": "B", "tie": "TIE"}
 
 
@@ -37,6 +38,7 @@ class Labels:
 
     def __init__(self, label_map: LabelMap) -> None:
         self._map = {spelling(key): value for key, value in label_map.items()}
+        self._known: dict[str, Winner | float | None] = {}
 
     def attach(self, value: Any, responses: tuple[Response, ...], place: str) -> Labelled:
         """Return the choice between the first two responses, if `value` is one, and the responses with their grades.
@@ -89,6 +91,15 @@ class Labels:
         raise self._misfit(value, meaning, count, place)
 
     def _meaning(self, value: Any) -> Winner | float | None:
+        if type(value) is not str:
+            return self._read(value)
+        if value not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[value] = self._read(value)
+        return self._known[value]
+
+    def _read(self, value: Any) -> Winner | float | None:
         text = spelling(value)
         if text in self._map:
             mapped = self._map[text]

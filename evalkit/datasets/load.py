@@ -1,25 +1,25 @@
-"""From a dataset's description to its cases."""
+"""From a dataset's description to its cases: one at a time, or all of them."""
 
 from __future__ import annotations
 
-import hashlib
-import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets.named import benchmark_of, named_rows, recognise
-from evalkit.datasets.readers import Row, reader_for
+from evalkit.datasets.choosing import Choice
+from evalkit.datasets.fingerprints import Fingerprint, fingerprint
+from evalkit.datasets.joining import joined, joins_of
+from evalkit.datasets.named import benchmark_of, recognise
+from evalkit.datasets.readers import Row
+from evalkit.datasets.repeats import Ids, find_repeated
 from evalkit.datasets.rows import CaseReader
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.hashing import canonical_json
+from evalkit.datasets.sources import Fetch, Source, open_source
+from evalkit.datasets.tally import Tally
+from evalkit.errors import DatasetError
+from evalkit.spool import Arranged, Spool
 from evalkit.types import Case
-
-SHIPPED = "evalkit:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,131 +30,138 @@ class Dataset:
     says whose they are, with licence and citation, if they are a named benchmark's.
     """
 
-    cases: tuple[Case, ...]
+    cases: Sequence[Case]
     fingerprint: str
     source: str
     notes: tuple[str, ...] = ()
     benchmark: Mapping[str, str] | None = None
 
 
-def load_cases(config: DatasetConfig, *, mode: str, base: Path | None = None) -> Dataset:
-    """Read the cases a config describes, for a mode of judging; `base` is searched after the current folder.
+class CaseStream:
+    """The cases of a dataset, one at a time and in the order of the file, in memory that does not grow with them.
+
+    To be iterated once; `notes`, `rows` and `order` are there after the last case.
+
+    Args:
+        config: the dataset group.
+        source: where its rows come from.
+        mode: what the cases are for.
+        base: a folder to search for joined files after the current one.
+    """
+
+    def __init__(self, config: DatasetConfig, source: Source, *, mode: str, base: Path | None = None) -> None:
+        self.source = source.name
+        self.benchmark = None if config.benchmark is None else benchmark_of(config.benchmark)
+        self._config, self._mode, self._rows = config, mode, source.rows
+        self._files, self._tally = source.files, Tally()
+        self._joins = joins_of(config.join, base, self._tally)
+        self._reader = CaseReader(config, mode, self._joins, self._tally)
+        self._choice = Choice(config)
+        self._ids = Ids()
+        self._labelled = self.rows = 0
+
+    def __iter__(self) -> Iterator[Case]:
+        """Yield the cases.
+
+        Raises:
+            DatasetError: if a row is none; that an id stands twice is said after the last case at the latest.
+        """
+        any_row, ids = False, self._ids
+        for number, place, row in self._choice.choose(self._all):
+            any_row = True
+            case = self._read(row, number, place)
+            if case is None:
+                continue
+            ids.add(case.id, place)
+            self.rows += 1
+            if case.label is not None or any(response.grade is not None for response in case.responses):
+                self._labelled += 1
+            yield case
+        if not self.rows:
+            what = "every row was left out" if any_row else "the file holds no rows"
+            raise DatasetError(what, where=self.source, remedy="name a file with at least one case")
+        self._finish()
+
+    @property
+    def order(self) -> Sequence[int] | None:
+        """The shuffled order, as places among the cases yielded; none if they are not to be shuffled."""
+        return self._choice.order if self.rows else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was read with an assumption, each with its count."""
+        missing = self.rows - self._labelled
+        unlabelled = (f"cases without a label: {missing} of {self.rows}",) if 0 < missing < self.rows else ()
+        files = tuple(note for join in self._joins for note in join.notes())
+        whose = () if self.benchmark is None else (self.benchmark.note,)
+        return (*whose, *self._choice.notes(), *files, *self._tally.notes(), *unlabelled)
+
+    def _all(self) -> Iterator[tuple[str, Row]]:
+        rows = iter(self._rows())
+        return joined(rows, self._joins) if self._joins else rows
+
+    def _read(self, row: Row, number: int, place: str) -> Case | None:
+        try:
+            return self._reader.read(row, number, place)
+        except DatasetError as bad:
+            known = recognise(self._files[0]) if self._files and bad.what.startswith("no column") else None
+            if known is None or self._config.fields:
+                raise
+            raise DatasetError(bad.what, where=bad.where, remedy=f"it {known.hint}") from None
+
+    def _finish(self) -> None:
+        self._reader.columns.check_seen(self.source)
+        if self._config.limit is None:
+            for join in self._joins:
+                join.count_rest()
+        if suspects := self._ids.suspects():
+            id_of, choose = CaseReader(self._config, self._mode).id_of, Choice(self._config).choose
+            ids = ((id_of(row, number, place), place) for number, place, row in choose(self._all))
+            if complaint := find_repeated(ids, suspects):
+                raise complaint
+
+
+def iter_cases(
+    config: DatasetConfig,
+    *,
+    mode: str,
+    base: Path | None = None,
+    frame: Any = None,
+    fetch: Mapping[str, Fetch] | None = None,
+) -> CaseStream:
+    """Return the cases a config describes, to be read one at a time; see `load_cases`."""
+    return CaseStream(config, open_source(config, base=base, frame=frame, fetch=fetch), mode=mode, base=base)
+
+
+def load_cases(
+    config: DatasetConfig,
+    *,
+    mode: str,
+    base: Path | None = None,
+    frame: Any = None,
+    fetch: Mapping[str, Fetch] | None = None,
+    hold: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
+) -> Dataset:
+    """Read the cases a config describes, for a mode of judging.
+
+    Args:
+        config: the dataset group.
+        mode: what the cases are for; all modes but `pointwise` need two responses.
+        base: a folder to search for files after the current one.
+        frame: rows from Python, in place of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
+        fetch: what fetches paths of the form `scheme:…`, by scheme.
+        hold: makes a sequence of the cases that are read; by default one that keeps many of them in a file.
 
     Raises:
         ConfigError: if the description is wrong.
         DatasetError: if the file, or a row of it, cannot be read as cases; the message names file and line.
     """
-    benchmark = None if config.benchmark is None else benchmark_of(config.benchmark)
-    named = benchmark is not None and config.format is None
-    path = _locate(config.path, base, folders=named)
-    rows = named_rows(str(config.benchmark), path, config.baseline) if named else reader_for(config.format, path)(path)
-    reader = CaseReader(config, mode)
-    first = config.limit if config.shuffle_seed is None else None
-    try:
-        cases = _read(islice(rows, first), reader)
-    except OSError as bad:
-        raise _unreadable(path, bad) from None
-    except DatasetError as bad:
-        raise (bad if named or config.fields else _recognised(bad, path)) from None
-    if not cases:
-        raise DatasetError("the file holds no rows", where=str(path), remedy="name a file with at least one case")
-    reader.columns.check_seen(str(path))
-    if config.shuffle_seed is not None:
-        random.Random(config.shuffle_seed).shuffle(cases)
-    chosen = tuple(cases[: config.limit])
-    notes = ((benchmark.note,) if benchmark else ()) + _notes(chosen, reader)
-    described = benchmark.described() if benchmark else None
-    return Dataset(chosen, fingerprint(chosen), config.path or str(path), notes, described)
-
-
-def fingerprint(cases: Iterable[Case]) -> str:
-    """Return the SHA-256, in hex, of the cases' content: one line of canonical JSON for each, in order."""
-    sha = hashlib.sha256()
-    for case in cases:
-        sha.update(canonical_json(_content(case)) + b"\n")
-    return sha.hexdigest()
-
-
-def _content(case: Case) -> dict[str, Any]:
-    content = {
-        "id": case.id,
-        "prompt": case.prompt,
-        "context": case.context,
-        "reference": case.reference,
-        "responses": [[r.text, r.model, r.grade] for r in case.responses],
-        "label": case.label,
-        "metadata": dict(case.metadata),
-    }
-    # A new key would change the fingerprint of every dataset that does not have it.
-    return {**content, "labels": dict(case.labels)} if case.labels else content
-
-
-def _read(rows: Iterable[tuple[str, Row]], reader: CaseReader) -> list[Case]:
-    cases: list[Case] = []
-    places: dict[str, str] = {}
-    for number, (place, row) in enumerate(rows, 1):
-        case = reader.read(row, number, place)
-        if case.id in places:
-            raise _repeated(case.id, places[case.id], place)
-        places[case.id] = place
-        cases.append(case)
-    return cases
-
-
-def _repeated(id_: str, before: str, place: str) -> DatasetError:
-    first = before.rpartition(":")[2]
-    first = first if first.startswith("row") else f"line {first}"
-    return DatasetError(f"id '{id_}' is already that of {first}", where=place, remedy="make ids unique")
-
-
-def _notes(cases: tuple[Case, ...], reader: CaseReader) -> tuple[str, ...]:
-    unlabelled = sum(c.label is None and all(r.grade is None for r in c.responses) for c in cases)
-    said = (f"cases without a label: {unlabelled} of {len(cases)}",) if 0 < unlabelled < len(cases) else ()
-    return reader.tally.notes() + said
-
-
-def _locate(named: str | None, base: Path | None, *, folders: bool = False) -> Path:
-    if not named:
-        raise ConfigError(
-            "not set", where="dataset.path", remedy=f"name a file, or {SHIPPED}sample.jsonl for the shipped sample"
-        )
-    if named.startswith(SHIPPED):
-        return _shipped(named.removeprefix(SHIPPED))
-    path = Path(named).expanduser()
-    found = [p for p in (path, *([base / path] if base else [])) if p.exists()]
-    if not found:
-        raise _not_there(path)
-    if found[0].is_dir() and not folders:
-        inside = sorted(p.name for p in found[0].iterdir() if p.is_file())
-        raise DatasetError("is a folder", where=str(found[0]), remedy=f"name a file in it: {', '.join(inside[:5])}")
-    return found[0]
-
-
-def _shipped(name: str) -> Path:
-    folder = Path(str(files("evalkit.datasets") / "samples"))
-    names = sorted(p.name for p in folder.iterdir())
-    if name not in names:
-        where = f"dataset.path={SHIPPED}{name}"
-        raise DatasetError("no such shipped sample", where=where, remedy=did_you_mean(name, names))
-    return folder / name
-
-
-def _not_there(path: Path) -> DatasetError:
-    folder = path.parent
-    if not folder.is_dir():
-        return DatasetError("no such file, nor its folder", where=str(path), remedy="set dataset.path to a data file")
-    near = did_you_mean(path.name, [p.name for p in folder.iterdir() if p.is_file()])
-    remedy = near if near.startswith("did you mean") else "set dataset.path to a data file"
-    return DatasetError("no such file", where=str(path), remedy=remedy)
-
-
-def _recognised(bad: DatasetError, path: Path) -> DatasetError:
-    """Return the error with a better remedy, if columns are missing since the file is one of a named benchmark."""
-    known = recognise(path) if bad.what.startswith("no column") else None
-    return DatasetError(bad.what, where=bad.where, remedy=f"it {known.hint}") if known else bad
-
-
-def _unreadable(path: Path, bad: OSError) -> DatasetError:
-    return DatasetError(
-        f"cannot be read ({bad.strerror or bad})", where=str(path), remedy="check the file and its permissions"
-    )
+    stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch)
+    sha = Fingerprint()
+    cases = hold(sha.through(stream))
+    found = sha.hexdigest()
+    if stream.order is not None:
+        cases = Arranged(cases, stream.order)
+        found = fingerprint(cases)
+    described = stream.benchmark.described() if stream.benchmark else None
+    return Dataset(cases, found, stream.source, stream.notes, described)

@@ -41,6 +41,23 @@ def of_responses(entries: Any, labels: Labels, place: str) -> dict[str, Annotati
     return {name: tuple(labels.grade(grades.get(name), place) for grades in graded) for name in names}
 
 
+def of_models(
+    said: Mapping[str, Any], labels: Labels, responses: Sequence[Response], place: str
+) -> dict[str, Annotation]:
+    """Return people's labels where a grade may stand for a response by its model: {name: label or {model: grade}}.
+
+    Raises:
+        DatasetError: if one is no label.
+    """
+    found = {
+        name: labels.annotation(
+            [one.get(response.model) for response in responses] if isinstance(one, dict) else one, len(responses), place
+        )
+        for name, one in said.items()
+    }
+    return {name: label for name, label in found.items() if label is not None and any(g is not None for g in label)}
+
+
 def _object(value: Any, place: str) -> dict[str, Any]:
     if isinstance(value, str):
         try:

@@ -7,17 +7,19 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from evalkit.datasets.others import other_formats, other_reader
+from evalkit.datasets.packed import decoded, inner_suffix, lines
+from evalkit.datasets.tables import read_arrow, read_parquet
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
 Row = dict[str, Any]
 Reader = Callable[[Path], Iterable[tuple[str, Row]]]
 
-_BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_CELL = 2**31 - 1
 
@@ -28,11 +30,7 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - the co
     Raises:
         ConfigError: if there is no such format.
     """
-    name = (format or path.suffix.lstrip(".")).lower()
-    if name == "hf":
-        raise ConfigError(
-            "format hf cannot be read yet", where="dataset.format", remedy="save the dataset as parquet or jsonl"
-        )
+    name = (format or inner_suffix(path)).lower()
     if name not in _READERS:
         if other := other_reader(format or name):
             return other
@@ -41,23 +39,9 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - the co
     return _READERS[name]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    offset = 0
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            yield number, _decode(raw, path, number, offset)
-            offset += len(raw)
-
-
-def _decode(raw: bytes, path: Path, number: int, offset: int) -> str:
-    skipped = len(_BOM) if number == 1 and raw.startswith(_BOM) else 0
-    try:
-        return raw[skipped:].decode("utf-8")
-    except UnicodeDecodeError as bad:
-        at = offset + skipped + bad.start
-        raise DatasetError(
-            f"the byte at offset {at} is not UTF-8", where=f"{path}:{number}", remedy="save the file as UTF-8"
-        ) from None
+def is_readable(path: Path) -> bool:
+    """Say whether a file's name tells a format that can be read."""
+    return inner_suffix(path) in _READERS
 
 
 def _constant(name: str) -> str | None:
@@ -76,17 +60,30 @@ def _record(value: Any, place: str, remedy: str = "write each row as {column: va
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, Row]]:
-    for number, line in _lines(path):
-        if not line.strip():
-            continue
-        place, remedy = f"{path}:{number}", "write one JSON object a line"
-        if number == 1 and line.lstrip().startswith("["):
-            remedy = "if the whole file is one array, set dataset.format=json"
+    for number, line, offset in lines(path):
         try:
-            value = _JSON.decode(line)
-        except (ValueError, RecursionError) as bad:
-            raise DatasetError(f"the row is not JSON ({_reason(bad)})", where=place, remedy=remedy) from None
-        yield place, _record(value, place, remedy)
+            value = from_json(line, allow_inf_nan=False, cache_strings="keys")
+        except ValueError:  # which is slower and says more, and reads what that one does not: half surrogates, NaN
+            text = decoded(line, number, offset, path)
+            if not text.strip():
+                continue
+            value = _slowly(text, f"{path}:{number}", number)
+        place = f"{path}:{number}"
+        yield place, value if type(value) is dict else _record(value, place, _remedy(line, number))
+
+
+def _slowly(text: str, place: str, number: int) -> Any:
+    try:
+        return _JSON.decode(text)
+    except (ValueError, RecursionError) as bad:
+        what = f"the row is not JSON ({_reason(bad)})"
+        raise DatasetError(what, where=place, remedy=_remedy(text.encode("utf-8"), number)) from None
+
+
+def _remedy(line: bytes, number: int) -> str:
+    if number == 1 and line.lstrip().startswith(b"["):
+        return "if the whole file is one array, set dataset.format=json"
+    return "write one JSON object a line"
 
 
 def _reason(bad: Exception) -> str:
@@ -95,8 +92,12 @@ def _reason(bad: Exception) -> str:
     return "nested too deeply" if isinstance(bad, RecursionError) else str(bad)
 
 
+def _texts(path: Path) -> Iterator[str]:
+    return (decoded(line, number, offset, path) for number, line, offset in lines(path))
+
+
 def _read_json(path: Path) -> Iterator[tuple[str, Row]]:
-    text = "".join(line for _, line in _lines(path))
+    text = "".join(_texts(path))
     at = _skip(text, 0)
     if text[at : at + 1] != "[":
         raise DatasetError(
@@ -141,7 +142,7 @@ def _element(text: str, at: int, path: Path, place: str) -> tuple[Any, int]:
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
     csv.field_size_limit(_LONGEST_CELL)
-    rows = csv.reader((line for _, line in _lines(path)), delimiter=delimiter, strict=True)
+    rows = csv.reader(_texts(path), delimiter=delimiter, strict=True)
     try:
         header = _header(next(rows, []), path)
         line = rows.line_num + 1
@@ -151,7 +152,7 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
                 yield place, _row(header, cells, place)
     except csv.Error as bad:
         where = f"{path}:{rows.line_num}"
-        raise DatasetError(f"not {path.suffix.lstrip('.') or 'csv'} ({bad})", where=where, remedy="mend it") from None
+        raise DatasetError(f"not {inner_suffix(path) or 'csv'} ({bad})", where=where, remedy="mend it") from None
 
 
 def _header(header: list[str], path: Path) -> list[str]:
@@ -172,28 +173,13 @@ def _row(header: list[str], cells: list[str], place: str) -> Row:
     return dict(zip(header, cells, strict=True))
 
 
-def _read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError:
-        raise ConfigError("parquet needs pyarrow", where=str(path), remedy="install it: pip install pyarrow") from None
-    number = 0
-    try:
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1024):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path}:row {number}", row
-    except import_module("pyarrow").ArrowException as bad:
-        remedy = "check the file, or set dataset.format"
-        raise DatasetError(f"not a parquet file ({bad})", where=str(path), remedy=remedy) from None
-
-
 _READERS: dict[str, Reader] = {
     "jsonl": _read_jsonl,
     "ndjson": _read_jsonl,
     "json": _read_json,
     "csv": partial(_read_delimited, delimiter=","),
     "tsv": partial(_read_delimited, delimiter="\t"),
-    "parquet": _read_parquet,
+    "parquet": read_parquet,
+    "arrow": read_arrow,
+    "feather": read_arrow,
 }

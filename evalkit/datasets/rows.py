@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets.columns import Columns, plain
+from evalkit.datasets.columns import ABSENT, Columns, Getter, Layout, plain_row
+from evalkit.datasets.expressions import RowFault
+from evalkit.datasets.joining import Join
 from evalkit.datasets.labels import Labels
-from evalkit.datasets.people import SAID, SPLIT, consensus, holds_people, of_responses, read_people
+from evalkit.datasets.people import SAID, SPLIT, consensus, holds_people, of_models, of_responses, read_people
 from evalkit.datasets.readers import Row
+from evalkit.datasets.tally import Tally
+from evalkit.datasets.texts import LeftOut, Texts
 from evalkit.errors import DatasetError, did_you_mean
 from evalkit.types import Annotation, Case, Response, Winner
 
 _ALONE = frozenset({"pointwise"})
-_OF_A_CASE = frozenset({"id", "prompt", "context", "reference", "label"})
 _PARTS = ("text", "model", "label", "labels")
-
 NUMBERED = "cases without an id, named by the number of their row"
-AS_TEXT = "numbers and booleans taken as text"
-EMPTY = "empty {}, judged as they are"
 SAME = "cases with two identical responses"
 UNUSED = "responses with a '{}', which was not used"
-
-
-class Tally:
-    """Counts what should be said once, with the first place it was seen."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, str]] = {}
-
-    def add(self, what: str, place: str) -> None:
-        """Count one."""
-        count, first = self._seen.get(what, (0, place))
-        self._seen[what] = (count + 1, first)
-
-    def notes(self) -> tuple[str, ...]:
-        """Return one line for each thing counted."""
-        return tuple(f"{what}: {count} (first: {place})" for what, (count, place) in self._seen.items())
 
 
 class CaseReader:
@@ -46,46 +31,114 @@ class CaseReader:
     Args:
         config: how columns and labels are named.
         mode: what the cases are for; all modes but `pointwise` need two responses.
+        joins: what is joined to each row, under its name.
+        tally: what it counts in.
     """
 
-    def __init__(self, config: DatasetConfig, mode: str) -> None:
-        self.columns = Columns(config.fields)
-        self.tally = Tally()
+    def __init__(
+        self, config: DatasetConfig, mode: str, joins: Sequence[Join] = (), tally: Tally | None = None
+    ) -> None:
+        self.columns = Columns(config.fields, frozenset(config.join))
+        self.tally = Tally() if tally is None else tally
+        self._texts = Texts(config, self.tally)
         self._labels = Labels(config.label_map)
-        self._mode = mode
+        self._least = 1 if mode in _ALONE else 2
+        self._mode, self._joins = mode, joins
+        self._answers = [join.name for join in joins if join.adds == "responses"]
+        self._said = [join.name for join in joins if join.adds == "labels"]
 
-    def read(self, row: Row, number: int, place: str) -> Case:
-        """Return the case that row `number` (from 1) holds.
+    def read(self, row: Row, number: int, place: str) -> Case | None:
+        """Return the case that row `number` (from 1) holds; none if it is left out.
 
         Raises:
             DatasetError: if it is not one; the message names `place`.
         """
-        row = plain(row)
-        responses, used = self._responses(row, place)
+        try:
+            return self._case(plain_row(row), number, place)
+        except RowFault as fault:
+            raise fault.at(place) from None
+        except LeftOut:
+            return None
+
+    def id_of(self, row: Row, number: int, place: str) -> str:
+        """Return the id of the case that a row holds: its number where the row has none.
+
+        Raises:
+            DatasetError: if a column is named for it, and is missing.
+        """
+        try:
+            return self._id(row, self.columns.layout(row), number, place)
+        except RowFault as fault:
+            raise fault.at(place) from None
+
+    def _id(self, row: Row, layout: Layout, number: int, place: str) -> str:
+        value = ABSENT if layout.id is None else layout.id(row)
+        if type(value) is str and value:
+            return value
+        if value is ABSENT:
+            value = self.columns.need(row, "id", place) if self.columns.is_mapped("id") else None
+        found = self._texts.name(value, "id", place)
+        if found is None:
+            self.tally.add(NUMBERED, place)
+            return str(number)
+        return found
+
+    def _case(self, row: Row, number: int, place: str) -> Case:
+        layout, texts = self.columns.layout(row), self._texts
+        responses = self._responses(row, layout, place)
         self._check(responses, place)
-        label, responses = self._labels.attach(self.columns.get(row, "label"), responses, place)
-        people, used = self._people(row, len(responses), used, place)
-        if people and label is None and all(response.grade is None for response in responses):
-            label, responses = self._agreed(people, responses, place)
+        label: Winner | None = None
+        if layout.label is not None and (value := layout.label(row)) is not ABSENT:
+            label, responses = self._labels.attach(value, responses, place)
+        metadata = {column: row[column] for column in layout.metadata} if layout.metadata else {}
+        people: dict[str, Annotation] = {}
+        if layout.extra or self._said or layout.shape == "responses" or "labels" in layout.found:
+            people = self._people(row, layout, responses, metadata, place)
+            label, responses = self._joined_label(row, label, responses, place)
+            if people and label is None and all(response.grade is None for response in responses):
+                label, responses = self._agreed(people, responses, place)
+        for join in self._joins:
+            join.count(row, place)
+        prompt = self.columns.need(row, "prompt", place) if layout.prompt is None else layout.prompt(row)
+        if prompt is ABSENT:
+            prompt = self.columns.need(row, "prompt", place)
         return Case(
-            id=self._id(row, number, place),
-            prompt=self._text(self.columns.need(row, "prompt", place), "prompt", "prompts", place),
-            responses=responses,
-            context=self._optional(row, "context", place),
-            reference=self._optional(row, "reference", place),
-            label=label,
-            metadata=self.columns.metadata(row, used | _OF_A_CASE),
-            labels=people,
+            self._id(row, layout, number, place),
+            texts.needed(prompt, "prompt", "prompts", place),
+            responses,
+            None if layout.context is None else texts.optional(layout.context(row), "context", place),
+            None if layout.reference is None else texts.optional(layout.reference(row), "reference", place),
+            label,
+            metadata,
+            people,
         )
 
-    def _people(self, row: Row, count: int, used: set[str], place: str) -> tuple[dict[str, Annotation], set[str]]:
+    def _people(
+        self, row: Row, layout: Layout, responses: tuple[Response, ...], metadata: dict[str, Any], place: str
+    ) -> dict[str, Annotation]:
         value = self.columns.get(row, "labels")
         people: dict[str, Annotation] = {}
-        if value is not None and (self.columns.is_mapped("labels") or holds_people(value)):
-            people, used = read_people(value, self._labels, count, place), used | {"labels"}
-        if "responses" in used:
+        if value not in (ABSENT, None) and (self.columns.is_mapped("labels") or holds_people(value)):
+            people = read_people(value, self._labels, len(responses), place)
+            for column in layout.extra:
+                metadata.pop(column, None)
+        if layout.shape == "responses" and "responses" in layout.found:
             people |= of_responses(self.columns.get(row, "responses"), self._labels, place)
-        return people, used
+        for name in self._said:
+            people |= of_models({k: v for k, v in row[name].items() if k}, self._labels, responses, place)
+        return people
+
+    def _joined_label(
+        self, row: Row, label: Winner | None, responses: tuple[Response, ...], place: str
+    ) -> tuple[Winner | None, tuple[Response, ...]]:
+        """Return the label, or the grades, that a join without annotators has for a case."""
+        for name in self._said:
+            if "" not in row[name]:
+                continue
+            said = row[name][""]
+            value = [said.get(response.model) for response in responses] if isinstance(said, dict) else said
+            label, responses = self._labels.attach(value, responses, place)
+        return label, responses
 
     def _agreed(
         self, people: dict[str, Annotation], responses: tuple[Response, ...], place: str
@@ -95,24 +148,28 @@ class CaseReader:
         self.tally.add(SAID if known else SPLIT, place)
         return label, tuple(graded)
 
-    def _id(self, row: Row, number: int, place: str) -> str:
-        value = self.columns.need(row, "id", place) if self.columns.is_mapped("id") else self.columns.get(row, "id")
-        if value is None or value == "":
-            self.tally.add(NUMBERED, place)
-            return str(number)
-        return self._spelled(value, "id", place)
+    def _responses(self, row: Row, layout: Layout, place: str) -> tuple[Response, ...]:
+        if layout.shape == "responses":
+            own = self._listed(self.columns.need(row, "responses", place), place)
+        elif self._answers and not any(text or self.columns.is_mapped(field) for field, text, *_ in layout.ends):
+            own = ()
+        else:
+            own = tuple([self._end(row, *end, place) for end in layout.ends])
+        return own + self._joined(row, place) if self._answers else own
 
-    def _responses(self, row: Row, place: str) -> tuple[tuple[Response, ...], set[str]]:
-        shape = self.columns.shape(row)
-        if shape == "responses":
-            return self._listed(self.columns.need(row, "responses", place), place), {"responses"}
-        ends = ("_a", "_b") if shape == "response_a" else ("",)
-        texts = [
-            self._text(self.columns.need(row, f"response{e}", place), f"response{e}", "responses", place) for e in ends
-        ]
-        models = [self._optional(row, f"model{e}", place) for e in ends]
-        used = {f"{field}{end}" for field in ("response", "model") for end in ends}
-        return tuple(Response(text, model) for text, model in zip(texts, models, strict=True)), used
+    def _end(
+        self, row: Row, field: str, text: Getter | None, model_field: str, model: Getter | None, place: str
+    ) -> Response:
+        value = ABSENT if text is None else text(row)
+        if value is ABSENT:
+            value = self.columns.need(row, field, place)
+        text_ = self._texts.needed(value, field, "responses", place)
+        return Response(text_) if model is None else Response(text_, self._texts.name(model(row), model_field, place))
+
+    def _joined(self, row: Row, place: str) -> tuple[Response, ...]:
+        return tuple(
+            self._entry(one, f"{name}.{i}", place) for name in self._answers for i, one in enumerate(row[name])
+        )
 
     def _listed(self, value: Any, place: str) -> tuple[Response, ...]:
         if isinstance(value, str) and value.lstrip().startswith("["):
@@ -125,55 +182,25 @@ class CaseReader:
 
     def _entry(self, entry: Any, name: str, place: str) -> Response:
         if not isinstance(entry, dict):
-            return Response(self._text(entry, name, "responses", place))
+            return Response(self._texts.needed(entry, name, "responses", place))
         if "text" not in entry:
             raise DatasetError(f"{name} has no 'text'", where=place, remedy=did_you_mean("text", entry))
         for unused in entry.keys() - set(_PARTS):
             self.tally.add(UNUSED.format(unused), place)
-        model = entry.get("model")
         return Response(
-            self._text(entry["text"], f"{name}.text", "responses", place),
-            None if model in (None, "") else self._spelled(model, f"{name}.model", place),
+            self._texts.needed(entry["text"], f"{name}.text", "responses", place),
+            self._texts.name(entry.get("model"), f"{name}.model", place),
             self._labels.grade(entry.get("label"), place),
         )
 
-    def _optional(self, row: Row, field: str, place: str) -> str | None:
-        value = self.columns.get(row, field)
-        return None if value is None or value == "" else self._counted(value, field, place)
-
-    def _text(self, value: Any, field: str, plural: str, place: str) -> str:
-        if value is None:
-            raise DatasetError(
-                f"{field} is null", where=place, remedy='leave the row out, or write "" if the text is really empty'
-            )
-        if value == "":
-            self.tally.add(EMPTY.format(plural), place)
-        return self._counted(value, field, place)
-
-    def _counted(self, value: Any, field: str, place: str) -> str:
-        if isinstance(value, bool | int | float):
-            self.tally.add(AS_TEXT, place)
-        return self._spelled(value, field, place)
-
-    def _spelled(self, value: Any, field: str, place: str) -> str:
-        if isinstance(value, str):
-            return value
-        if isinstance(value, dict | list):
-            kind, part = ("a list", "0") if isinstance(value, list) else ("an object", next(iter(value), "key"))
-            raise DatasetError(
-                f"{field} is {kind}, not a text",
-                where=place,
-                remedy=f"name the part that is meant, such as dataset.fields.{field.partition('.')[0]}=column.{part}",
-            )
-        return json.dumps(value)
-
     def _check(self, responses: tuple[Response, ...], place: str) -> None:
-        least = 1 if self._mode in _ALONE else 2
-        if len(responses) < least:
+        count = len(responses)
+        if count < self._least:
             remedy = "set mode=pointwise" if responses else "give the case its responses"
-            many = f"{len(responses) or 'no'} response{'' if len(responses) == 1 else 's'}"
-            raise DatasetError(f"{many}, and mode {self._mode} needs {least}", where=place, remedy=remedy)
-        if len({response.text for response in responses}) < len(responses):
+            many = f"{count or 'no'} response{'' if count == 1 else 's'}"
+            raise DatasetError(f"{many}, and mode {self._mode} needs {self._least}", where=place, remedy=remedy)
+        same = responses[0].text == responses[1].text if count == 2 else len({r.text for r in responses}) < count
+        if same:
             self.tally.add(SAME, place)
 
 

@@ -1,0 +1,65 @@
+"""Conversations (lists of OpenAI messages) as texts that people and judges can read."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_HEADING = re.compile(r"^(?=\[[\w .:-]+\]$)", re.MULTILINE)
+
+
+def is_conversation(value: Any) -> bool:
+    """Say whether a value is a list of messages, each with a role and a content or calls of tools."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            isinstance(one, dict)
+            and isinstance(one.get("role"), str)
+            and ("content" in one or "tool_calls" in one)
+            and isinstance(one.get("content"), str | list | None)
+            for one in value
+        )
+    )
+
+
+def conversation_text(messages: list[dict[str, Any]]) -> str:
+    """Return a conversation as text: one message alone as its content, several each under its `[role]`.
+
+    A line of a message that looks like such a heading is indented by a space, so that none can pretend to be one.
+    """
+    if len(messages) == 1:
+        return _content(messages[0])
+    return "\n\n".join(f"[{_role(one)}]\n{_HEADING.sub(' ', _content(one))}" for one in messages)
+
+
+def _role(message: dict[str, Any]) -> str:
+    name = message.get("name")
+    return f"{message['role']}: {name}" if isinstance(name, str) and name else str(message["role"])
+
+
+def _content(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    parts = [content] if isinstance(content, str) and content else []
+    if isinstance(content, list):
+        parts = [_part(one) for one in content]
+    calls = message.get("tool_calls")
+    parts += [_call(one) for one in calls] if isinstance(calls, list) else []
+    return "\n".join(parts)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return str(part["text"])
+    kind = part.get("type") if isinstance(part, dict) else None
+    return f"({kind or 'something'} that is not a text)"
+
+
+def _call(call: Any) -> str:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return f"(calls {json.dumps(call, ensure_ascii=False)})"
+    return f"(calls {function.get('name')} with {function.get('arguments')})"

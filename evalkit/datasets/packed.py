@@ -1,0 +1,149 @@
+"""A file's bytes and lines as they are meant: unpacked, and as UTF-8 whatever the encoding it is written in."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+from evalkit.errors import DatasetError
+
+SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".xz": "xz"}
+"""How a file is packed, by its last suffix; the suffix before it tells the format."""
+_MARKS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
+_BOM, _UTF16, _UTF32 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff"), (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
+_LONGEST_MARK = 6
+
+
+def packing(path: Path) -> str | None:
+    """Return how a file is packed (`gzip`, `zstd`, `bz2`, `xz`), by its first bytes; none if it is not.
+
+    Raises:
+        DatasetError: if its name says that it is packed, and it is not.
+    """
+    with path.open("rb") as file:
+        begins = file.read(_LONGEST_MARK)
+    found = next((name for mark, name in _MARKS.items() if begins.startswith(mark)), None)
+    named = SUFFIXES.get(path.suffix.lower())
+    if named and found is None:
+        raise DatasetError(f"is not {named} data, as its name says", where=str(path), remedy="rename or pack it")
+    return found
+
+
+def inner_suffix(path: Path) -> str:
+    """Return the suffix that tells a file's format, in lower case and without its dot, below that of its packing."""
+    inner = path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
+    return inner.suffix.lstrip(".").lower()
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading what was packed into it."""
+    packed = packing(path)
+    opened: IO[bytes] = path.open("rb") if packed is None else _OPEN[packed](path)
+    return opened
+
+
+def _gzip(path: Path) -> Any:
+    import gzip
+
+    return gzip.open(path, "rb")
+
+
+def _bz2(path: Path) -> IO[bytes]:
+    import bz2
+
+    return bz2.open(path, "rb")
+
+
+def _xz(path: Path) -> IO[bytes]:
+    import lzma
+
+    return lzma.open(path, "rb")
+
+
+def _zstd(path: Path) -> IO[bytes]:
+    from evalkit.datasets.tables import arrow
+
+    stream: Any = arrow("pyarrow", path, "zstd").input_stream(str(path), compression="zstd")
+    return io.BufferedReader(stream, 2**20)
+
+
+_OPEN: Final[dict[str, Callable[[Path], Any]]] = {"gzip": _gzip, "bz2": _bz2, "xz": _xz, "zstd": _zstd}
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say in one line what keeps a file from being read or unpacked.
+
+    Raises:
+        DatasetError: instead of what the system or an unpacker says.
+    """
+    try:
+        yield
+    except (EOFError, zlib.error) as bad:
+        raise _damaged(path, bad) from None
+    except OSError as bad:
+        if bad.errno is None:
+            raise _damaged(path, bad) from None
+        what, remedy = f"cannot be read ({bad.strerror or bad})", "check the file and its permissions"
+        raise DatasetError(what, where=str(path), remedy=remedy) from None
+    except Exception as bad:
+        if type(bad).__name__ != "LZMAError":  # of a module that is imported only where it is needed
+            raise
+        raise _damaged(path, bad) from None
+
+
+def _damaged(path: Path, bad: Exception) -> DatasetError:
+    return DatasetError(f"cannot be unpacked ({bad})", where=str(path), remedy="it is cut off or damaged: get it again")
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
+    r"""Yield a text file's lines as (number from 1, bytes, offset of these in the file), ended by `\n` alone.
+
+    The bytes are UTF-8 as far as the file is: a byte-order mark is left out, and UTF-16 that begins with one is
+    encoded anew.
+
+    Raises:
+        DatasetError: if it is UTF-32, or UTF-16 that cannot be read.
+    """
+    with open_bytes(path) as file:
+        first = file.readline()
+        if first.startswith(_UTF32):
+            raise DatasetError("is UTF-32", where=str(path), remedy="save the file as UTF-8")
+        if not first.startswith(_UTF16):
+            skipped = len(_BOM) if first.startswith(_BOM) else 0
+            if first:
+                yield 1, first[skipped:], skipped
+            offset = len(first)
+            for number, line in enumerate(file, 2):
+                yield number, line, offset
+                offset += len(line)
+            return
+    yield from _utf16(path)
+
+
+def _utf16(path: Path) -> Iterator[tuple[int, bytes, int]]:
+    number = 0
+    with io.TextIOWrapper(open_bytes(path), encoding="utf-16", newline="\n") as file:
+        try:
+            for number, line in enumerate(file, 1):
+                yield number, line.encode("utf-8"), 0
+        except UnicodeError as bad:
+            where, remedy = f"{path}:{number + 1}", "save the file as UTF-8"
+            raise DatasetError(f"is not UTF-16, as its first bytes say ({bad})", where=where, remedy=remedy) from None
+
+
+def decoded(line: bytes, number: int, offset: int, path: Path) -> str:
+    """Return a line of `lines` as text.
+
+    Raises:
+        DatasetError: if it is not UTF-8, naming the first such byte by its offset in the file.
+    """
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as bad:
+        what = f"the byte at offset {offset + bad.start} is not UTF-8"
+        raise DatasetError(what, where=f"{path}:{number}", remedy="save the file as UTF-8") from None

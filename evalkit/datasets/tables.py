@@ -1,0 +1,91 @@
+"""Columnar files to rows: Parquet and Arrow, a few thousand rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from evalkit.datasets.packed import packing
+from evalkit.errors import ConfigError, DatasetError
+
+Row = dict[str, Any]
+_BATCH = 1024
+_FILE_MARK = b"ARROW1"
+
+
+def arrow(module: str, path: Path | str, what: str) -> Any:
+    """Return pyarrow, or a module of it.
+
+    Raises:
+        ConfigError: if it is not installed, naming what needs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ConfigError(f"{what} needs pyarrow", where=str(path), remedy="install it: pip install pyarrow") from None
+
+
+def read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a Parquet file, row group by row group."""
+    parquet = arrow("pyarrow.parquet", path, "parquet")
+    with _said_in_one_line(path, "a parquet"), parquet.ParquetFile(path) as file:
+        yield from placed(file.iter_batches(batch_size=_BATCH), str(path))
+
+
+def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of an Arrow file (Feather 2 is one) or stream."""
+    ipc = arrow("pyarrow.ipc", path, "arrow")
+    with _said_in_one_line(path, "an arrow"), path.open("rb") as begin:
+        is_file = begin.read(len(_FILE_MARK)) == _FILE_MARK
+        begin.seek(0)
+        if is_file:
+            with ipc.open_file(begin) as file:
+                yield from placed((file.get_batch(i) for i in range(file.num_record_batches)), str(path))
+        else:
+            with ipc.open_stream(begin) as stream:
+                yield from placed(stream, str(path))
+
+
+def placed(batches: Any, name: str) -> Iterator[tuple[str, Row]]:
+    """Yield each row of Arrow record batches with its place, as `name:row 3`.
+
+    Raises:
+        DatasetError: if two columns have one name.
+    """
+    number, names = 0, None
+    for batch in batches:
+        if names is None:
+            names = list(batch.schema.names)
+            if repeated := sorted({one for one in names if names.count(one) > 1}):
+                what = f"two columns are named '{repeated[0]}'"
+                raise DatasetError(what, where=name, remedy="give each column its own name")
+        for start in range(0, batch.num_rows, _BATCH):
+            part = batch.slice(start, _BATCH)
+            for values in zip(*(_values(column) for column in part.columns), strict=True):
+                number += 1
+                yield f"{name}:row {number}", dict(zip(names, values, strict=True))
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a column as Python values; texts and whole numbers by way of NumPy, which is several times as fast."""
+    if str(column.type).startswith("dictionary"):
+        column = column.dictionary_decode()
+    kind = str(column.type)
+    if kind in ("string", "large_string") or (column.null_count == 0 and kind in ("int64", "int32", "double", "bool")):
+        return list(column.to_numpy(zero_copy_only=False).tolist())
+    return list(column.to_pylist())
+
+
+@contextmanager
+def _said_in_one_line(path: Path, kind: str) -> Iterator[None]:
+    if packed := packing(path):
+        what = f"{kind} file packed with {packed}"
+        raise DatasetError(what, where=str(path), remedy="unpack it: such files are packed within themselves")
+    try:
+        yield
+    except import_module("pyarrow").ArrowException as bad:
+        remedy = "check the file, or set dataset.format"
+        raise DatasetError(f"not {kind} file ({bad})", where=str(path), remedy=remedy) from None
