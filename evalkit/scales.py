@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Protocol
 
@@ -137,6 +138,7 @@ class Scale:
         return int(value) if self.integral else float(value)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def _exact(value: float) -> Fraction:
     """Return the decimal number that a float is written as."""
     return Fraction(str(value))

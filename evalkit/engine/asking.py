@@ -11,7 +11,7 @@ from evalkit.hashing import content_key
 from evalkit.protocols import Evaluator, Store
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Unit
 
-BATCH = 256
+BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from evalkit.config import RunnerConfig
 from evalkit.engine.asking import Ask, Asks, Group, key_of
 from evalkit.engine.collecting import Collected, OpenGroups
+from evalkit.engine.garbage import imports_uncollected
 from evalkit.engine.interrupts import on_interrupt
 from evalkit.engine.outcome import Judged, Progress, Tally
 from evalkit.engine.sending import Answer, Sender, Stopped
@@ -71,7 +72,7 @@ async def judge(
     run.asks = Asks(cases, evaluator, [j.spec for j in judges], run.reads)
     run.arbiter = None if arbiter is None else len(judges)
     try:
-        with on_interrupt(run.interrupt):
+        with on_interrupt(run.interrupt), imports_uncollected():
             await run.workers()
     finally:
         for each in everyone:

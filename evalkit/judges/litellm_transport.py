@@ -54,7 +54,8 @@ class LiteLLMTransport:
             JudgeSetupError: if no call to this judge can succeed.
         """
         settings = {**where.settings, "timeout": self.timeout, "num_retries": 0, "max_retries": 0}
-        short = settings["model"] != where.model
+        if short := settings["model"] != where.model:
+            settings |= loading.unpriced(settings["model"], call["messages"])
         if "tools" in call:
             # Else LiteLLM imports its proxy's tool gateway, and with it packages that are not installed.
             settings["_skip_mcp_handler"] = True

@@ -6,10 +6,13 @@ import gc
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from functools import cache
 from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 _lock = Lock()
 _users = 0
@@ -57,6 +60,40 @@ def unlogged() -> Iterator[None]:
         is_internal_call.reset(before)
 
 
+def unpriced(model: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the further argument that spares a call LiteLLM's own account of it, with a price that is not asked for.
+
+    LiteLLM takes such an account where one is given; else it makes one, which is half of a call's work where it knows
+    no price.
+    """
+    try:
+        account = _account()(
+            model=model,
+            messages=list(messages),
+            stream=False,
+            call_type="acompletion",
+            start_time=datetime.now(),  # naive, as LiteLLM's own are
+            litellm_call_id=uuid4().hex,
+            function_id="",
+        )
+    except (ImportError, TypeError):  # its own affair: another version may do without
+        return {}
+    return {"litellm_logging_obj": account}
+
+
+@cache
+def _account() -> Any:
+    from litellm.litellm_core_utils.litellm_logging import Logging
+
+    class Unpriced(Logging):  # type: ignore[misc, unused-ignore]
+        def response_cost_calculator(self, *_: object, **__: object) -> None:
+            return None
+
+        _response_cost_calculator = response_cost_calculator
+
+    return Unpriced
+
+
 def _imported() -> Any:
     # Without it LiteLLM fetches its price map from the network as it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -68,11 +105,14 @@ def _imported() -> Any:
 
 
 def _import_without_collecting() -> Any:
-    # A fifth of the time its import takes is the collector walking what the import has just made.
+    # A fifth of the time its import takes is the collector walking what the import has just made; nor need it be walked
+    # in a run, at whose end the engine lets the collector have everything again.
     collecting = gc.isenabled()
     gc.disable()
     try:
         import litellm as module
+
+        gc.freeze()
     finally:
         if collecting:
             gc.enable()
