@@ -99,7 +99,7 @@ def judge_and_score(
     judging = time.perf_counter() - begun
     if judged.interrupted:
         raise Interrupted(judged)
-    manifest = {**_manifest(config, materials, started, sweep), "stopped": judged.stopped}
+    manifest = {**describe(config, materials, started, sweep), "stopped": judged.stopped}
     manifest["judges"] = [{**one, "dropped": list(judged.dropped.get(one["name"], ()))} for one in manifest["judges"]]
     manifest["timing"] = {"judging": round(judging, 4), "sending": round(judged.sending, 4)}
     return _write(config, folder, materials.dataset, judged, manifest)
@@ -203,8 +203,11 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def rescore(config: RunConfig, result: RunResult, folder: Path) -> RunResult:
-    """Score a finished run again under other scoring settings: no judge, no store; the folder is rewritten."""
+def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[str, str] | None = None) -> RunResult:
+    """Score a finished run again under other scoring settings: no judge, no store; the folder is rewritten.
+
+    `files` are further files of the folder, by name.
+    """
     scores = score_run(config, result.cases, result.judgments)
     manifest = {**result.manifest, "config_hash": config.hash(), "rescored": datetime.now(UTC).isoformat()}
     again = replace(
@@ -215,7 +218,7 @@ def rescore(config: RunConfig, result: RunResult, folder: Path) -> RunResult:
         verdicts=scores.verdicts,
         metrics=scores.metrics,
     )
-    return write_run(folder, again, _further_files(again, scores))
+    return write_run(folder, again, {**_further_files(again, scores), **(files or {})})
 
 
 def track(config: RunConfig, result: RunResult) -> RunResult:
@@ -235,9 +238,10 @@ def track(config: RunConfig, result: RunResult) -> RunResult:
     return recorded
 
 
-def _manifest(
-    config: RunConfig, materials: Materials, started: datetime, sweep: Mapping[str, Any] | None
+def describe(
+    config: RunConfig, materials: Materials, started: datetime, sweep: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
+    """Return what a run's manifest says before it has ended."""
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
     return {
         "run_id": uuid4().hex,

@@ -15,6 +15,7 @@ COMMANDS = {
     "score": ("evalkit.cli.score", "score a finished run again under other scoring settings, at no cost"),
     "compare": ("evalkit.cli.compare", "compare runs on the cases they share: differences, tests, what could be seen"),
     "track": ("evalkit.cli.track", "send a finished run to MLflow"),
+    "import": ("evalkit.cli.import_", "turn judgments made elsewhere into a run folder: formats with --help"),
     "store": ("evalkit.cli.store", "look after stored answers: stats, prune, export, import"),
     "ui": ("evalkit.cli.ui", "open MLflow on the configured tracking store"),
     "plugins": ("evalkit.cli.plugins", "list what other packages add, and from where"),

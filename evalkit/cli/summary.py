@@ -126,6 +126,9 @@ def print_summary(result: RunResult) -> None:
 
 
 def _print_calls(console: Console, result: RunResult) -> None:
+    if brought := result.manifest.get("imported"):
+        console.print(f"imported: {brought['judgments']} judgments from {brought['source']}", markup=False)
+        return
     calls = result.calls
     cost = "price unknown" if result.cost_usd is None else f"US${result.cost_usd:.4f}"
     text = f"calls: {calls.planned} planned, {calls.stored} stored, {calls.sent} sent, {calls.failed} failed; {cost}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
@@ -27,12 +28,27 @@ from evalkit.datasets import with_examples
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import CONF, folders
 from evalkit.resources import PROJECT_VARIABLE, project, shipped
+from evalkit.runs.configfile import escaped
 
-__all__ = ["hydra_complaint", "load_config", "load_jobs", "register", "to_run_config"]
+__all__ = ["hydra_complaint", "load_config", "load_jobs", "load_settings", "register", "to_run_config"]
 
 _HYDRA = RLock()  # Hydra composes by what one global says
 DEFAULT = "config"
 STUDY = "study_"
+SETTINGS = "settings"
+SETTLED = [
+    "schema",
+    "runtime",
+    *({group: None} for group in ("judge", "mode", "criteria", "rubric", "prompt", "output", "dataset")),
+    {"swap": "both"},
+    {"tie": "allow"},
+    {"scoring": "default"},
+    {"store": "default"},
+    {"runner": "default"},
+    {"tracking": "mlflow"},
+    "_self_",
+]
+"""The defaults of settings that say themselves what was judged, by whom and how."""
 FREE_FORM = (
     "judge.params",
     "judge.weights",
@@ -166,6 +182,22 @@ def load_config(name: str = DEFAULT, overrides: Sequence[str] = ()) -> RunConfig
         ConfigError: if something in it is described wrongly.
     """
     return load_jobs(name, overrides, sweep=False)[0][1]
+
+
+def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig:
+    """Compose a config of settings given as plain values, with overrides as on the command line before them.
+
+    Where an override chooses an option for a whole group (`output=bracket`), the settings of that group give way.
+
+    Raises:
+        ConfigError: if something in it is described wrongly.
+    """
+    chosen = {word.partition("=")[0] for word in overrides}
+    values = {group: value for group, value in settings.items() if group not in chosen}
+    with _own_hydra():
+        node = OmegaConf.create({"defaults": SETTLED, **escaped(values)})
+        ConfigStore.instance().store(name=SETTINGS, node=node, provider="evalkit")
+        return to_run_config(_compose(SETTINGS, overrides), user_files())
 
 
 def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple[tuple[str, ...], RunConfig]]:

@@ -19,7 +19,7 @@ from evalkit.errors import DatasetError, did_you_mean
 from evalkit.types import Annotation, Case, Response, Winner
 
 _ALONE = frozenset({"pointwise"})
-_PARTS = ("text", "model", "label", "labels")
+_PARTS = ("text", "model", "label", "grade", "labels")
 NUMBERED = "cases without an id, named by the number of their row"
 SAME = "cases with two identical responses"
 UNUSED = "responses with a '{}', which was not used"
@@ -190,7 +190,7 @@ class CaseReader:
         return Response(
             self._texts.needed(entry["text"], f"{name}.text", "responses", place),
             self._texts.name(entry.get("model"), f"{name}.model", place),
-            self._labels.grade(entry.get("label"), place),
+            self._labels.grade(entry.get("label", entry.get("grade")), place),
         )
 
     def _check(self, responses: tuple[Response, ...], place: str) -> None:

@@ -9,6 +9,8 @@ Words: TypeAlias = tuple[str, str]
 METRICS: dict[str, Words] = {
     "agreement/accuracy": ("Agreement with labels", "与人工标注一致"),
     "agreement/accuracy_per_order": ("Agreement, mean of the orders", "与标注一致（两种顺序平均）"),
+    "agreement/accuracy_first_order": ("Agreement in the case's own order", "与标注一致（原顺序）"),
+    "agreement/accuracy_second_order": ("Agreement in the swapped order", "与标注一致（交换顺序）"),
     "agreement/accuracy_both_orders": ("Right in both orders", "两种顺序都正确"),
     "agreement/kappa": ("Cohen's kappa", "Cohen κ 系数"),
     "agreement/kappa_weighted": ("Kappa, a tie half wrong", "加权 κ（平局算半错）"),

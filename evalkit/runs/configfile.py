@@ -32,9 +32,15 @@ _Dumper.add_representer(str, _represent_text)
 
 def dump(config: Mapping[str, Any]) -> bytes:
     """Return a config of JSON values as YAML with a Hydra defaults list, `${` escaped so that it stays a text."""
-    body = {"defaults": DEFAULTS, **_texts(config, _escaped)}
+    body = {"defaults": DEFAULTS, **escaped(config)}
     text: str = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return (HEAD + text).encode()
+
+
+def escaped(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same config with `${` escaped, so that it stays a text where it is composed."""
+    plain: dict[str, Any] = _texts(config, _escaped)
+    return plain
 
 
 def load(content: bytes) -> dict[str, Any]:

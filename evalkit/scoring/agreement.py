@@ -26,7 +26,12 @@ def agreement_statistics(resolved: Resolved, cases: int) -> list[Statistic]:
 def pass_statistics(resolved: Resolved, shown: Shown, cases: int) -> list[Statistic]:
     """Return the accuracies of the single passes of labelled pairs, in each order and in both."""
     tally = Tally(resolved.pairs.case, cases)
-    return [_per_order(resolved, shown, tally), _both_orders(resolved, shown, tally)]
+    return [
+        _per_order(resolved, shown, tally),
+        _one_order("agreement/accuracy_first_order", 0, resolved, shown, tally),
+        _one_order("agreement/accuracy_second_order", 1, resolved, shown, tally),
+        _both_orders(resolved, shown, tally),
+    ]
 
 
 def _per_order(resolved: Resolved, shown: Shown, tally: Tally) -> Statistic:
@@ -49,6 +54,13 @@ def _per_order(resolved: Resolved, shown: Shown, tally: Tally) -> Statistic:
         proportion=True,
         why=_why_no_passes(resolved, shown),
     )
+
+
+def _one_order(name: str, order: int, resolved: Resolved, shown: Shown, tally: Tally) -> Statistic:
+    """Return the share of readable passes in one order, 0 being that of the case, that equal the label."""
+    wanted, read = resolved.labelled & shown.both, shown.read[:, order]
+    right = shown.winner[:, order] == resolved.pairs.label
+    return tally.rate(name, right, wanted & read, wanted & ~read, why=_why_no_passes(resolved, shown))
 
 
 def _middle(ends: list[Bounds]) -> Bounds:

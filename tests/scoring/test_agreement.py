@@ -47,6 +47,8 @@ def test_accuracy_counts_a_tie_as_a_label_of_its_own(configure, make_case, passe
     assert metrics["agreement/accuracy"].value == 2 / 4
     assert metrics["agreement/accuracy"].n == 4
     assert metrics["agreement/accuracy_per_order"].value == (2 / 4 + 1 / 4) / 2
+    assert metrics["agreement/accuracy_first_order"].value == 2 / 4
+    assert metrics["agreement/accuracy_second_order"].value == 1 / 4
     assert metrics["agreement/accuracy_both_orders"].value == 1 / 4
 
 

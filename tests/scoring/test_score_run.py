@@ -18,6 +18,7 @@ position/order_effect position/identical_preference length/longer_rate length/sl
 length/win_rate length/controlled_win_rate conflict/rate conflict/nodes conflict/triads
 conflict/zeta conflict/chance_rate conflict/ratio conflict/weak_rate conflict/reversals
 agreement/accuracy agreement/kappa agreement/accuracy_per_order
+agreement/accuracy_first_order agreement/accuracy_second_order
 agreement/accuracy_both_orders calibration/ece calibration/brier missing/unparseable missing/refused missing/failed
 missing/budget agreement/kappa_weighted
 agreement/ac1 calibration/slope calibration/ece_temperature calibration/brier_temperature calibration/ece_isotonic

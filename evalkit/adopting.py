@@ -1,0 +1,74 @@
+"""Judgments made elsewhere as a finished run: read again where their texts are there, scored, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evalkit.app import Materials, describe, rescore
+from evalkit.config import RunConfig
+from evalkit.datasets import Dataset
+from evalkit.datasets.load import fingerprint
+from evalkit.evaluators import make_evaluator
+from evalkit.exchange import Brought
+from evalkit.exchange.rereading import Difference, differences, reread
+from evalkit.resources import project
+from evalkit.runs.codec import encode_line
+from evalkit.types import Judgment, RunResult
+
+DIFFERENCES = "differences.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A run made of somebody's judgments; `texts` counts those that could be read again, with what `differs`."""
+
+    result: RunResult
+    texts: int = 0
+    differs: tuple[Difference, ...] = ()
+
+
+def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, read: bool, take: bool = False) -> Adopted:
+    """Score judgments made elsewhere and write their run folder.
+
+    Args:
+        config: their config, with whatever scoring settings are wanted.
+        brought: cases and judgments.
+        folder: where the run is written.
+        source: the file that they come from, for the manifest.
+        read: whether `config.output` says how the judges' texts are read.
+        take: whether what is read counts instead of what is stored.
+
+    Raises:
+        ConfigError: if the config does not suit the judgments, or the folder cannot be written.
+    """
+    started = datetime.now(UTC)
+    judgments: Sequence[Judgment] = brought.judgments
+    texts = sum(one.completion is not None for one in judgments) if read else 0
+    again = _read_again(config, brought) if texts else judgments
+    differs = tuple(differences(judgments, again))
+    judgments = again if take else judgments
+    dataset = Dataset(brought.cases, fingerprint(brought.cases), source, brought.notes)
+    # No template of evalkit's was used.
+    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    manifest = {
+        **describe(config, Materials(dataset, evaluator), started),
+        "prompt_hashes": {},
+        "ended": datetime.now(UTC).isoformat(),
+        "imported": {"source": source, "judgments": len(judgments), "texts": texts, "differences": len(differs)},
+    }
+    result = RunResult(None, config.dump(), manifest, brought.cases, tuple(judgments), (), {})
+    lines = "".join(encode_line(difference.row()).decode() for difference in differs)
+    return Adopted(rescore(config, result, folder, {DIFFERENCES: lines} if texts else None), texts, differs)
+
+
+def _read_again(config: RunConfig, brought: Brought) -> list[Judgment]:
+    """Return the judgments as evalkit reads their texts, each asked for in the order in which it was shown."""
+    swap = config.swap.model_copy(update={"policy": "both" if config.mode.name == "pairwise" else "none"})
+    swap = swap.model_copy(update={"resolve": "tie", "arbiter": None})
+    mode = config.mode.model_copy(update={"samples": 1, "commit_first": False})
+    plain = config.model_copy(update={"swap": swap, "mode": mode})
+    evaluator = make_evaluator(plain, prompt_folders=[project() / "prompts"])
+    return reread(evaluator, brought.cases, brought.judgments)

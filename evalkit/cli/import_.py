@@ -1,0 +1,208 @@
+"""`evalkit import FORMAT PATH`: judgments made elsewhere become a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalkit.cli.driving import check_words
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.types import RunResult
+
+USAGE = "evalkit import FORMAT PATH [--fields winner=COLUMN …] [--only KEY=VALUE] [overrides…]"
+FLAGS = ("--scores", "--complete", "--reread")
+VALUED = ("--judge", "--dimension", "--custom-id", "--only", "--map")
+FIELDS = "--fields"
+FOLDER = "hydra.run.dir"
+SHOWN = 5
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a command's words ask for."""
+
+    format: str = ""
+    path: Path = field(default_factory=Path)
+    fields: dict[str, str] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    values: dict[str, str] = field(default_factory=dict)
+    only: dict[str, str] = field(default_factory=dict)
+    winners: dict[str, str] = field(default_factory=dict)
+    overrides: list[str] = field(default_factory=list)
+    folder: Path | None = None
+
+
+def main(words: Sequence[str]) -> int:
+    """Read a file of judgments, score them, write the run folder, record the run and print the summary."""
+    from evalkit.exchange.formats import FORMATS
+
+    if not words or words[0] in ("-h", "--help"):
+        print(_usage(FORMATS))
+        return 0 if words else 1
+    asked = parse(words)
+    if asked.format not in FORMATS:
+        remedy = did_you_mean(asked.format, FORMATS)
+        raise ConfigError("no such format", where=f"evalkit import {asked.format}", remedy=remedy)
+    return _import(asked)
+
+
+def _usage(formats: Any) -> str:
+    rows = "\n".join(f"  {name:<14}{text}" for name, text in formats.items())
+    return (
+        f"usage: {USAGE}\n\n{rows}\n\n"
+        "  --fields NAME=COLUMN …   which columns hold what (generic): id, prompt, response_a, response_b, winner,\n"
+        "                           order; response, score, score.CRITERION; judge, sample, text, label, label.PERSON\n"
+        "  --judge NAME             the judge's name, where the file does not say it\n"
+        "  --scores                 the scores, where a file has both scores and winners\n"
+        "  --dimension NAME         which of several dimensions people graded (unieval)\n"
+        "  --map SPELLING=WINNER    what a file's own word for a winner means: A, B, TIE or NONE (generic)\n"
+        "  --only KEY=VALUE         only cases whose metadata say so\n"
+        "  --complete               only cases all of whose judgments could be read\n"
+        "  --reread                 count what evalkit reads in the judges' texts, not what the file says\n"
+        "  --custom-id PATTERN      a batch's ids: groups case, order (ab or ba), response, sample\n\n"
+        "Overrides are those of `evalkit run`: scoring.*, swap.resolve=…, tie.*, rubric.*, output=…, tracking=none,\n"
+        "hydra.run.dir=FOLDER for where the run is written."
+    )
+
+
+def parse(words: Sequence[str]) -> Asked:
+    """Return what the words ask for.
+
+    Raises:
+        ConfigError: naming the first word that is not understood.
+    """
+    positional = [word for word in words[:2] if not word.startswith("-") and "=" not in word]
+    if len(positional) != 2:
+        raise ConfigError("needs a format and a file", where="evalkit import", remedy=USAGE)
+    asked = Asked(format=positional[0], path=Path(positional[1]).expanduser())
+    rest = iter(words[2:])
+    mapping = False
+    for word in rest:
+        key, equals, value = word.partition("=")
+        if word in FLAGS or word == FIELDS:
+            mapping = word == FIELDS
+            asked.flags |= {word} - {FIELDS}
+        elif key in VALUED:
+            _set_value(asked, key, value if equals else next(rest, ""))
+        elif mapping and equals and _is_field(key):
+            asked.fields[key] = value
+        else:
+            _set_override(asked, word)
+    check_words(asked.overrides, flags=())
+    return asked
+
+
+def _is_field(key: str) -> bool:
+    from evalkit.exchange.importers.generic import FIELDS as KNOWN
+
+    return key in KNOWN or key.startswith(("score.", "label.", "metadata."))
+
+
+def _set_value(asked: Asked, key: str, value: str) -> None:
+    if not value:
+        raise ConfigError("needs a value", where=key, remedy=USAGE)
+    if key not in ("--only", "--map"):
+        asked.values[key] = value
+        return
+    name, equals, wanted = value.rpartition("=")
+    if not equals:
+        raise ConfigError("is not KEY=VALUE", where=f"{key} {value}", remedy=USAGE)
+    (asked.only if key == "--only" else asked.winners)[name] = wanted
+
+
+def _set_override(asked: Asked, word: str) -> None:
+    if word.startswith(f"{FOLDER}="):
+        asked.folder = Path(word.partition("=")[2])
+    elif word.startswith("dataset.fields."):
+        key, _, value = word.removeprefix("dataset.fields.").partition("=")
+        asked.fields[key] = value
+    else:
+        asked.overrides.append(word)
+
+
+def _import(asked: Asked) -> int:
+    from evalkit.adopting import adopt
+    from evalkit.compose import load_settings
+    from evalkit.exchange import bring
+
+    brought = _chosen(asked, bring(asked.format, asked.path, _options(asked)))
+    settings = dict(brought.settings)
+    config = load_settings(settings, asked.overrides)
+    folder = asked.folder or _folder(config)
+    if not any(word.startswith("dataset.path=") for word in asked.overrides):
+        path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}
+        config = config.model_copy(update={"dataset": config.dataset.model_copy(update=path)})
+    read = "output" in settings or any(word.startswith("output") for word in asked.overrides)
+    adopted = adopt(config, brought, folder, source=str(asked.path), read=read, take="--reread" in asked.flags)
+    return _tell(config, adopted)
+
+
+def _folder(config: Any) -> Path:
+    from evalkit.app import default_folder
+
+    return default_folder(config)
+
+
+def _options(asked: Asked) -> Any:
+    from evalkit.exchange import Options
+
+    value = asked.values.get
+    return Options(
+        fields=asked.fields,
+        dimension=value("--dimension"),
+        scores="--scores" in asked.flags,
+        judge=value("--judge"),
+        custom_id=value("--custom-id"),
+        winners=asked.winners,
+    )
+
+
+def _chosen(asked: Asked, brought: Any) -> Any:
+    """Return the cases that were asked for, with their judgments."""
+    from dataclasses import replace
+
+    from evalkit.exchange.gathering import complete_only
+
+    cases, judgments, notes = list(brought.cases), list(brought.judgments), list(brought.notes)
+    for key, wanted in asked.only.items():
+        known = sorted({str(case.metadata.get(key)) for case in cases if key in case.metadata})
+        cases = [case for case in cases if str(case.metadata.get(key)) == wanted]
+        if not cases:
+            raise ConfigError("no such case", where=f"--only {key}={wanted}", remedy=did_you_mean(wanted, known[:20]))
+    names = {case.id for case in cases}
+    judgments = [one for one in judgments if one.case_id in names]
+    if "--complete" in asked.flags:
+        before = len(cases)
+        cases, judgments = complete_only(cases, judgments)
+        notes.append(f"cases left out, since not all their judgments could be read: {before - len(cases)} of {before}")
+        if not cases:
+            raise ConfigError("no case has all its judgments", where="--complete", remedy="leave it out")
+    return replace(brought, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes))
+
+
+def _tell(config: Any, adopted: Any) -> int:
+    from evalkit.app import track
+    from evalkit.cli.summary import print_summary
+    from evalkit.cli.voice import say
+    from evalkit.errors import ExitStatus, TrackingError
+
+    status, result = ExitStatus.DONE, adopted.result
+    try:
+        result = track(config, result)
+    except TrackingError as error:
+        say("error", str(error))
+        status = ExitStatus.NOT_TRACKED
+    print_summary(result)
+    if adopted.texts:
+        _tell_differences(adopted, result)
+    return int(status)
+
+
+def _tell_differences(adopted: Any, result: RunResult) -> None:
+    count = len(adopted.differs)
+    where = f", all in {Path(result.folder or '') / 'differences.jsonl'}" if count else ""
+    print(f"texts read again: {adopted.texts}; {count} say something else than the file{where}")
+    for difference in adopted.differs[:SHOWN]:
+        print(f"  {difference.line()}")

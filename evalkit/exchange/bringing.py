@@ -1,0 +1,84 @@
+"""A file of judgments made elsewhere to cases, judgments and the settings that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import DatasetError
+from evalkit.exchange.files import peek
+from evalkit.exchange.formats import described, importer
+from evalkit.exchange.gathering import gather, guessed_scale
+from evalkit.exchange.records import Brought, Found, Options
+from evalkit.types import Judgment
+
+CRITERION = "quality"
+GUESSED = "the file does not say on what scale its scores are: taken as {:g} to {:g}; set rubric.min and rubric.max"
+LOST = "judgments without a verdict that could be used: {} of {}"
+
+
+def bring(name: str, path: Path, options: Options) -> Brought:
+    """Return what a file, or a folder of files, holds in the layout that `name` stands for.
+
+    Raises:
+        ConfigError: if there is no such format, or an option does not suit it.
+        DatasetError: if the file is not in that layout; the message names the format it looks like.
+    """
+    made = importer(name)
+    if not path.exists():
+        raise DatasetError("no such file", where=str(path), remedy="name the file that holds the judgments")
+    start = peek(path)
+    if not made.sniff(start):
+        raise DatasetError(f"does not look like {name}", where=str(path), remedy=described(start))
+    found = made.read(path, options)
+    if not found.records:
+        raise DatasetError("holds no judgments", where=str(path), remedy="name another file")
+    cases, judgments, notes = gather(found, name)
+    settings, guessed = settings_of(found, judgments)
+    lost = sum(judgment.status != "ok" for judgment in judgments)
+    said = [LOST.format(lost, len(judgments))] if lost else []
+    return Brought(tuple(cases), tuple(judgments), settings, (*found.notes, *notes, *guessed, *said))
+
+
+def settings_of(found: Found, judgments: Sequence[Judgment]) -> tuple[dict[str, Any], list[str]]:
+    """Return a config's settings as the judgments have them, and what of them is a guess."""
+    pointwise = len(judgments[0].unit) == 1
+    judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
+    samples = 1 + max(judgment.sample for judgment in judgments)
+    named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
+    criteria = [{"name": name, "description": found.criteria.get(name, "")} for name in named or {CRITERION: None}]
+    settings: dict[str, Any] = {
+        "judge": _judge(judges),
+        "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
+        "criteria": criteria,
+        "swap": {"policy": "none" if pointwise else _policy(judgments)},
+    }
+    if found.output is not None:
+        settings["output"] = dict(found.output)
+    if not pointwise:
+        return settings, []
+    values = [value for judgment in judgments for value in judgment.criteria.values()]
+    low, high, step = found.scale or guessed_scale(values)
+    settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
+    return settings, [] if found.scale else [GUESSED.format(low, high)]
+
+
+def _judge(names: Sequence[str]) -> Mapping[str, Any]:
+    # At what temperature they were asked is not known.
+    each = [{"name": _plain(name), "model": name, "temperature": None} for name in names]
+    return each[0] if len(each) == 1 else {"name": "panel", "model": None, "judges": each}
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()) or "judge"
+
+
+def _policy(judgments: Sequence[Judgment]) -> str:
+    """Return `both` where some pair was seen in both orders, `none` where all were in the case's own, else `random`."""
+    orders: dict[tuple[Any, ...], set[bool]] = {}
+    for one in judgments:
+        orders.setdefault((one.judge, one.case_id, one.unit), set()).add(one.shown == one.unit)
+    if any(len(seen) > 1 for seen in orders.values()):
+        return "both"
+    return "random" if any(False in seen for seen in orders.values()) else "none"

@@ -1,0 +1,62 @@
+"""The layouts that judgments are read from, by name, and which of them a file looks like."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol, cast
+
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.exchange.files import Peek, peek
+from evalkit.exchange.records import Found, Options
+
+FORMATS = MappingProxyType(
+    {
+        "generic": "CSV, JSONL, JSON or Parquet of your own: --fields winner=COLUMN … or score=COLUMN …",
+        "llmbar": "LLMBar's result.json",
+        "qlora": "QLoRA's pairwise reviews: the folder pairwise/",
+        "unieval": "UniEval's scores beside people's, as of Topical-Chat; --dimension NAME",
+        "prometheus": "Prometheus: gpt4_score with repeats",
+        "halluqa": "HalluQA: a system's answers with is_hallucination",
+    }
+)
+"""Each format, and what file it is."""
+
+
+class Importer(Protocol):
+    """A module that reads one layout."""
+
+    def sniff(self, start: Peek) -> bool:
+        """Say whether a file that begins so may be of this layout."""
+
+    def read(self, path: Path, options: Options) -> Found:
+        """Return the records that a file holds."""
+
+
+def importer(name: str) -> Importer:
+    """Return what reads a format.
+
+    Raises:
+        ConfigError: if there is no such format.
+    """
+    if name not in FORMATS:
+        raise ConfigError("no such format", where=f"evalkit import {name}", remedy=did_you_mean(name, FORMATS))
+    return cast(Importer, import_module(f"evalkit.exchange.importers.{name}"))
+
+
+def recognise(path: Path) -> str | None:
+    """Return the name of the format that a file or folder looks like, none if it is like no one's."""
+    return _recognised(peek(path))
+
+
+def _recognised(start: Peek) -> str | None:
+    return next((name for name in FORMATS if name != "generic" and importer(name).sniff(start)), None)
+
+
+def described(start: Peek) -> str:
+    """Return what to do with a file that is not what it was said to be."""
+    if name := _recognised(start):
+        return f"it looks like {name}: evalkit import {name} {start.path}"
+    keys = ", ".join(map(str, list(start.row or start.top)[:8]))
+    return f"its columns are {keys}: map them with evalkit import generic … --fields" if keys else "name another file"

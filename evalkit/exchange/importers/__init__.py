@@ -1,0 +1,1 @@
+"""One module for each layout: `sniff` tells a file of it, `read` makes records of one."""

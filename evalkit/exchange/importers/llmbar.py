@@ -1,0 +1,86 @@
+"""LLMBar: result.json of an evaluator, whose rows hold the pair, the gold label and both orders' texts and winners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError
+from evalkit.exchange.files import Peek, need, number, rows_of
+from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
+
+ORDERS = ("swap = False", "swap = True")
+PATTERN = r"Output \((?P<winner>[ab])\)"
+_SAID = {"a": "A", "b": "B"}
+
+
+def sniff(start: Peek) -> bool:
+    """Say whether its rows are LLMBar's results."""
+    return start.has("output_1", "output_2", "results")
+
+
+def read(path: Path, options: Options) -> Found:
+    """Return two records for each row, one in each order, or with `--scores` one for each output that was rated."""
+    rows = list(rows_of(path))
+    strategy = path.parent.name if path.name == "result.json" else path.stem
+    judge = options.judge or (path.parent.parent.name if path.name == "result.json" else path.stem)
+    rated = "score_1" in _last(rows[0][1], rows[0][0]) if rows else False
+    if options.scores and not rated:
+        raise ConfigError("holds winners, and no scores", where=str(path), remedy="leave --scores out")
+    records = [
+        record
+        for index, (place, row) in enumerate(rows)
+        for record in (_scores if options.scores else _pairs)(row, index, place, judge)
+    ]
+    if options.scores:
+        output = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
+        return Found(records, output, scale=(0.0, 9.0, 1.0))
+    notes = ("winners made of two scores: equal ones were given to a side by order",) if rated else ()
+    return Found(records, None if rated else _output(records, strategy), notes=notes)
+
+
+def _output(records: Sequence[Record], strategy: str) -> Mapping[str, Any]:
+    texts = [record.said.text or "" for record in records]
+    concluding = sum("is better" in text for text in texts)
+    reasoned = strategy.startswith("CoT") or concluding > len(texts) / 2
+    return {"format": "regex", "pattern": PATTERN + " is better" * reasoned, "map": _SAID}
+
+
+def _last(row: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    results = need(row, "results", place)
+    last: Mapping[str, Any] = results[-1] if results else {}
+    return last
+
+
+def _answers(row: Mapping[str, Any], place: str) -> tuple[Answer, Answer]:
+    return Answer("1", str(need(row, "output_1", place))), Answer("2", str(need(row, "output_2", place)))
+
+
+def _pairs(row: Mapping[str, Any], index: int, place: str, judge: str) -> Iterator[Record]:
+    one, two = _answers(row, place)
+    label, last = number(row.get("label")), _last(row, place)
+    for order in ORDERS:
+        entry = last.get(order)
+        if entry is None:
+            continue
+        shown = (one, two) if order == ORDERS[0] else (two, one)
+        text = (entry.get("completion") or [None])[0]
+        winner = str(entry.get("winner"))
+        if winner in ("1", "2"):
+            said = Said(judge, value=1.0 if winner == shown[0].key else -1.0, text=text)
+        else:
+            said = lost(judge, f"winner is {winner}", text=text)
+        better = str(int(label)) if label else None
+        yield Record(str(index), str(row.get("input", "")), shown, said, better)
+
+
+def _scores(row: Mapping[str, Any], index: int, place: str, judge: str) -> Iterator[Record]:
+    label, last = number(row.get("label")), _last(row, place)
+    for answer in _answers(row, place):
+        text = str((last.get(f"score_{answer.key}") or [""])[0])
+        score = number(text.strip())
+        said = Said(judge, scores={"quality": score}, text=text) if score is not None else lost(judge, text, text=text)
+        grade = float(answer.key == str(int(label))) if label else None
+        shown = (Answer(answer.key, answer.text, None, grade),)
+        yield Record(str(index), str(row.get("input", "")), shown, said)

@@ -1,0 +1,115 @@
+"""What an importer makes of a file: one record for each judgment, before cases are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evalkit.types import Case, Judgment, Status
+
+TIE = "TIE"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One response: `key` tells it from the others to its question; `grade` is what people gave it."""
+
+    key: str
+    text: str = ""
+    model: str | None = None
+    grade: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is stored of one judgment.
+
+    Of a pair: `value` in [-1, 1], above 0 where the response shown first is better. Of one response: `scores` by
+    criterion. Without either it is missing, for the reason in `status` and `error`. `text` is the judge's own words.
+    `sample` is counted where it is not given.
+    """
+
+    judge: str
+    value: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    text: str | None = None
+    status: Status = "unparseable"
+    error: str | None = None
+    confidence: float | None = None
+    sample: int | None = None
+    model: str | None = None
+    answer: Mapping[str, Any] | None = None
+
+    @property
+    def read(self) -> bool:
+        """Whether it holds a value."""
+        return self.value is not None or bool(self.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One judgment of one response, or of two in the order `shown`, with the question they answer.
+
+    `better` is people's choice: the key of a response, or TIE; `labels` holds single people's, by their name.
+    """
+
+    question: str
+    prompt: str
+    shown: tuple[Answer, ...]
+    said: Said
+    better: str | None = None
+    context: str | None = None
+    reference: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an importer found: records, and what they say of the config.
+
+    `output` is how the judge's texts are read, where they are read at all; `scale` (min, max, step) that of scores,
+    guessed from them if it is not given. `by_name` puts a question's responses in the order of their models, else they
+    stand as they were first seen.
+    """
+
+    records: Sequence[Record]
+    output: Mapping[str, Any] | None = None
+    scale: tuple[float, float, float] | None = None
+    criteria: Mapping[str, str] = field(default_factory=dict)
+    by_name: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may say of an import.
+
+    `fields` maps canonical names to columns (format generic). `dimension` names what people's grades are of, where a
+    file has several. `scores` takes scores where a file has both scores and winners. `judge` names the judge where the
+    file does not. `custom_id` is the pattern of a batch's ids, `cases` what they are of. `winners` are other spellings.
+    """
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    dimension: str | None = None
+    scores: bool = False
+    judge: str | None = None
+    custom_id: str | None = None
+    cases: tuple[Case, ...] = ()
+    winners: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """Cases and judgments made of a file, and the settings that describe them, as a config has them."""
+
+    cases: tuple[Case, ...]
+    judgments: tuple[Judgment, ...]
+    settings: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def lost(judge: str, error: str, *, text: str | None = None, status: Status = "unparseable", **more: Any) -> Said:
+    """Return what is stored of a judgment that holds no value."""
+    return Said(judge, text=text, status=status, error=error, **more)

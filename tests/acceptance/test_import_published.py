@@ -1,0 +1,161 @@
+"""Every published figure of ../shared/data, from the files as published: `evalkit import`, then metrics.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.shared
+
+Metrics = dict[str, dict[str, Any]]
+FAST = ("tracking=none", "scoring.bootstrap=0")
+LLMBAR = [
+    ("Natural", "GPT-4", "Vanilla_NoRules", 92, 95, 92, 97, 0),
+    ("Natural", "GPT-4", "Vanilla", 95, 96, 93, 95, 0),
+    ("Natural", "GPT-4", "CoT", 94, 95, 90, 91, 0),
+    ("Natural", "GPT-4", "Rating", 92, 92, 87, 90, 0),
+    ("Natural", "ChatGPT", "Vanilla_NoRules", 79, 79, 63, 68, 0),
+    ("Natural", "ChatGPT", "CoT", 70, 78, 56, 64, 1),
+    ("Adversarial/GPTInst", "GPT-4", "Vanilla_NoRules", 71, 70, 66, 83, 0),
+    ("Adversarial/GPTInst", "GPT-4", "Vanilla", 78, 81, 77, 87, 0),
+    ("Adversarial/GPTInst", "GPT-4", "CoT", 75, 78, 72, 83, 0),
+    ("Adversarial/GPTInst", "ChatGPT", "Vanilla", 25, 24, 7, 57, 0),
+    ("Adversarial/GPTInst", "ChatGPT", "CoT", 28, 26, 8, 54, 1),
+    ("Natural", "PaLM2", "Vanilla", 78, 88, 73, 80, 4),
+]
+
+
+@pytest.fixture
+def imported(within: Callable[..., Any], commands: Any, shared: Path) -> Callable[..., Metrics]:
+    """Imports a file of the published data with further words and returns the metrics of the run."""
+
+    def run(name: str, path: str, *words: str) -> Metrics:
+        within("import", name, str(shared / "data" / path), "hydra.run.dir=run", *FAST, *words)
+        metrics: Metrics = commands.metrics("run")["metrics"]
+        return metrics
+
+    return run
+
+
+def rescored(within: Callable[..., Any], commands: Any, *words: str) -> Metrics:
+    within("score", "run", *words)
+    metrics: Metrics = commands.metrics("run")["metrics"]
+    return metrics
+
+
+def count(metric: dict[str, Any]) -> tuple[int, int]:
+    """A proportion as the count it is, and what it is out of."""
+    found = metric["value"] * metric["n"]
+    assert found == pytest.approx(round(found), abs=1e-6)
+    return round(found), metric["n"]
+
+
+@pytest.mark.parametrize(("subset", "judge", "strategy", "first", "second", "both", "agree", "lost"), LLMBAR)
+def test_llmbar(imported, commands, subset, judge, strategy, first, second, both, agree, lost):
+    found = imported("llmbar", f"llmbar/{subset}/evaluators/{judge}/{strategy}/result.json")
+    n = 100 if subset == "Natural" else 92
+    orders = [found[f"agreement/accuracy_{which}_order"] for which in ("first", "second")]
+    assert [count(order)[0] for order in orders] == [first, second]
+    assert [order["worst_low"] for order in orders] == pytest.approx([first / n, second / n])
+    mean, together = found["agreement/accuracy_per_order"], found["agreement/accuracy_both_orders"]
+    assert mean["worst_low"] == pytest.approx((first + second) / 2 / n)
+    assert mean["missing"] == lost
+    assert count(found["missing/unparseable"]) == (lost, 2 * n)
+    assert count(together)[0] == both
+    assert together["worst_low"] == pytest.approx(both / n)
+    consistency = found["position/consistency"]
+    if judge == "PaLM2":  # theirs takes two unreadable texts for agreeing ones
+        assert (count(consistency), consistency["worst_low"], consistency["worst_high"]) == ((78, 98), 0.78, 0.80)
+    elif lost:
+        assert consistency["worst_low"] == pytest.approx(agree / n)
+    else:
+        assert count(consistency) == (agree, n)
+    manifest = json.loads((commands.folder / "run" / "manifest.json").read_text("utf-8"))
+    assert manifest["imported"]["texts"] == (0 if strategy == "Rating" else 2 * n)
+    assert manifest["imported"]["differences"] == 0
+
+
+def test_llmbar_ratings_as_scores(imported):
+    found = imported("llmbar", "llmbar/Natural/evaluators/GPT-4/Rating/result.json", "--scores")
+    # Ten pairs have equal scores, which the published winners give to a side by order.
+    assert count(found["tie_rate"]) == (10, 100)
+    assert count(found["agreement/accuracy"]) == (87, 100)
+
+
+@pytest.fixture
+def qlora(imported) -> Callable[..., Metrics]:
+    return lambda *words: imported("qlora", "qlora_vicuna/pairwise", *words)
+
+
+def test_qlora_orders(qlora, commands):
+    found = qlora()
+    assert count(found["position/consistency"]) == (1367, 2227)
+    assert round(found["position/consistency"]["value"], 4) == 0.6138
+    assert count(found["position/first_rate"]) == (2512, 2512 + 1355)
+    assert found["position/first_rate"]["missing"] == 13
+    assert count(found["missing/unparseable"])[0] + count(found["missing/failed"])[0] == 13
+    judgments = (commands.folder / "run" / "judgments.jsonl").read_text("utf-8").splitlines()
+    assert len(judgments) == 4480
+    cases = [json.loads(line) for line in (commands.folder / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
+    assert [len(case["responses"]) for case in cases] == [8] * 80
+    assert all(case["prompt"] and all(response["text"] for response in case["responses"]) for case in cases)
+
+
+def test_qlora_conflicts(qlora, within, commands):
+    rules = {"net": (3, 4), "both": (1, 1), "single": (26, 67), "ties": (69, None)}
+    for rule, (cycles, triads) in rules.items():
+        words = (f"scoring.conflict_edges={rule}",)
+        found = rescored(within, commands, *words) if rule != "net" else qlora("--complete", *words)
+        assert count(found["conflict/rate"]) == (cycles, 69)
+        if triads is not None:
+            assert found["conflict/triads"]["value"] == triads
+
+
+UNIEVAL = {
+    "naturalness": (0.443666, 0.513986, 0.373973),
+    "coherence": (0.595143, 0.612942, 0.465915),
+    "engagingness": (0.556510, 0.604739, 0.455941),
+    "groundedness": (0.536209, 0.574954, 0.451533),
+    "understandability": (0.380038, 0.467807, 0.360741),
+    "overall": (0.632796, 0.662583, 0.487272),
+}
+
+
+@pytest.mark.parametrize("dimension", UNIEVAL)
+def test_unieval(imported, dimension):
+    found = imported("unieval", "unieval_topical_chat/topical_chat_result.json", "--dimension", dimension)
+    three = [found[f"agreement/{name}"] for name in ("pearson", "spearman", "kendall")]
+    assert [round(metric["value"], 6) for metric in three] == list(UNIEVAL[dimension])
+    assert {metric["n"] for metric in three} == {360}
+
+
+def test_prometheus_repeats(imported):
+    found = imported("prometheus", "prometheus_vicuna/vicuna_eval.json")
+    assert count(found["samples/unanimous"]) == (199, 320)
+
+
+HALLUQA = {
+    "gpt-4-0613_output_qa_prompt": (76.00, 57.97, 32.04, 53.11),
+    "ernie_bot_output": (70.86, 46.38, 75.73, 69.33),
+    "qwen-14b-chat_output_qa_prompt": (75.43, 23.19, 30.58, 46.89),
+    "chatglm-6b_output_qa_prompt": (52.57, 20.29, 15.05, 30.44),
+}
+KINDS = ("Misleading", "Misleading-hard", "Knowledge", None)
+
+
+@pytest.mark.parametrize("system", HALLUQA)
+@pytest.mark.parametrize("kind", range(4))
+def test_halluqa(imported, system, kind):
+    words = ["--only", f"Category={KINDS[kind]}"] if KINDS[kind] else []
+    mean = imported("halluqa", f"halluqa/{system}.json", *words)["score/mean"]
+    # Theirs counts an Invalid_Judge as a hallucination: the lower end of what the answers allow.
+    assert round(100 * mean["worst_low"], 2) == HALLUQA[system][kind]
+    every = mean["n"] + mean["missing"]
+    assert mean["value"] == pytest.approx(mean["worst_low"] * every / mean["n"])
+    assert mean["worst_high"] == pytest.approx(mean["worst_low"] + mean["missing"] / every)
+    if system == "ernie_bot_output" and kind == 3:
+        assert (mean["missing"], round(100 * mean["value"], 2), round(100 * mean["worst_high"], 2)) == (4, 69.96, 70.22)
