@@ -10,7 +10,7 @@ from pathlib import Path
 from evalkit.app import Materials, describe, rescore
 from evalkit.config import RunConfig
 from evalkit.datasets import Dataset
-from evalkit.datasets.load import fingerprint
+from evalkit.datasets.fingerprints import fingerprint
 from evalkit.evaluators import make_evaluator
 from evalkit.exchange import Brought
 from evalkit.exchange.rereading import Difference, differences, reread
