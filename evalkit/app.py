@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from evalkit.resources import project
 from evalkit.runs import unused, write_manifest, write_run
 from evalkit.scoring import Scores, score_run
 from evalkit.scoring.families import family_notes
+from evalkit.spool import Spool
 from evalkit.store import open_store
 from evalkit.tracking import MLFLOW, make_tracker, warm_up
 from evalkit.types import Case, Judgment, RunResult, Verdict
@@ -52,14 +54,15 @@ class Materials:
     evaluator: Evaluator
 
 
-def prepare(config: RunConfig) -> Materials:
-    """Load the cases and make the evaluator.
+def prepare(config: RunConfig, folder: Path | None = None) -> Materials:
+    """Load the cases and make the evaluator; cases that are too many to be held wait in a file in or above `folder`.
 
     Raises:
         ConfigError: if the dataset, a template or a plug-in is not what the config says.
     """
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
-    return Materials(load_cases(config.dataset, mode=config.mode.name, base=project()), evaluator)
+    hold = partial(Spool[Case], folder=folder or Path.cwd())
+    return Materials(load_cases(config.dataset, mode=config.mode.name, base=project(), hold=hold), evaluator)
 
 
 def default_folder(config: RunConfig) -> Path:
@@ -92,7 +95,7 @@ def judge_and_score(
     """Judge the cases, score the judgments and write the run folder; `sweep` goes into the manifest."""
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
-    materials = prepare(config)
+    materials = prepare(config, folder)
     begun = time.perf_counter()
     watch = _Watch(config, observe)
     judged = run_async(_judge(config, materials.dataset.cases, materials.evaluator, watch.update, folder))

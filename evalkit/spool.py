@@ -107,6 +107,10 @@ class Spool(Lazy[T]):
         for value in values:
             self.append(value)
 
+    def arrange(self, order: Sequence[int]) -> Sequence[T]:
+        """Return the values in another order, by their places in this one; nothing is copied."""
+        return Arranged(self, order)
+
     def __len__(self) -> int:
         return len(self._ends) - 1
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evalkit.engine.asking import Ask
-from evalkit.spool import Arranged, Spool
+from evalkit.spool import Spool
 from evalkit.types import Judgment
 
 MOST_AFTER = 2**20
@@ -34,7 +34,7 @@ class Collected:
     def in_order(self) -> Sequence[Judgment]:
         """Return them by position, those that follow from a unit behind it."""
         order = sorted(range(len(self._places)), key=self._places.__getitem__)
-        return Arranged(self._judgments, array("q", order))
+        return self._judgments.arrange(array("q", order))
 
 
 class OpenGroups:

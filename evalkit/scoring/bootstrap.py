@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from math import isnan, sqrt
 from statistics import NormalDist
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Statistic:
     """
 
     name: str
-    columns: Floats
+    columns: NDArray[Any]
     value: Callable[[Floats], Floats]
     n: int
     cases: int
@@ -103,7 +103,7 @@ class Tally:
         n, hits, missing = int(among.sum()), int((hit & among).sum()), int(lost.sum())
         return Statistic(
             name,
-            np.stack([self(hit & among), self(among)], axis=1),
+            beside([self(hit & among), self(among)]),
             lambda totals: divide(totals[:, 0], totals[:, 1]),
             n=n,
             cases=int(np.count_nonzero(self(among))),
@@ -113,6 +113,14 @@ class Tally:
             note=note,
             why=why,
         )
+
+
+def beside(columns: Sequence[Floats]) -> NDArray[Any]:
+    """Return columns as a table, its numbers as bytes where they are whole and small, as counts by case mostly are."""
+    with np.errstate(invalid="ignore"):
+        small = np.stack([column.astype(np.uint8) for column in columns], axis=1)
+    exact = all(np.array_equal(short, column) for short, column in zip(small.T, columns, strict=True))
+    return small if exact else np.stack(columns, axis=1)
 
 
 def share(hits: float, of: float, open_: float) -> Bounds:
@@ -144,45 +152,61 @@ def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, cases: int
     if not cases:
         return out
     blocks = {id(statistic.columns): statistic.columns for statistic in statistics}
-    table, places = _different_columns(blocks, cases)
+    different, places = _different_columns(blocks)
+    sums_of = _totals(different, cases)
     for rows, weights in draw(cases, scoring.bootstrap, scoring.seed):
-        sums = weights @ table
+        sums = sums_of(weights)
         totals = {name: sums[:, columns] for name, columns in places.items()}
         for row, statistic in enumerate(statistics):
             out[row, rows] = statistic.value(weights if statistic.weighted else totals[id(statistic.columns)])
     return out
 
 
-def _different_columns(blocks: Mapping[int, Floats], cases: int) -> tuple[Floats, dict[int, list[int]]]:
-    """Return a table of the blocks' columns, each of them once, and where in it each block's columns stand.
+def _different_columns(blocks: Mapping[int, NDArray[Any]]) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
+    """Return the blocks' columns, each of them once, and where among them each block's columns stand.
 
     Statistics share much of what they count: of a million judgments' columns, less than half are different ones.
     """
     known: dict[bytes, int] = {}
-    kept: list[Floats] = []
+    kept: list[NDArray[Any]] = []
     places: dict[int, list[int]] = {}
     for name, block in blocks.items():
         places[name] = []
         for column in block.T:
-            key = blake2b(column.tobytes(), digest_size=16).digest()
+            key = blake2b(column.astype(np.float64).tobytes(), digest_size=16).digest()
             if key not in known:
                 known[key] = len(kept)
                 kept.append(column)
             places[name].append(known[key])
-    return np.stack(kept, axis=1) if kept else np.zeros((cases, 0)), places
+    return kept, places
+
+
+def _totals(columns: Sequence[NDArray[Any]], cases: int) -> Callable[[Floats], Floats]:
+    """Return the function from weights to the totals of columns; not more of these than fit are made floats at once."""
+    width = max(1, CHUNK // cases)
+    if len(columns) <= width:
+        table = _table(columns, cases)
+        return lambda weights: np.asarray(weights @ table)
+    parts = [columns[start : start + width] for start in range(0, len(columns), width)]
+    return lambda weights: np.concatenate([weights @ _table(part, cases) for part in parts], axis=1)
+
+
+def _table(columns: Sequence[NDArray[Any]], cases: int) -> Floats:
+    return np.stack(columns, axis=1).astype(np.float64, copy=False) if columns else np.zeros((cases, 0))
 
 
 def draw(cases: int, resamples: int, seed: int) -> Iterator[tuple[slice, Floats]]:
     """Yield, in chunks of bounded size, how often each case stands in each resample: (rows, rows × cases)."""
     generator = np.random.default_rng(seed)
-    step = max(1, CHUNK // cases)
+    step, few = max(1, CHUNK // cases), max(1, CHUNK // (16 * cases))
     for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        drawn = generator.integers(0, cases, size=(rows, cases))
-        drawn += cases * np.arange(rows)[:, None]
-        counts: NDArray[np.intp] = np.bincount(drawn.ravel(), minlength=rows * cases)
-        del drawn
-        yield slice(start, start + rows), counts.reshape(rows, cases).astype(np.float64)
+        counts = np.empty((min(step, resamples - start), cases))
+        for first in range(0, len(counts), few):
+            part = counts[first : first + few]
+            drawn = generator.integers(0, cases, size=part.shape)
+            drawn += cases * np.arange(len(part))[:, None]
+            part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
+        yield slice(start, start + len(counts)), counts
 
 
 def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: ScoringConfig) -> Metric:
