@@ -98,7 +98,7 @@ def judge_and_score(
     materials = prepare(config, folder)
     begun = time.perf_counter()
     watch = _Watch(config, observe)
-    judged = run_async(_judge(config, materials.dataset.cases, materials.evaluator, watch.update, folder))
+    judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, watch.update, folder))
     judging = time.perf_counter() - begun
     if judged.interrupted:
         raise Interrupted(judged)
@@ -126,18 +126,19 @@ async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], 
     """Judge one case and resolve it; nothing is written but the store."""
     config = with_examples(config, base=project())
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
-    judged = await _judge(config, [case], evaluator)
+    judged = await ask_judges(config, [case], evaluator)
     unmeasured = config.model_copy(update={"scoring": config.scoring.model_copy(update={"bootstrap": 0})})
     return judged.judgments, score_run(unmeasured, [case], judged.judgments).verdicts
 
 
-async def _judge(
+async def ask_judges(
     config: RunConfig,
     cases: Sequence[Case],
     evaluator: Evaluator,
     observe: Callable[[Progress], None] | None = None,
     folder: Path | None = None,
 ) -> Judged:
+    """Have every case judged, by stored answers as far as there are any; nothing is written but the store."""
     store = open_store(config.store)
     judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
     try:

@@ -14,6 +14,10 @@ COMMANDS = {
     "plan": ("evalkit.cli.plan", "the same composition and no call: what is still to be asked and paid"),
     "score": ("evalkit.cli.score", "score a finished run again under other scoring settings, at no cost"),
     "compare": ("evalkit.cli.compare", "compare runs on the cases they share: differences, tests, what could be seen"),
+    "reproduce": (
+        "evalkit.cli.reproduce",
+        "run again from stored answers alone: is every metric equal, else why not",
+    ),
     "track": ("evalkit.cli.track", "send a finished run to MLflow"),
     "import": ("evalkit.cli.import_", "turn judgments made elsewhere into a run folder: formats with --help"),
     "store": ("evalkit.cli.store", "look after stored answers: stats, prune, export, import"),
@@ -39,7 +43,8 @@ usage: evalkit COMMAND [...]
 
 Overrides are Hydra's: GROUP=OPTION, key.path=value, -m to sweep.
 Tab completion: eval "$(evalkit -sc install=bash)"
-Exit status: 0 done, 1 wrongly described, 2 too many failed calls or out of budget, 3 not tracked, 130 interrupted.
+Exit status: 0 done, 1 wrongly described, 2 too many failed calls or out of budget, 3 not tracked,
+4 a gate or a reproduction did not hold, 130 interrupted.
 """
 
 
@@ -83,7 +88,7 @@ def _say_error(text: str) -> None:
 
 def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
-        rows = "\n".join(f"  {name:<8}{text}" for name, (_, text) in COMMANDS.items())
+        rows = "\n".join(f"  {name:<11}{text}" for name, (_, text) in COMMANDS.items())
         print(HELP.format(commands=rows))
         return 0
     if argv[0] in ("--version", "-V"):

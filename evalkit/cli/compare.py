@@ -19,10 +19,9 @@ from rich.table import Table
 from evalkit.cli.summary import number
 from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.runs import read_run
 from evalkit.scoring.compare import Comparison, Difference, compare_runs
 from evalkit.scoring.pairing import Entrant
-from evalkit.tracking import fetch_run, is_run_id, tracking_uri
+from evalkit.tracking import find_run
 from evalkit.types import Metric, RunResult
 
 USAGE = "evalkit compare outputs/DATE/RUN outputs/DATE/RUN"
@@ -59,9 +58,11 @@ def main(words: Sequence[str]) -> int:
     and `tracking.uri` where a run is named by its MLflow id.
     """
     asked = _asked(words)
+    uri = asked.options.get("tracking.uri")
+    tracking = TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
     with TemporaryDirectory(prefix="evalkit-") as scratch:
-        results = [_result(run, asked.options.get("tracking.uri"), Path(scratch)) for run in asked.runs]
-    comparison = compare_runs(_entrants(asked.runs, results), _scoring(asked.options), _metrics(asked.options))
+        results = [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in asked.runs]
+        comparison = compare_runs(_entrants(asked.runs, results), _scoring(asked.options), _metrics(asked.options))
     folder = Path(str(asked.options.get("folder", ".")))
     _write(folder, comparison, asked.runs, results)
     _print(comparison)
@@ -90,13 +91,6 @@ def _value(key: str, text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         raise ConfigError(f"cannot be read: {text}", where=key, remedy="write key=value") from None
-
-
-def _result(word: str, uri: Any, scratch: Path) -> RunResult:
-    if Path(word).exists() or not is_run_id(word):
-        return read_run(Path(word))
-    config = TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
-    return read_run(fetch_run(tracking_uri(config, Path.cwd()), word, scratch / word))
 
 
 def _scoring(options: dict[str, Any]) -> ScoringConfig:

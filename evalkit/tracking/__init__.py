@@ -10,10 +10,11 @@ from evalkit.errors import EvalkitError, PluginError, TrackingError
 from evalkit.plugins import TRACKERS, find, make
 from evalkit.protocols import Tracker
 from evalkit.tracking.fetch import fetch_run, is_run_id
+from evalkit.tracking.finding import find_run
 from evalkit.tracking.location import server_environment, tracking_uri
 from evalkit.types import RunResult
 
-__all__ = ["fetch_run", "is_run_id", "make_tracker", "server_environment", "tracking_uri", "warm_up"]
+__all__ = ["fetch_run", "find_run", "is_run_id", "make_tracker", "server_environment", "tracking_uri", "warm_up"]
 
 
 MLFLOW = "mlflow"

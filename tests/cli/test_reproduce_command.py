@@ -1,0 +1,144 @@
+"""`evalkit reproduce`: a run done again from stored answers, and what is said when it comes out otherwise."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from command_line import Done, fake, pair, prefers
+from fake_provider import Provider, refused, said, serving
+
+Call = Callable[..., Done]
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with serving() as provider:
+        provider.rule = prefers()
+        yield provider
+
+
+@pytest.fixture
+def ran(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run of six pairs."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    write_cases(tmp_path, 6)
+    call("run", *words(provider))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    return tmp_path / "first"
+
+
+def write_cases(folder: Path, count: int, **more: str) -> None:
+    lines = [json.dumps(pair(number, **more)) for number in range(count)]
+    (folder / "cases.jsonl").write_text("\n".join(lines), "utf-8")
+
+
+def words(provider: Provider, *more: str) -> list[str]:
+    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50"]
+    return [*fake(provider), *data, "tracking=none", "hydra.run.dir=first", *more]
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*") if p.is_file()}
+
+
+def names(folder: Path) -> set[str]:
+    return {p.name for p in folder.iterdir() if not p.name.startswith("store.sqlite")}
+
+
+def test_a_run_comes_out_the_same_and_stays_as_it_was(
+    call: Call, provider: Provider, ran: Path, tmp_path: Path
+) -> None:
+    before, asked, there = contents(ran), len(provider.requests), names(tmp_path)
+    done = call("reproduce", "first")
+    count = len(json.loads((ran / "metrics.json").read_text())["metrics"])
+    assert f"Reproduced: all {count} metrics are equal to the last bit." in done.out
+    assert "pairwise · fake · cases (first, 12 answers)" in done.out
+    assert contents(ran) == before
+    assert len(provider.requests) == asked
+    assert names(tmp_path) == there
+
+
+def test_one_bit_of_one_metric_is_seen(call: Call, ran: Path) -> None:
+    import math
+
+    metrics = json.loads((ran / "metrics.json").read_text())
+    metrics["metrics"]["agreement/accuracy"]["value"] = math.nextafter(1.0, 0.0)
+    (ran / "metrics.json").write_text(json.dumps(metrics))
+    manifest = json.loads((ran / "manifest.json").read_text())
+    manifest["packages"]["numpy"] = "1.0"
+    (ran / "manifest.json").write_text(json.dumps(manifest))
+    done = call("reproduce", "first", "folder=found", status=4)
+    assert "Not reproduced: 1 of" in done.out
+    assert "agreement/accuracy value" in done.out
+    assert "0.9999999999999999  1.0" in done.out
+    assert "package numpy" in done.out
+    found = json.loads(Path("found/reproduction.json").read_text())
+    assert found["equal"] is False
+    assert [change["what"] for change in found["metrics"]] == ["agreement/accuracy value"]
+
+
+def test_other_data_are_named_as_the_reason(call: Call, ran: Path, tmp_path: Path) -> None:
+    write_cases(tmp_path, 6, label="B")
+    done = call("reproduce", "first", status=4)
+    assert "dataset fingerprint" in done.out
+    assert "agreement/accuracy value" in done.out
+    assert "answers that are not in the store" not in done.out
+
+
+def test_another_prompt_and_the_answers_it_never_had_are_named(call: Call, ran: Path, tmp_path: Path) -> None:
+    shipped = (Path(__file__).parents[2] / "prompts" / "en" / "pairwise.md.j2").read_text()
+    (tmp_path / "mine.md.j2").write_text(shipped.replace("# Guidelines", "# Rules"))
+    config = (ran / "config.yaml").read_text()
+    (ran / "config.yaml").write_text(config.replace("template: null", "template: mine.md.j2"))
+    out = " ".join(call("reproduce", "first", status=4).out.split())
+    assert "prompt mine.md.j2 –" in out
+    assert "answers that are not in the store 0 12" in out
+
+
+def test_an_emptied_store_is_the_reason(call: Call, ran: Path, tmp_path: Path) -> None:
+    call("store", "prune", "--older-than", "0d")
+    done = call("reproduce", "first", status=4)
+    assert "answers that are not in the store" in done.out
+    (tmp_path / "store.sqlite").unlink()
+    assert "evalkit: " in call("reproduce", "first", status=1).err
+
+
+def test_failures_are_taken_as_they_stood(
+    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    write_cases(tmp_path, 6)
+    provider.script.extend([refused(400, "no"), said("I cannot help with that.", finish="content_filter")])
+    call("run", *words(provider, "runner.concurrency=1", "runner.max_failure_rate=1", "runner.retries=0"))
+    lost = [json.loads(line)["status"] for line in (tmp_path / "first/judgments.jsonl").read_text().splitlines()]
+    assert "failed" in lost
+    done = call("reproduce", "first")
+    taken = sum(status in ("failed", "refused") for status in lost)
+    assert f"note: {taken} requests that had failed or been refused are taken as they stood" in done.out
+    assert "Reproduced: all" in done.out
+
+
+def test_a_recorded_run_is_fetched(call: Call, ran: Path) -> None:
+    from evalkit.config import TrackingConfig
+    from evalkit.runs import read_run
+    from evalkit.tracking import make_tracker
+
+    tracker = make_tracker(TrackingConfig(uri="sqlite:///mlflow.db"), folder=Path.cwd())
+    run_id = tracker.record(read_run(ran))
+    shutil.rmtree(ran)
+    assert "Reproduced: all" in call("reproduce", run_id, "tracking.uri=sqlite:///mlflow.db").out
+
+
+def test_a_mistake_is_one_line(call: Call, ran: Path) -> None:
+    mistakes: list[tuple[list[str], str]] = [
+        ([], "evalkit reproduce: needs a run"),
+        (["nowhere"], "nowhere: no such folder"),
+        (["first", "tie.threshold=0.5"], "tie.threshold: cannot be changed here"),
+        (["first", "dataset.path=gone.jsonl"], "gone.jsonl"),
+    ]
+    for given, complaint in mistakes:
+        assert complaint in call("reproduce", *given, status=1).line()
