@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -25,10 +24,10 @@ from evalkit.evaluators import make_evaluator
 from evalkit.hashing import digest
 from evalkit.judges import make_arbiter, make_judges, spec_of
 from evalkit.protocols import Evaluator
-from evalkit.report import render_report
+from evalkit.report import run_files
 from evalkit.resources import project
 from evalkit.runs import unused, write_manifest, write_run
-from evalkit.scoring import Scores, score_run
+from evalkit.scoring import score_run
 from evalkit.scoring.families import family_notes
 from evalkit.spool import Spool
 from evalkit.store import open_store
@@ -105,7 +104,7 @@ def judge_and_score(
     manifest = {**describe(config, materials, started, sweep), "stopped": judged.stopped}
     manifest["judges"] = [{**one, "dropped": list(judged.dropped.get(one["name"], ()))} for one in manifest["judges"]]
     manifest["timing"] = {"judging": round(judging, 4), "sending": round(judged.sending, 4)}
-    return _write(config, folder, materials.dataset, judged, manifest)
+    return _write(config, folder, materials, judged, manifest)
 
 
 class _Watch:
@@ -178,8 +177,11 @@ async def check_judges(config: RunConfig) -> str:
             await judge.close()
 
 
-def _write(config: RunConfig, folder: Path, dataset: Dataset, judged: Judged, manifest: Mapping[str, Any]) -> RunResult:
+def _write(
+    config: RunConfig, folder: Path, materials: Materials, judged: Judged, manifest: Mapping[str, Any]
+) -> RunResult:
     begun = time.perf_counter()
+    dataset = materials.dataset
     scores = score_run(config, dataset.cases, judged.judgments)
     timing = {**manifest["timing"], "scoring": round(time.perf_counter() - begun, 4)}
     result = RunResult(
@@ -194,17 +196,7 @@ def _write(config: RunConfig, folder: Path, dataset: Dataset, judged: Judged, ma
         tokens=judged.tokens,
         cost_usd=judged.cost_usd,
     )
-    return write_run(folder, result, _further_files(result, scores))
-
-
-def _further_files(result: RunResult, scores: Scores) -> dict[str, str]:
-    frontier = json.dumps([asdict(point) for point in scores.frontier], indent=1)
-    details = {f"{name}.json": _json(value) for name, value in scores.details.items()}
-    return {"report.html": render_report(result), "frontier.json": frontier, **details}
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    return write_run(folder, result, run_files(config, result, scores, materials.evaluator))
 
 
 def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[str, str] | None = None) -> RunResult:
@@ -222,7 +214,7 @@ def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[s
         verdicts=scores.verdicts,
         metrics=scores.metrics,
     )
-    return write_run(folder, again, {**_further_files(again, scores), **(files or {})})
+    return write_run(folder, again, {**run_files(config, again, scores), **(files or {})})
 
 
 def track(config: RunConfig, result: RunResult) -> RunResult:

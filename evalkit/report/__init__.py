@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from evalkit.report.asked import Asked, asking
+from evalkit.report.files import run_files
 from evalkit.report.finding import Finding
 from evalkit.report.findings import findings
 from evalkit.report.page import render_report
 
-__all__ = ["Finding", "findings", "render_report"]
+__all__ = ["Asked", "Finding", "asking", "findings", "render_report", "run_files"]

@@ -6,10 +6,12 @@ distinguishable from" it, whatever the point says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from evalkit.report.finding import Finding, Metrics, Side, Tone, interval, known, percent, side
 from evalkit.report.leanings import leanings
+from evalkit.report.standings import corrections, standings
 from evalkit.types import Metric
 
 SUBSTANTIAL_KAPPA = 0.6  # Landis and Koch (1977), table 2: from here on agreement is "substantial"
@@ -21,9 +23,13 @@ SECOND = ("the answer shown second", "后出现的回答")
 MISSING = {"unparseable": "无法解析", "refused": "拒绝回答", "failed": "调用失败", "budget": "因预算未发出"}
 
 
-def findings(metrics: Metrics, mode: str) -> list[Finding]:
-    """Return what the metrics of a run say, most important first."""
-    return [finding for find in _FINDERS for finding in find(metrics, mode)]
+def findings(metrics: Metrics, mode: str, further: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Return what the metrics of a run say, most important first.
+
+    `further` holds what the run folder's further JSON files do, by name: with it the ranking is told by its systems.
+    """
+    found = [finding for find in _FINDERS for finding in find(metrics, mode)]
+    return [*found, *standings(metrics, (further or {}).get("ranking") or {}), *corrections(metrics)]
 
 
 def _lead(metric: Metric) -> str:

@@ -1,68 +1,72 @@
-"""The page: what is on it is decided here, how it looks in the files of `page/`."""
+"""The page on a run: what is on it is decided here, how it looks in the files of `page/`."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from evalkit.report.cases import case_data
+from evalkit.report.asked import Asked
+from evalkit.report.embedding import CaseData, Embedding, together
+from evalkit.report.figures import run_figures
 from evalkit.report.findings import findings
-from evalkit.report.plot import LEFT, RIGHT, ROW, WIDTH, panels
-from evalkit.report.wording import FLAGS, PAGE, SCRIPT, Words, metric_words
+from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT
+from evalkit.report.rendering import filled, language_of, level_of, render, script_json
+from evalkit.report.tallies import Tallies
+from evalkit.report.wording import Words, metric_words
 from evalkit.types import Metric, RunResult
 
 
-def render_report(result: RunResult) -> str:
-    """Return one self-contained HTML page on a run: findings in words, metrics with intervals, a plot, every case.
+def render_report(
+    result: RunResult, further: Mapping[str, Any] | None = None, asked: Asked | None = None, *, back: str | None = None
+) -> str:
+    """Return one self-contained HTML page on a run: findings in words, figures, metrics, cases.
 
-    Text from data cannot become markup: templates escape it, the cases are JSON that a script shows as text, and the
-    page's own policy runs no script but that one.
+    Text from data cannot become markup: templates and drawings escape it, the cases are JSON that a script shows as
+    text, and the page's own policy runs no script but that one.
+
+    Args:
+        result: the run; its cases, judgments and verdicts are read once, in order.
+        further: what the run folder's further JSON files hold, by name without suffix (`ranking`, `frontier`, …).
+        asked: renders the prompts again; without it none is shown.
+        back: where the page of the sweep that this run was a job of is, seen from this page.
     """
-    # Imported here so that the terminal's summary, which only wants the findings, starts without a template engine.
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    embedding, tallies = Embedding(asked), Tallies()
+    for case, verdicts, judgments in together(result.cases, result.verdicts, result.judgments):
+        embedding.add(case, verdicts, judgments)
+        tallies.add(case, verdicts, judgments)
+    cases = embedding.data()
+    values = _values(result, cases) | {
+        "figures": run_figures(result, tallies, further or {}),
+        "findings": findings(result.metrics, str(result.manifest.get("mode") or ""), further),
+        "back": back,
+    }
+    data = {"words": script_json(SCRIPT), "data": cases.json}
+    return render("report.html.j2", values, script="report.js", data=data)
 
-    environment = Environment(loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined)
-    environment.filters["number"] = number
-    environment.globals["span"] = span
-    page = environment.get_template("report.html.j2").render(_values(result))
-    return page.encode("utf-8", "replace").decode("utf-8")
 
-
-@cache
-def _file(name: str) -> str:
-    return (files("evalkit.report") / "page" / name).read_text(encoding="utf-8")
-
-
-def _values(result: RunResult) -> dict[str, Any]:
-    mode = str(result.manifest.get("mode") or "")
-    cases = case_data(result)
-    script = _file("report.js")
-    level = f"{100 * float(result.config.get('scoring', {}).get('confidence', 0.95)):g} %"
+def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
+    level = level_of(result.config)
     return {
         "title": " · ".join(_title(result)),
-        "mode": mode,
+        "start": language_of(result.config),
+        "level": level,
         "facts": _facts(result),
-        "findings": findings(result.metrics, mode),
         "notes": result.manifest.get("notes") or [],
-        "panels": panels(result.metrics),
-        "drawing": {"left": LEFT, "right": RIGHT, "width": WIDTH, "row": ROW},
         "metrics": [(metric_words(m.name), m) for m in result.metrics.values() if m.value is not None],
         "undetermined": _undetermined(result.metrics.values()),
-        "cases": cases,
+        "embedded": _embedded(cases),
         "flags": [(name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()],
-        "config": json.dumps(result.config, indent=2, ensure_ascii=False),
-        "manifest": json.dumps(result.manifest, indent=2, ensure_ascii=False),
-        "words": {key: _with_level(words, level) for key, words in PAGE.items()},
-        "script_words": _script_json(SCRIPT),
-        "script": script,
-        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "style": _file("report.css"),
+        "config": json.dumps(result.config, indent=2, ensure_ascii=False, default=str),
+        "manifest": json.dumps(result.manifest, indent=2, ensure_ascii=False, default=str),
+        "words": {key: filled(words, level=level) for key, words in PAGE.items()},
     }
+
+
+def _embedded(cases: CaseData) -> list[Words]:
+    """Return what to say of the cases that the page does not hold, or not wholly."""
+    counts = {name: f"{getattr(cases, name):,}" for name in ("total", "whole", "short", "left_out", "unlike")}
+    return [filled(PAGE[name], **counts) for name in ("short", "left_out", "unlike") if getattr(cases, name)]
 
 
 def _undetermined(metrics: Iterable[Metric]) -> dict[str, list[str]]:
@@ -90,24 +94,3 @@ def _facts(result: RunResult) -> list[tuple[str, Words]]:
     facts += [("cases", (f"{len(result.cases):,}",) * 2)]
     facts += [("calls", (english, chinese)), ("cost", cost)]
     return [*facts, ("tokens", (tokens, tokens))] if tokens else facts
-
-
-def _with_level(words: Words, level: str) -> Words:
-    return words[0].replace("{level}", level), words[1].replace("{level}", level)
-
-
-def _script_json(words: Mapping[str, Words]) -> str:
-    return json.dumps(words, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def number(value: float | None) -> str:
-    """Return a number with three decimals, a whole one without, and nothing where there is none."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
-
-
-def span(low: float, high: float) -> str:
-    """Return an interval as `[0.380, 0.660]`, both ends with the same decimals."""
-    digits = 0 if float(low).is_integer() and float(high).is_integer() else 3
-    return f"[{low:,.{digits}f}, {high:,.{digits}f}]"

@@ -1,4 +1,4 @@
-"""Words of the report in both languages, as (English, Chinese)."""
+"""Names of metrics for people in both languages, as (English, Chinese)."""
 
 from __future__ import annotations
 
@@ -98,95 +98,6 @@ OF_ONE: dict[str, Words] = {
     "conflict/rate/": ("cases with a cycle", "存在循环的样本"),
 }
 """Metrics of one system or criterion, whose name follows."""
-
-FLAGS: dict[str, Words] = {
-    "all": ("All", "全部"),
-    "mismatch": ("Differs from label", "与标注不同"),
-    "flip": ("Flips with order", "换序即变"),
-    "disagreement": ("Repeats disagree", "重复评判不一致"),
-    "tie": ("Tie", "平局"),
-    "cycle": ("Contradicts itself", "自相矛盾"),
-    "missing": ("Missing", "缺失"),
-}
-
-PAGE: dict[str, Words] = {
-    "report": ("Judge report", "裁判评测报告"),
-    "findings": ("What it found", "结论"),
-    "plot": ("Main numbers with their intervals", "主要指标及区间"),
-    "plot_note": (
-        "Dot: value. Thick line: {level} interval, cases resampled. Thin line: if every missing answer had gone "
-        "against or for it. Dashed: chance.",
-        "圆点：数值；粗线：{level} 区间（按样本重抽样）；细线：缺失回答全部不利或全部有利时的取值；虚线：随机水平。",
-    ),
-    "metrics": ("All metrics", "全部指标"),
-    "metric": ("Metric", "指标"),
-    "value": ("Value", "数值"),
-    "interval": ("{level} interval", "{level} 区间"),
-    "count": ("n", "n"),
-    "missing": ("Missing", "缺失"),
-    "worst": ("Worst case", "最坏情形"),
-    "note": ("Note", "说明"),
-    "undetermined": ("Not determined by this run", "本次运行无法确定"),
-    "cases": ("Cases", "样本"),
-    "filter": ("Show", "筛选"),
-    "search": ("Search the texts", "搜索文本"),
-    "cut": (
-        "Long texts are shortened here and {left} cases are left out, to keep this page small; judgments.jsonl and the "
-        "dataset hold everything.",
-        "为控制页面大小，较长文本已截断，并省略了 {left} 个样本；完整内容见 judgments.jsonl 与数据集。",
-    ),
-    "script": ("Cases are shown by a script, which is off here.", "样本列表需要启用脚本。"),
-    "config": ("Configuration", "配置"),
-    "manifest": ("Where it came from", "来源"),
-    "started": ("Started", "开始"),
-    "cost": ("Cost", "费用"),
-    "calls": ("Calls", "调用"),
-    "calls_text": (
-        "{planned:,} planned, {stored:,} from the store, {sent:,} sent, {failed:,} failed",
-        "计划 {planned:,}，来自缓存 {stored:,}，发送 {sent:,}，失败 {failed:,}",
-    ),
-    "tokens": ("Tokens", "词元"),
-    "unknown": ("not known", "未知"),
-    "language": ("中文", "English"),
-}
-
-SCRIPT: dict[str, Words] = {
-    "prompt": ("Prompt", "提示"),
-    "context": ("Context", "上下文"),
-    "reference": ("Reference", "参考答案"),
-    "cycles": ("Contradicts itself", "自相矛盾"),
-    "response": ("Response", "回答"),
-    "grade": ("people's grade", "人工评分"),
-    "verdict": ("Verdict", "结论"),
-    "label": ("label", "标注"),
-    "wins": ("{} wins", "{} 获胜"),
-    "tie": ("tie", "平局"),
-    "none": ("missing", "缺失"),
-    "score": ("score {}", "得分 {}"),
-    "margin": ("margin", "分差"),
-    "confidence": ("confidence", "置信度"),
-    "pass": ("Shown {}", "呈现顺序 {}"),
-    "sample": ("sample", "样本次序"),
-    "raw": ("Raw completion", "原始输出"),
-    "thinking": ("Thinking", "思考过程"),
-    "error": ("Not read", "未能读取"),
-    "stored": ("from the store", "来自缓存"),
-    "read_by": ("read by", "读取方式"),
-    "shown": ("{} of {} cases shown", "显示 {} / {} 个样本"),
-    "nothing": ("No case fits this filter.", "没有符合条件的样本。"),
-    "judged": ("judged", "直接判定"),
-    "threshold": ("under the tie threshold", "低于平局阈值"),
-    "swap_disagreement": ("the orders disagree", "两种顺序不一致"),
-    "forced": ("forced", "强制判定"),
-    "split": ("split vote", "意见分裂"),
-    "votes": ("votes", "投票"),
-    "missing": ("no answer", "无回答"),
-    "ok": ("ok", "正常"),
-    "repaired": ("repaired", "已修复"),
-    "unparseable": ("unparseable", "无法解析"),
-    "refused": ("refused", "拒绝回答"),
-    "failed": ("failed", "调用失败"),
-}
 
 
 def metric_words(name: str) -> Words:

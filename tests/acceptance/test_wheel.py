@@ -71,6 +71,7 @@ def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel: Path) -> None:
         "evalkit/report/page/report.html.j2",
         "evalkit/report/page/report.css",
         "evalkit/report/page/report.js",
+        "evalkit/report/page/switches.js",
     } <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert {name.partition("/")[0] for name in names if "dist-info" not in name} == {"evalkit"}

@@ -38,7 +38,7 @@ def _verdict(case: int, passes: tuple[float | None, float | None]) -> Verdict:
 
 
 def build(cases: int = 8, *, text: str = ATTACK, **changes: Any) -> RunResult:
-    """Cases go plain, missing, flipped, mislabelled, and again."""
+    """Cases go plain, missing, flipped, mislabelled, and again; `text` is the first response of each."""
     passes = [((1, 1), (None, 1), (1, -1), (1, 1))[i % 4] for i in range(cases)]
     result = RunResult(
         folder=None,

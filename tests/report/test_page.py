@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from evalkit.report import render_report
-from evalkit.report.page import number, span
-from evalkit.report.plot import panels
-from evalkit.report.wording import FLAGS, METRICS, PAGE, SCRIPT
+from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT
+from evalkit.report.rendering import asset, number, span
+from evalkit.report.wording import METRICS
 from evalkit.types import Metric
 
 
@@ -52,7 +52,8 @@ def test_the_page_asks_the_network_for_nothing(make_run):
 def test_findings_come_before_numbers_and_cases(make_run):
     page = render_report(make_run(4))
     places = [
-        page.index(text) for text in ("Not distinguishable from chance", 'id="h-plot"', 'id="h-metrics"', 'id="cases"')
+        page.index(text)
+        for text in ("Not distinguishable from chance", 'id="h-figures"', 'id="h-metrics"', 'id="cases"')
     ]
     assert places == sorted(places)
 
@@ -88,29 +89,11 @@ def test_numbers_keep_three_decimals_unless_whole():
     assert (span(0.0, 0.05), span(1.0, 3.0)) == ("[0.000, 0.050]", "[1, 3]")
 
 
-def test_bars_stand_where_their_numbers_are():
-    (rates,) = panels({"agreement/accuracy": Metric("agreement/accuracy", 0.5, 0.0, 1.0)})
-    (bar,) = rates.bars
-    assert bar.ci is not None
-    assert bar.x == sum(bar.ci) / 2 == bar.chance
-    (_, coefficients) = panels(
-        {"tie_rate": Metric("tie_rate", 0.1, 0.0, 0.2), "agreement/kappa": Metric("agreement/kappa", -1.0, -1.0, 0.0)}
-    )
-    assert coefficients.bars[0].x == coefficients.ticks[0][0]
-    assert panels({"score/mean": Metric("score/mean", 3.0)}) == []
-
-
 def test_every_word_is_in_both_languages():
     for table in (METRICS, FLAGS, PAGE, SCRIPT):
         assert all(english and chinese for english, chinese in table.values())
-    used = set(re.findall(r'say\("(\w+)"', _script()))
+    used = set(re.findall(r'say\("(\w+)"', asset("report.js")))
     assert used <= set(SCRIPT)
-
-
-def _script() -> str:
-    from evalkit.report.page import _file
-
-    return _file("report.js")
 
 
 def test_findings_alone_load_no_template_engine():

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+
+from fake_provider import Provider, said, serving
+
+from evalkit.cli import main
 from evalkit.report import render_report
+from evalkit.types import Metric
 
 pytestmark = pytest.mark.browser
 FLAGS = ("gpu", "quic", "background-networking", "component-update", "sync")
@@ -26,6 +35,12 @@ def browser() -> Iterator[Any]:
         launched = playwright.chromium.launch(executable_path=chromium, args=arguments)
         yield launched
         launched.close()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with serving() as provider:
+        yield provider
 
 
 @pytest.fixture
@@ -116,9 +131,11 @@ def test_both_languages(open_page, make_run):
     assert page.locator("html").get_attribute("lang") == "zh"
 
 
-def test_a_chinese_browser_starts_in_chinese(open_page, make_run):
-    page = open_page(render_report(make_run(4)), locale="zh-CN")
-    assert page.locator("h2").first.inner_text() == "结论"
+def test_a_page_starts_in_the_language_of_its_prompts_or_the_one_asked_for(open_page, make_run):
+    run = make_run(4, config={"prompt": {"language": "zh"}})
+    assert open_page(render_report(run), locale="en-US").locator("h2").first.inner_text() == "结论"
+    assert open_page(render_report(run), "#en").locator("h2").first.inner_text() == "What it found"
+    assert open_page(render_report(make_run(4)), locale="zh-CN").locator("h2").first.inner_text() == "What it found"
 
 
 def test_dark_and_light_differ_and_print_is_light(open_page, make_run):
@@ -130,6 +147,95 @@ def test_dark_and_light_differ_and_print_is_light(open_page, make_run):
     assert page.evaluate(background) == "rgb(255, 255, 255)" != dark
     assert page.locator(".controls").is_hidden()
     assert open_page(html, color_scheme="light").evaluate(background) != dark
+
+
+def test_the_switch_of_shade_wins_over_the_system_but_not_in_print(open_page, make_run):
+    background = "getComputedStyle(document.body).backgroundColor"
+    page = open_page(render_report(make_run(4)), color_scheme="light")
+    light = page.evaluate(background)
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate(background) != light
+    page.emulate_media(media="print")
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen")
+    page.get_by_role("button", name="Light").click()
+    assert page.evaluate(background) == light
+
+
+def test_everything_can_be_reached_by_keyboard(open_page, make_run):
+    page = open_page(render_report(make_run(4)))
+    reached = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    assert reached[:2] == ["theme", "language"]
+    assert {"search", "SUMMARY"} <= set(reached)
+    page.locator("#language").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("html").get_attribute("lang") == "zh"
+
+
+def test_hostile_names_do_nothing_wherever_they_stand(open_page, make_run, attack):
+    number = {"value": 1.0, "low": 0.5, "high": 1.0, "n": 3}
+    system = {"system": attack, "rating": number, "win_rate": number, "rank": number}
+    circle = {"case_id": attack, "responses": [0, 1, 2], "models": [attack] * 3, "cycles": [[0, 1, 2]], "reverse": []}
+    further = {"ranking": {"systems": [system, system]}, "conflicts": {"cases": [circle]}}
+    run = make_run(
+        4,
+        metrics={attack: Metric(attack, 0.5, note=attack), "ranking/separated": Metric("ranking/separated", 1.0, n=1)},
+    )
+    rename = {f"c{i}": f"c{i}{attack}" for i in range(4)}
+    run = replace(
+        run,
+        config={**run.config, "prompt": {"language": attack}},
+        manifest={**run.manifest, "judge": attack, "dataset": {"name": attack}, "started": attack, "mode": attack},
+        cases=tuple(replace(case, id=rename[case.id]) for case in run.cases),
+        judgments=tuple(
+            replace(j, case_id=rename[j.case_id], judge=attack, criteria={attack: 1.0}, read_by=attack, error=attack)
+            for j in run.judgments
+        ),
+        verdicts=tuple(
+            replace(v, case_id=rename[v.case_id], criteria={attack: 1.0}, votes={attack: "A"}) for v in run.verdicts
+        ),
+        tokens={attack: 3},
+    )
+    page = open_page(render_report(run, further))
+    title = page.title()
+    for summary in page.locator(".case > summary").all():
+        summary.click()
+    body(page)
+    page.get_by_role("button", name="中文").click()
+    assert page.title() == title
+    assert page.locator("script").count() == 3
+    assert page.locator("img").count() == 0
+    assert page.locator("svg text", has_text="</script>").count() >= 2
+
+
+def test_the_prompts_shown_are_those_that_the_server_received(open_page, tmp_path, monkeypatch, provider):
+    rows = [
+        {"id": f"c{i}", "prompt": f"Question {i}?", "response_a": f"good {i} <b>", "response_b": "bad"}
+        for i in range(3)
+    ]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    provider.rule = lambda body: said("[[A]]")
+    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "tracking=none", "scoring.bootstrap=0"]
+    judge = ["judge=openai_compatible", "judge.model=openai/m", f"judge.api_base={provider.api_base}"]
+    assert main(["run", *judge, "judge.transport=direct", *data, "hydra.run.dir=run"]) == 0
+    page = open_page((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
+    for summary in page.locator(".case > summary").all():
+        summary.click()
+    page.locator("details.asked").nth(5).wait_for()
+    shown = []
+    for details in page.locator("details.asked").all():
+        details.locator("summary").click()
+        details.locator(".key").wait_for()
+        roles, texts = details.locator("h3").all_text_contents(), details.locator(".text").all_text_contents()
+        shown.append([{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)])
+    received = [body["messages"] for body in provider.requests]
+    assert len(shown) == 6
+    assert sorted(map(str, shown)) == sorted(map(str, received))
 
 
 def test_a_phone_needs_no_sideways_scrolling(open_page, make_run):

@@ -1,13 +1,12 @@
-"use strict";
+// The cases of a run: filtered, searched, opened one by one.
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
-  const words = read("words"), cases = read("data");
+  const words = read("words"), { cases, parts } = read("data");
   const list = document.getElementById("cases"), search = document.getElementById("search");
-  const language = document.getElementById("language");
-  let lang = "en";
+  const known = (key) => Object.prototype.hasOwnProperty.call(words, key);
 
   const say = (key, ...values) => {
-    let text = (words[key] || [key, key])[lang === "zh" ? 1 : 0];
+    let text = known(key) ? words[key][document.documentElement.dataset.lang === "zh" ? 1 : 0] : key;
     for (const value of values) text = text.replace("{}", () => value);
     return text;
   };
@@ -43,16 +42,17 @@
   ]);
   const verdictLine = (verdict) => joined([
     verdict.unit + ": " + outcome(verdict), say(verdict.reason),
-    verdict.first !== undefined && [verdict.first, verdict.second].map(winner).join(" / "),
+    verdict.first !== undefined && [verdict.first, verdict.second].concat(verdict.third || []).map(winner).join(" / "),
     verdict.margin !== undefined && say("margin") + " " + number(verdict.margin),
     verdict.confidence !== undefined && say("confidence") + " " + number(verdict.confidence),
     verdict.label !== undefined && say("label") + ": " + labelled(verdict.label),
     byCriterion(verdict.criteria), voted(verdict.votes || {}),
   ]);
   const judgmentTitle = (judgment) => joined([
-    say("pass", judgment.shown), judgment.judge,
+    say("pass", judgment.shown), judgment.arbiter ? say("arbiter") + " " + judgment.arbiter : judgment.judge,
     judgment.sample !== undefined && say("sample") + " " + judgment.sample,
     say(judgment.status),
+    judgment.ranking,
     judgment.value !== undefined && say("margin") + " " + number(judgment.value),
     judgment.confidence !== undefined && say("confidence") + " " + number(judgment.confidence),
     byCriterion(judgment.criteria),
@@ -60,10 +60,26 @@
     judgment.stored && say("stored"),
   ]);
 
-  const judgmentBox = (judgment) => {
+  // A prompt stands here in pieces: its own words, words that many prompts share, and the texts of its case.
+  const piece = (part, item) => typeof part === "string" ? part : typeof part === "number" ? parts[part]
+    : part[0] === "responses" ? item.responses[part[1]].text : item[part[0]];
+  const asked = (judgment, item) => {
+    const details = make("details", "asked"), body = make("div");
+    details.append(make("summary", "", say("asked")), body);
+    details.addEventListener("toggle", () => {
+      if (!details.open || body.hasChildNodes()) return;
+      for (const [role, ...pieces] of judgment.asked)
+        body.append(block(role, pieces.map((part) => piece(part, item)).join(""), "raw"));
+      if (judgment.asks > 1) body.append(make("p", "line", say("first_ask", judgment.asks)));
+      body.append(make("p", "line key", say("key") + " " + judgment.key));
+    });
+    return details;
+  };
+  const judgmentBox = (judgment, item) => {
     const box = block(judgmentTitle(judgment), judgment.text === undefined ? say("none") : judgment.text, "raw");
     if (judgment.error) box.append(make("p", "line error", say("error") + ": " + judgment.error));
     if (judgment.thinking) box.append(block(say("thinking"), judgment.thinking, "raw"));
+    if (judgment.asked) box.append(asked(judgment, item));
     return box;
   };
 
@@ -77,8 +93,12 @@
       texts.append(block(responseTitle(response), response.text, won.has(response.name) ? "won" : ""));
     box.append(texts, make("h3", "", say("verdict")));
     for (const verdict of item.verdicts) box.append(make("p", "line", verdictLine(verdict)));
+    if (item.short) {
+      box.append(make("p", "line cut", say("cut")));
+      return;
+    }
     const raw = make("div", "side");
-    raw.append(...item.judgments.map(judgmentBox));
+    raw.append(...item.judgments.map((judgment) => judgmentBox(judgment, item)));
     box.append(make("h3", "", say("raw")), raw);
   };
 
@@ -96,7 +116,7 @@
   };
 
   const texts = (item) => [item.id, item.prompt, item.context, item.reference]
-    .concat(item.responses.map((r) => r.text), item.judgments.map((j) => j.text)).filter(Boolean).join("\n").toLowerCase();
+    .concat(item.responses.map((r) => r.text), (item.judgments || []).map((j) => j.text)).filter(Boolean).join("\n").toLowerCase();
 
   const show = () => {
     const flag = document.querySelector("input[name=flag]:checked").value, wanted = search.value.trim().toLowerCase();
@@ -104,15 +124,8 @@
     list.replaceChildren(...found.map(row));
     document.getElementById("shown").textContent = found.length ? say("shown", found.length, cases.length) : say("nothing");
   };
-  const speak = (next) => {
-    lang = next;
-    document.documentElement.lang = document.documentElement.dataset.lang = next;
-    show();
-  };
-
   for (const input of document.querySelectorAll("input[name=flag]")) input.addEventListener("change", show);
   search.addEventListener("input", show);
-  language.hidden = false;
-  language.addEventListener("click", () => speak(lang === "en" ? "zh" : "en"));
-  speak(location.hash === "#zh" || (location.hash !== "#en" && navigator.language.startsWith("zh")) ? "zh" : "en");
+  document.addEventListener("speak", show);
+  show();
 })();

@@ -1,0 +1,40 @@
+"""The figures of a run's report: SVG drawn by code of our own, no library and no script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evalkit.report.figures.costs import corrected, costs
+from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
+from evalkit.report.figures.drawing import Figure
+from evalkit.report.figures.forest import main_figures
+from evalkit.report.figures.systems import cycles, ranking
+from evalkit.report.figures.tables import confusion, passes
+from evalkit.report.tallies import Tallies
+from evalkit.types import RunResult
+
+__all__ = ["Figure", "run_figures"]
+
+
+def run_figures(result: RunResult, tallies: Tallies, further: Mapping[str, Any]) -> list[Figure]:
+    """Return every figure that a run has data for, in the order in which they stand on the page.
+
+    `further` holds what the run folder's further JSON files do, by name without suffix.
+    """
+    level = float(result.config.get("scoring", {}).get("confidence", 0.95))
+    threshold = float(result.config.get("tie", {}).get("threshold", 0.0))
+    drawn = [
+        *main_figures(result.metrics),
+        ranking(further.get("ranking") or {}),
+        confusion(further.get("confusion") or {}),
+        passes(tallies.passes),
+        lengths(tallies.lengths, level),
+        reliability(further.get("reliability") or {}),
+        frontier(further.get("frontier") or [], threshold),
+        histogram(tallies.scores, tallies.grades),
+        cycles(further.get("conflicts") or {}),
+        corrected(result.metrics),
+        costs(tallies.judges, len(result.cases)),
+    ]
+    return [figure for figure in drawn if figure is not None]

@@ -1,0 +1,69 @@
+"""What the answers took: tokens, money and time, by judge; and estimates set right by labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from markupsafe import Markup
+
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, shorten, text
+from evalkit.report.figures.forest import Row, forest
+from evalkit.report.figures.words import FIGURES, LABELS
+from evalkit.report.tallies import Spent
+from evalkit.report.wording import metric_words
+from evalkit.types import Metric
+
+WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0
+CORRECTED = ("win_rate/a", "win_rate/b", "tie_rate")
+
+
+def costs(judges: Mapping[str, Spent], cases: int) -> Figure | None:
+    """Return tokens for a case, money for a case and latency of each judge; none where no usage is known."""
+    used = {name: one for name, one in judges.items() if one.answers}
+    totals = {name: (one.prompt_tokens + one.completion_tokens) / max(1, cases) for name, one in used.items()}
+    if not totals or not max(totals.values()):
+        return None
+    axis = Axis(0.0, max(totals.values()), LEFT, RIGHT)
+    drawn: list[Markup] = []
+    bottom = ROW * len(used)
+    for x, label in axis.ticks(3):
+        drawn += [line(x, 0.0, x, bottom, "grid"), text(x, bottom + 16, label, "tick")]
+    for place, (name, one) in enumerate(used.items()):
+        drawn += _judge(name, one, max(1, cases), axis, ROW * place)
+    drawn.append(text((LEFT + RIGHT) / 2, bottom + 34, LABELS["tokens_a_case"], "axis"))
+    title, caption = FIGURES["costs"]
+    return Figure("costs", title, canvas(WIDTH, bottom + 40, *drawn, label=title), caption, wide=True)
+
+
+def _judge(name: str, one: Spent, cases: int, axis: Axis, y: float) -> list[Markup]:
+    prompt, completion = one.prompt_tokens / cases, one.completion_tokens / cases
+    middle = axis(prompt)
+    money = "-" if one.unpriced else f"US$ {one.cost_usd / cases:.2g}"
+    half, most = one.latency(0.5), one.latency(0.9)
+    said, said_zh = f"{money} a case", f"每样本 {money}"
+    if half is not None and most is not None:
+        said, said_zh = (
+            f"{said} · {half:.2g} s, 90 % ≤ {most:.2g} s",
+            f"{said_zh} · {half:.2g} 秒，90 % ≤ {most:.2g} 秒",
+        )
+    return [
+        text(LEFT - 12, y + 26, shorten(name, 24), "name"),
+        node(
+            "g",
+            node("title", f"{prompt:,.0f} + {completion:,.0f}"),
+            node("rect", class_="bar bar0", x=axis.start, y=y + 12, width=middle - axis.start, height=20),
+            node("rect", class_="bar bar1", x=middle, y=y + 12, width=axis(prompt + completion) - middle, height=20),
+        ),
+        text(RIGHT + 16, y + 26, (said, said_zh), "value"),
+    ]
+
+
+def corrected(metrics: Mapping[str, Metric]) -> Figure | None:
+    """Return each rate as judged above the one that a labelled part makes of it; none where nothing is corrected."""
+    rows: list[Row] = []
+    for name in CORRECTED:
+        judged, right = metrics.get(name), metrics.get(f"corrected/{name}")
+        if judged is not None and right is not None and right.low is not None and "beside" in (right.note or ""):
+            rows += [Row(metric_words(name), judged, faint=True), Row(metric_words(right.name), right)]
+    title, caption = FIGURES["corrected"]
+    return Figure("corrected", title, forest(rows, 0.0, 1.0, title), caption, wide=True) if rows else None

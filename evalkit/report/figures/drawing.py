@@ -1,0 +1,131 @@
+"""Small pieces that SVG drawings are made of; every text that is put in is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+
+from markupsafe import Markup, escape
+
+from evalkit.report.wording import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One drawing with its title and what to know to read it; a `wide` one takes the width of the page."""
+
+    name: str
+    title: Words
+    svg: Markup
+    caption: Words
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Values from `low` to `high` on pixels from `start` to `end`; values beyond are moved to the nearer end."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Return where a value stands."""
+        inside = min(max(value, self.low), self.high)
+        return self.start + (self.end - self.start) * (inside - self.low) / (self.high - self.low)
+
+    def ticks(self, count: int = 4) -> list[tuple[float, str]]:
+        """Return (place, label) of about `count` round values."""
+        step = _round_step((self.high - self.low) / count)
+        first, last = ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9)
+        return [(self(k * step), f"{k * step:,.10g}") for k in range(first, last + 1)]
+
+
+def _round_step(raw: float) -> float:
+    power = 10.0 ** (len(f"{int(raw)}") - 1) if raw >= 1 else 1.0
+    while power > raw:
+        power /= 10
+    return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
+
+
+def node(tag: str, *children: object, **attributes: object) -> Markup:
+    """Return an element; `class_` and `text_anchor` are written `class` and `text-anchor`, what is none is left out."""
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(_value(value))}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    inner = Markup("").join(escape(child) for child in children)
+    return Markup(f"<{tag}{written}>{inner}</{tag}>")
+
+
+def _value(value: object) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def canvas(width: float, height: float, *children: object, label: Words) -> Markup:
+    """Return a drawing of so many pixels, which shrinks with the page."""
+    return node(
+        "svg",
+        node("title", f"{label[0]} · {label[1]}"),
+        *children,
+        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        role="img",
+        style=f"max-width:{width:.0f}px",
+    )
+
+
+def text(x: float, y: float, words: Words | str, class_: str = "", **attributes: object) -> Markup:
+    """Return a text in one language or in both, of which the page shows one."""
+    if isinstance(words, str) or words[0] == words[1]:
+        said = words if isinstance(words, str) else words[0]
+        return node("text", said, x=x, y=y, class_=class_ or None, **attributes)
+    both = zip(("en", "zh"), words, strict=True)
+    return Markup("").join(
+        node("text", said, x=x, y=y, class_=f"{class_} {language}".strip(), **attributes) for language, said in both
+    )
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str, **attributes: object) -> Markup:
+    """Return a straight line."""
+    return node("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
+
+
+def path(points: Iterable[tuple[float, float]], class_: str) -> Markup:
+    """Return a line through points."""
+    places = " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    return node("path", d=f"M{places}", class_=class_) if places else Markup("")
+
+
+def grid(x: Axis, y: Axis, labels: tuple[Words, Words], percent: bool = True) -> list[Markup]:
+    """Return the grid, ticks and names of a plot's two axes."""
+    drawn = []
+    for place, label in x.ticks():
+        drawn.append(line(place, y.start, place, y.end, "grid"))
+        drawn.append(text(place, y.start + 16, _percent(label) if percent else label, "tick"))
+    for place, label in y.ticks():
+        drawn.append(line(x.start, place, x.end, place, "grid"))
+        drawn.append(text(x.start - 6, place + 4, _percent(label) if percent else label, "tick end"))
+    drawn.append(text((x.start + x.end) / 2, y.start + 34, labels[0], "axis"))
+    drawn.append(text(x.start, y.end - 10, labels[1], "axis start"))
+    return drawn
+
+
+def _percent(label: str) -> str:
+    return f"{100 * float(label.replace(',', '')):g}"
+
+
+def legend(x: float, y: float, entries: Sequence[tuple[str, Words]]) -> list[Markup]:
+    """Return the names of several lines, each below the other after a piece of it."""
+    drawn = []
+    for place, (class_, words) in enumerate(entries):
+        at = y + 18 * place
+        drawn += [line(x, at - 4, x + 18, at - 4, class_), text(x + 24, at, words, "key")]
+    return drawn
+
+
+def shorten(name: str, most: int = 28) -> str:
+    """Return a name that fits in a margin."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -1,0 +1,102 @@
+"""Rows of values with their intervals on one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, shorten, text
+from evalkit.report.figures.words import FIGURES
+from evalkit.report.finding import interval
+from evalkit.report.wording import Words, metric_words
+from evalkit.types import Metric
+
+LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0
+
+RATES = (
+    "agreement/accuracy",
+    "agreement/accuracy_per_order",
+    "agreement/accuracy_both_orders",
+    "position/consistency",
+    "position/first_rate",
+    "length/longer_rate",
+    "tie_rate",
+    "win_rate/a",
+    "win_rate/b",
+    "conflict/rate",
+    "conflict/weak_rate",
+    "calibration/ece",
+)
+COEFFICIENTS = ("agreement/kappa", "agreement/pearson", "agreement/spearman", "agreement/kendall")
+CHANCE = {"agreement/accuracy": 0.5, "position/first_rate": 0.5, "length/longer_rate": 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value with its interval, and the name it stands under; `chance` is marked, `faint` is drawn lightly."""
+
+    words: Words
+    metric: Metric
+    chance: float | None = None
+    faint: bool = False
+    digits: int = 2
+
+
+def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
+    """Return the main rates (0 to 1) and coefficients (-1 to 1), those of them that have an interval."""
+    panels = [
+        _panel("rates", _rows(metrics, RATES, CHANCE), 0.0, 1.0),
+        _panel("coefficients", _rows(metrics, COEFFICIENTS, dict.fromkeys(COEFFICIENTS, 0.0)), -1.0, 1.0),
+    ]
+    return [panel for panel in panels if panel is not None]
+
+
+def _rows(metrics: Mapping[str, Metric], names: Iterable[str], chance: Mapping[str, float]) -> list[Row]:
+    there = [metric for name in names if (metric := metrics.get(name)) is not None and metric.low is not None]
+    return [Row(metric_words(metric.name), metric, chance.get(metric.name)) for metric in there]
+
+
+def _panel(name: str, rows: Sequence[Row], low: float, high: float) -> Figure | None:
+    title, caption = FIGURES[name]
+    return Figure(name, title, forest(rows, low, high, title), caption, wide=True) if rows else None
+
+
+def forest(rows: Sequence[Row], low: float, high: float, label: Words) -> Markup:
+    """Return a drawing of the rows on an axis from `low` to `high`."""
+    axis, bottom = Axis(low, high, LEFT, RIGHT), ROW * len(rows)
+    ticks = [
+        Markup("").join([line(x, 0.0, x, bottom + 2, "grid"), text(x, bottom + 18, said, "tick")])
+        for x, said in axis.ticks()
+    ]
+    drawn = [_drawn(row, axis, ROW * (place + 0.5)) for place, row in enumerate(rows)]
+    return canvas(WIDTH, bottom + 24, *ticks, *drawn, label=label)
+
+
+def _drawn(row: Row, axis: Axis, y: float) -> Markup:
+    metric, said = row.metric, interval(row.metric, row.digits)
+    parts = [
+        node("title", f"{metric.name} {said}"),
+        node("rect", class_="hit", x=0, y=y - ROW / 2, width=WIDTH, height=ROW),
+        text(LEFT - 14, y + 4, (shorten(row.words[0], 40), shorten(row.words[1], 40)), "name"),
+    ]
+    if row.chance is not None:
+        parts.append(line(axis(row.chance), y - 10, axis(row.chance), y + 10, "chance"))
+    if metric.low is not None and metric.high is not None:
+        parts.append(line(axis(metric.low), y, axis(metric.high), y, "ci"))
+    if metric.worst_low is not None and metric.worst_high is not None:
+        parts.append(line(axis(metric.worst_low), y, axis(metric.worst_high), y, "worst"))
+    if metric.value is not None:
+        parts.append(node("circle", class_="dot", cx=axis(metric.value), cy=y, r=5))
+    parts.append(text(RIGHT + 16, y + 4, said, "value"))
+    return node("g", *parts, class_="faint" if row.faint else None)
+
+
+def bounds(rows: Sequence[Row]) -> tuple[float, float]:
+    """Return ends of an axis that holds every value and interval, with a margin."""
+    ends = [x for row in rows for x in (row.metric.value, row.metric.low, row.metric.high) if x is not None]
+    if not ends:
+        return 0.0, 1.0
+    margin = (max(ends) - min(ends)) * 0.05 or 0.5
+    return min(ends) - margin, max(ends) + margin

@@ -1,0 +1,47 @@
+"""What a run folder holds beyond the run itself: its page, and what scoring found that is more than numbers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from evalkit.config import RunConfig
+from evalkit.errors import EvalkitError
+from evalkit.judges import make_arbiter, spec_of
+from evalkit.protocols import Evaluator
+from evalkit.report.asked import Asked, asking
+from evalkit.report.page import render_report
+from evalkit.resources import project
+from evalkit.scoring import Scores
+from evalkit.types import RunResult
+
+
+def run_files(
+    config: RunConfig, result: RunResult, scores: Scores, evaluator: Evaluator | None = None
+) -> dict[str, str]:
+    """Return `report.html` and the JSON files of a run just scored, by name.
+
+    Without the `evaluator` that asked for its judgments one is made of the config again, so that the page can show
+    prompts; where that cannot be, it shows none.
+    """
+    further = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
+    return {
+        "report.html": render_report(result, further, _asked(config, evaluator)),
+        **{f"{name}.json": _json(value) for name, value in further.items()},
+    }
+
+
+def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
+    from evalkit.evaluators import make_evaluator  # loads the template engine, which the findings do without
+
+    try:
+        evaluator = evaluator or make_evaluator(config, prompt_folders=[project() / "prompts"])
+        arbiter = make_arbiter(config)
+        return asking(evaluator, spec_of(config.judge), arbiter.spec if arbiter else None)
+    except EvalkitError:
+        return None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)

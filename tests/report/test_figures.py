@@ -1,0 +1,191 @@
+"""The figures: drawn where there is something to draw, at the right places, and deaf to markup in their texts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from math import hypot
+from xml.etree import ElementTree
+
+import pytest
+
+from evalkit.report.figures.costs import corrected, costs
+from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
+from evalkit.report.figures.drawing import Axis, node
+from evalkit.report.figures.forest import LEFT, RIGHT, main_figures
+from evalkit.report.figures.systems import cycles, ranking
+from evalkit.report.figures.tables import confusion, passes
+from evalkit.report.figures.words import FIGURES, LABELS
+from evalkit.report.tallies import LengthClass, Spent, Tallies
+from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
+
+ATTACK = "\"><script>alert(1)</script>' onload='alert(2)"
+
+
+def drawn(figure) -> ElementTree.Element:
+    root = ElementTree.fromstring(str(figure.svg))
+    assert root.tag == "svg"
+    assert not [e for e in root.iter() if e.tag == "script" or any(name.startswith("on") for name in e.attrib)]
+    return root
+
+
+def dots(figure, class_: str = "dot") -> list[tuple[float, float]]:
+    found = [e for e in drawn(figure).iter("circle") if e.get("class") == class_]
+    return [(float(e.attrib["cx"]), float(e.attrib["cy"])) for e in found]
+
+
+def texts(figure) -> list[str]:
+    return [e.text or "" for e in drawn(figure).iter("text")]
+
+
+def numbers(value, low=None, high=None):
+    return {"value": value, "low": low, "high": high, "n": 10}
+
+
+def test_text_and_attributes_are_escaped():
+    element = node("text", ATTACK, node("b", "x"), class_=ATTACK, x=1.25, missing=None)
+    parsed = ElementTree.fromstring(str(element))
+    assert (parsed.text, parsed.get("class"), parsed.get("x"), "missing" in parsed.attrib) == (
+        ATTACK,
+        ATTACK,
+        "1.2",
+        False,
+    )
+
+
+def test_an_axis_has_round_ticks_and_keeps_values_inside():
+    axis = Axis(0.0, 1.0, 100.0, 200.0)
+    assert (axis(0.5), axis(-1), axis(2)) == (150, 100, 200)
+    assert [label for _, label in axis.ticks()] == ["0", "0.25", "0.5", "0.75", "1"]
+    assert [label for _, label in Axis(-530, 470, 0, 1).ticks()] == ["-500", "-250", "0", "250"]
+    assert [label for _, label in Axis(0, 12_868, 0, 1).ticks(3)] == ["0", "5,000", "10,000"]
+
+
+def test_main_rates_stand_where_their_numbers_are():
+    (rates,) = main_figures({"agreement/accuracy": Metric("agreement/accuracy", 0.5, 0.0, 1.0)})
+    ((x, _),) = dots(rates)
+    (interval,) = [e for e in drawn(rates).iter("line") if e.get("class") == "ci"]
+    assert x == (LEFT + RIGHT) / 2 == (float(interval.attrib["x1"]) + float(interval.attrib["x2"])) / 2
+    assert main_figures({"score/mean": Metric("score/mean", 3.0)}) == []
+    assert [f.name for f in main_figures({"agreement/kappa": Metric("agreement/kappa", 0.1, 0.0, 0.2)})] == [
+        "coefficients"
+    ]
+
+
+def test_reliability_puts_each_bin_at_its_confidence_and_accuracy():
+    one = {"from": 0.5, "to": 0.6, "n": 4, "confidence": 0.5, "accuracy": 1.0, "low": 0.5, "high": 1.0}
+    two = one | {"confidence": 1.0, "accuracy": 0.0, "low": None, "high": None}
+    found = dots(reliability({"stated": [one, two], "isotonic": [one]}))
+    assert found[0][0] == pytest.approx((44 + 408) / 2)
+    assert (found[1][0], found[0][1] < found[1][1]) == (408, True)
+    assert reliability({"stated": []}) is reliability({}) is None
+
+
+def test_the_frontier_marks_the_threshold_in_use():
+    points = [
+        {"threshold": t, "tie_rate": t, "accuracy": 0.5, "decided_accuracy": None, "weak_rate": None}
+        for t in (0.0, 0.5, 1.0)
+    ]
+    figure = frontier(points, 0.5)
+    assert dots(figure) == [(226, dots(figure, "small")[0][1])]
+    assert len(dots(figure, "small")) == 2
+    assert frontier(points[:2], 0.0) is None
+    assert frontier([one | {"accuracy": None} for one in points], 0.0) is None
+
+
+def test_confusion_counts_are_in_their_squares():
+    row = {"A": 5, "TIE": 0, "B": 1, "missing": 0}
+    figure = confusion({"labels": {"A": row, "TIE": dict.fromkeys(row, 0), "B": row | {"B": 7}}})
+    assert [t for t in texts(figure) if t.isdigit()] == ["5", "0", "1", "5", "0", "7"]
+    assert "4" not in texts(figure)
+    assert confusion({}) is confusion({"labels": {"A": dict.fromkeys(row, 0)}}) is None
+
+
+def test_passes_are_a_table_of_both_orders():
+    figure = passes(Counter({("A", "B"): 3, ("A", "A"): 2, (None, "A"): 1}))
+    assert [t for t in texts(figure) if t.isdigit()][:4] == ["2", "0", "3", "0"]
+    assert passes(Counter({("A", None): 3})) is None
+
+
+def test_cycles_are_arrows_from_winner_to_loser():
+    case = {
+        "case_id": ATTACK,
+        "responses": [0, 1, 2],
+        "models": [ATTACK, "b", "c"],
+        "cycles": [[0, 1, 2]],
+        "reverse": [[2, 0]],
+    }
+    figure = cycles({"cases": [case] * 9})
+    root = drawn(figure)
+    graphs = [e for e in root if e.tag == "g"]
+    assert len(graphs) == 6
+    place = {}
+    for knot in graphs[0].iter("g"):
+        circle, name = knot.find("circle"), knot.find("text")
+        if circle is not None:
+            place[name.text] = (float(circle.attrib["cx"]), float(circle.attrib["cy"]))
+    arrows = [e for e in graphs[0].iter("g") if (e.get("class") or "").startswith("arrow")]
+    tips = {e.get("class"): tuple(map(float, e.find("polygon").attrib["points"].split()[0].split(","))) for e in arrows}
+    nearest = min(
+        place, key=lambda k: hypot(place[k][0] - tips["arrow reverse"][0], place[k][1] - tips["arrow reverse"][1])
+    )
+    assert (len(arrows), nearest) == (3, "A")
+    assert cycles({"cases": []}) is None
+
+
+def test_ranking_falls_back_to_win_rates():
+    rated = {
+        "systems": [{"system": name, "rating": numbers(r, r - 50, r + 50)} for name, r in ((ATTACK, 100), ("b", -100))]
+    }
+    figure = ranking(rated)
+    assert "100 [50, 150]" in texts(figure)
+    assert dots(figure)[0][0] > dots(figure)[1][0]
+    rates = {"systems": [{"system": s, "rating": numbers(None), "win_rate": numbers(0.5)} for s in "ab"]}
+    assert ranking(rates).title == FIGURES["ranking_rates"][0]
+    assert ranking({}) is ranking({"systems": rated["systems"][:1]}) is None
+
+
+def test_corrected_rates_only_where_some_have_no_label():
+    metrics = {
+        "tie_rate": Metric("tie_rate", 0.5, 0.4, 0.6),
+        "corrected/tie_rate": Metric("corrected/tie_rate", 0.3, 0.2, 0.4, note="9 labels beside 90 answers without"),
+    }
+    assert len(dots(corrected(metrics))) == 2
+    metrics["corrected/tie_rate"] = Metric("corrected/tie_rate", 0.3, 0.2, 0.4, note="every answered one has a label")
+    assert corrected(metrics) is None
+
+
+def test_tallies_count_lengths_passes_scores_and_what_answers_took():
+    tallies = Tallies()
+    case = Case("c", "?", (Response("x" * 30, grade=4.0), Response("x" * 10)))
+    verdicts = [
+        Verdict("c", (0,), None, 3.0, "judged"),
+        Verdict("c", (0, 1), "A", None, "judged", orders=Orders("A", "B", False)),
+    ]
+    completion = Completion("{}", usage=Usage(100, 10), cost_usd=0.5, latency=2.0)
+    judgment = Judgment("c", (0, 1), (0, 1), 0, ATTACK, "ok", completion=completion)
+    tallies.add(case, verdicts, [judgment, Judgment("c", (0, 1), (1, 0), 0, ATTACK, "failed")])
+    assert tallies.passes == {("A", "B"): 1}
+    assert tallies.lengths[3] == LengthClass(1, 1, 1)
+    assert (tallies.scores, tallies.grades) == ({3.0: 1}, {4.0: 1})
+    spent = tallies.judges[ATTACK]
+    assert (spent.answers, spent.cost_usd, spent.latency(0.9)) == (1, 0.5, 2.0)
+    said = " ".join(texts(costs(tallies.judges, 1)))
+    assert "US$ 0.5 a case · 2 s" in said
+    assert costs({"m": Spent()}, 1) is None
+    assert dots(lengths(tallies.lengths, 0.95))[0][1] == 30, "the longer one always won"
+
+
+def test_scores_of_judge_and_people_stand_side_by_side():
+    figure = histogram({1.0: 1, 2.0: 3}, {2.0: 4})
+    bars = [(e.get("class"), float(e.attrib["height"])) for g in drawn(figure).iter("g") for e in g.iter("rect")]
+    assert [class_ for class_, _ in bars] == ["bar bar0"] * 2 + ["bar bar1"] * 2
+    assert bars[1][1] == pytest.approx(3 * bars[0][1], abs=0.2)
+    many = histogram({k / 10: 1 for k in range(100)}, {})
+    assert len(list(drawn(many).iter("g"))) == 12
+    assert histogram({}, {1.0: 1}) is None
+
+
+def test_every_figure_and_label_is_in_both_languages():
+    said = [words for pair in FIGURES.values() for words in pair] + list(LABELS.values())
+    assert all(english and re.search("[一-鿿%]", chinese) for english, chinese in said)
