@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from evalkit.config import RunConfig
-from evalkit.datasets import Dataset, load_cases, with_examples
+from evalkit.datasets import CaseStream, Dataset, Fetch, iter_cases, load_cases, with_examples
 from evalkit.engine import Judged, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.blocking import run_async
@@ -31,7 +31,7 @@ from evalkit.scoring import score_run
 from evalkit.scoring.families import family_notes
 from evalkit.spool import Spool
 from evalkit.store import open_store
-from evalkit.tracking import MLFLOW, make_tracker, warm_up
+from evalkit.tracking import MLFLOW, dataset_fetchers, make_tracker, warm_up
 from evalkit.types import Case, Judgment, RunResult, Verdict
 
 PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy", "scipy", "jinja2", "json-repair")
@@ -53,15 +53,31 @@ class Materials:
     evaluator: Evaluator
 
 
-def prepare(config: RunConfig, folder: Path | None = None) -> Materials:
-    """Load the cases and make the evaluator; cases that are too many to be held wait in a file in or above `folder`.
+def prepare(config: RunConfig, folder: Path | None = None, cases: Any = None) -> Materials:
+    """Load the cases, from `cases` if they are given, and make the evaluator; many wait in a file in or above `folder`.
 
     Raises:
         ConfigError: if the dataset, a template or a plug-in is not what the config says.
     """
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
     hold = partial(Spool[Case], folder=folder or Path.cwd())
-    return Materials(load_cases(config.dataset, mode=config.mode.name, base=project(), hold=hold), evaluator)
+    mode, fetch = config.mode.name, _fetch(config)
+    dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, hold=hold)
+    return Materials(dataset, evaluator)
+
+
+def stream(config: RunConfig) -> tuple[CaseStream, Evaluator]:
+    """Return the cases, to be read one at a time, and the evaluator: for what looks at each case once.
+
+    Raises:
+        ConfigError: if the dataset, a template or a plug-in is not what the config says.
+    """
+    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config)), evaluator
+
+
+def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
+    return dataset_fetchers(config.tracking, folder=Path.cwd())
 
 
 def default_folder(config: RunConfig) -> Path:
@@ -71,9 +87,16 @@ def default_folder(config: RunConfig) -> Path:
 
 
 def run(
-    config: RunConfig, folder: Path | None = None, *, observe: Callable[[Progress], None] | None = None
+    config: RunConfig,
+    folder: Path | None = None,
+    *,
+    cases: Any = None,
+    observe: Callable[[Progress], None] | None = None,
 ) -> RunResult:
     """Judge, score, write the run folder and record the run.
+
+    `cases` takes the place of `dataset.path`: a pandas or polars frame, an Arrow table, or a list of mappings, whose
+    columns are read as `dataset.fields` says.
 
     Raises:
         ConfigError: if something was described wrongly.
@@ -81,7 +104,9 @@ def run(
         TrackingError: if the run could not be recorded; its folder is complete.
         Interrupted: on Ctrl-C; answers that had arrived are in the store.
     """
-    return track(config, judge_and_score(config, folder or default_folder(config), observe=observe))
+    if cases is not None:
+        config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": None, "format": None})})
+    return track(config, judge_and_score(config, folder or default_folder(config), cases=cases, observe=observe))
 
 
 def judge_and_score(
@@ -89,12 +114,13 @@ def judge_and_score(
     folder: Path,
     *,
     sweep: Mapping[str, Any] | None = None,
+    cases: Any = None,
     observe: Callable[[Progress], None] | None = None,
 ) -> RunResult:
     """Judge the cases, score the judgments and write the run folder; `sweep` goes into the manifest."""
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
-    materials = prepare(config, folder)
+    materials = prepare(config, folder, cases)
     begun = time.perf_counter()
     watch = _Watch(config, observe)
     judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, watch.update, folder))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from evalkit.app import prepare
+from evalkit.app import stream
 from evalkit.cli.driving import MULTIRUN, check_words, split_study, sweeps
 from evalkit.cli.voice import say
 from evalkit.compose import DEFAULT, load_jobs
@@ -36,13 +36,13 @@ def main(words: Sequence[str]) -> int:
 
 def plan_job(config: RunConfig, told: set[str]) -> Plan:
     """Return what one job would ask; say whose benchmark it is, unless that is among what was `told`."""
-    materials = prepare(config)
-    if materials.dataset.benchmark is not None and materials.dataset.notes[0] not in told:
-        told.add(materials.dataset.notes[0])
-        say("note", materials.dataset.notes[0])
+    cases, evaluator = stream(config)
+    if cases.benchmark is not None and cases.benchmark.note not in told:
+        told.add(cases.benchmark.note)
+        say("note", cases.benchmark.note)
     store = _store(config.store)
     try:
-        return plan_requests(materials.dataset.cases, materials.evaluator, spec_of(config.judge), store)
+        return plan_requests(cases, evaluator, spec_of(config.judge), store)
     finally:
         if store:
             store.close()
@@ -73,12 +73,17 @@ def print_plans(jobs: Sequence[tuple[Sequence[str], RunConfig, Plan]]) -> None:
         table.add_column(column, justify="left" if column == "job" else "right")
     total = Plan()
     to_pay: float | None = 0.0
-    for name, config, plan in jobs:
+    for place, (name, config, plan) in enumerate(jobs):
         table.add_row(" ".join(name) or "the run", *_cells(plan, cost(config, plan)))
-        fresh = Plan(to_send={k: v for k, v in plan.to_send.items() if k not in total.to_send})
+        fresh = plan.after([before for _, _, before in jobs[:place]])
         added = cost(config, fresh)
         to_pay = None if to_pay is None or added is None else to_pay + added
-        total += plan
+        total = Plan(
+            total.requests + plan.requests,
+            total.stored + plan.stored,
+            total.unique + fresh.unique,
+            total.prompt_tokens + fresh.prompt_tokens,
+        )
     if len(jobs) > 1:
         table.add_row("all, shared requests once", *_cells(total, to_pay), style="bold")
     console = Console(highlight=False)

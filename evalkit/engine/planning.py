@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from evalkit.distinct import Hashes, new_among
 from evalkit.engine.asking import Ask, Asks, key_of
 from evalkit.protocols import Evaluator, Store
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec
 
 CHARACTERS_PER_TOKEN = 4
+_KEY, _HALF = 16, 2**63  # 64 bits of a key tell a hundred million requests apart
 UNKNOWN = Completion("?" * 1000)
 """Stands for an answer that is yet to be given where a further ask is made of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run would ask: `requests` in all, `stored` of them answered, and of the others each key with its tokens.
+    """What a run would ask: `requests` in all, `stored` of them answered, and the others in `to_send`.
 
-    `to_send` maps content key to the approximate tokens of the prompt: plans of several runs are added up by key.
+    There each stands as the beginning of its content key, with the approximate tokens of its prompt: by these the plans
+    of several runs are added up. `unique` calls are to be sent, since equal requests share one.
     """
 
     requests: int = 0
     stored: int = 0
-    to_send: Mapping[str, int] = field(default_factory=dict)
+    unique: int = 0
+    prompt_tokens: int = 0
+    to_send: Hashes = field(default_factory=Hashes)
 
-    @property
-    def unique(self) -> int:
-        """How many calls are to be sent; equal requests share one."""
-        return len(self.to_send)
-
-    @property
-    def prompt_tokens(self) -> int:
-        """About how many tokens the prompts to be sent have."""
-        return sum(self.to_send.values())
-
-    def __add__(self, other: Plan) -> Plan:
-        return Plan(self.requests + other.requests, self.stored + other.stored, {**self.to_send, **other.to_send})
+    def after(self, others: Sequence[Plan]) -> Plan:
+        """Return this plan without what is sent for `others` anyway."""
+        unique, tokens = new_among(self.to_send, [other.to_send for other in others])
+        return replace(self, unique=unique, prompt_tokens=tokens)
 
 
 def plan(cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None) -> Plan:
@@ -46,13 +43,16 @@ def plan(cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec]
     """
     asks = Asks(cases, evaluator, specs, store)
     requests = stored = 0
-    to_send: dict[str, int] = {}
+    to_send = Hashes()
     while batch := asks.batch():
         steps = [step for ask in batch for step in _steps(ask, evaluator, specs, store)]
         requests += len(steps)
         stored += sum(step.found is not None for step in steps)
-        to_send |= {step.key: prompt_tokens(step.request) for step in steps if step.found is None}
-    return Plan(requests, stored, to_send)
+        for step in steps:
+            if step.found is None:
+                to_send.add(int(step.key[:_KEY], 16) - _HALF, prompt_tokens(step.request))
+    unique, tokens = new_among(to_send)
+    return Plan(requests, stored, unique, tokens, to_send)
 
 
 def _steps(ask: Ask, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None) -> Iterator[Ask]:

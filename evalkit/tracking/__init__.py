@@ -9,12 +9,22 @@ from evalkit.config import TrackingConfig
 from evalkit.errors import EvalkitError, PluginError, TrackingError
 from evalkit.plugins import TRACKERS, find, make
 from evalkit.protocols import Tracker
+from evalkit.tracking.datasets import dataset_fetchers
 from evalkit.tracking.fetch import fetch_run, is_run_id
 from evalkit.tracking.finding import find_run
 from evalkit.tracking.location import server_environment, tracking_uri
 from evalkit.types import RunResult
 
-__all__ = ["fetch_run", "find_run", "is_run_id", "make_tracker", "server_environment", "tracking_uri", "warm_up"]
+__all__ = [
+    "dataset_fetchers",
+    "fetch_run",
+    "find_run",
+    "is_run_id",
+    "make_tracker",
+    "server_environment",
+    "tracking_uri",
+    "warm_up",
+]
 
 
 MLFLOW = "mlflow"

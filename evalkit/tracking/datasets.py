@@ -1,0 +1,97 @@
+"""Data sets that MLflow holds: its evaluation data sets, and files that a run logged, as rows to be judged."""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from evalkit.config import TrackingConfig
+from evalkit.datasets import Fetch, Source, downloaded
+from evalkit.errors import DatasetError, EvalkitError
+from evalkit.tracking.connection import open_client
+from evalkit.tracking.location import sqlite_file, tracking_uri, without_password
+
+DATASET, RUN = "mlflow", "runs"
+_ID = "d-"
+_COLUMNS = ("inputs", "outputs", "expectations", "tags")
+_Found = TypeVar("_Found")
+
+
+def dataset_fetchers(config: TrackingConfig, *, folder: Path) -> Mapping[str, Fetch]:
+    """Return what fetches `mlflow:NAME` (or a data set's id) and `runs:/RUN_ID/PATH` from the tracking store.
+
+    A record's columns are `inputs`, `outputs`, `expectations` and `tags`, each an object, and its `id`. `folder` is
+    where one stands; MLflow stays unimported until something is fetched.
+    """
+
+    def dataset(named: str, _format: str | None) -> Source:
+        return _dataset(tracking_uri(config, folder), named)
+
+    def artifact(named: str, format_: str | None) -> Source:
+        return _artifact(tracking_uri(config, folder), named, format_)
+
+    return {DATASET: dataset, RUN: artifact}
+
+
+def _dataset(uri: str, named: str) -> Source:
+    wanted = named.partition(":")[2].strip("/")
+    records = _said_in_one_line(uri, named, lambda: _records(uri, wanted, named))
+
+    def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+        for number, record in enumerate(records, 1):
+            row = {"id": record["dataset_record_id"], **{name: record[name] for name in _COLUMNS}}
+            yield f"{named}:row {number}", row
+
+    return Source(named, rows)
+
+
+def _records(uri: str, wanted: str, named: str) -> list[dict[str, Any]]:
+    client = open_client(uri)
+    from mlflow.tracking._tracking_service.utils import _use_tracking_uri
+
+    with _use_tracking_uri(uri):  # a data set loads its records from the store that the process uses
+        if wanted.startswith(_ID):
+            found = client.get_dataset(wanted)
+        else:
+            quote = "'" if '"' in wanted else '"'
+            several = client.search_datasets(filter_string=f"name = {quote}{wanted}{quote}", max_results=2)
+            if len(several) != 1:
+                what = "several data sets of this name" if several else "no such data set"
+                remedy = f"name it by its id, {_ID}…" if several else "set tracking.uri to the store that holds it"
+                raise DatasetError(f"{what} in {without_password(uri)}", where=named, remedy=remedy)
+            found = several[0]
+        records: list[dict[str, Any]] = found.to_df().to_dict("records")
+    if not records:
+        raise DatasetError("the data set holds no records", where=named, remedy="name one that does")
+    return records
+
+
+def _artifact(uri: str, named: str, format_: str | None) -> Source:
+    run_id, _, path = named.partition(":")[2].strip("/").partition("/")
+    if not path:
+        remedy = "write runs:/RUN_ID/PATH, the path of a file or folder among its artifacts"
+        raise DatasetError("names a run, and no file of it", where=named, remedy=remedy)
+    folder = tempfile.TemporaryDirectory(prefix="evalkit-")
+    atexit.register(folder.cleanup)
+    found = _said_in_one_line(uri, named, lambda: Path(open_client(uri).download_artifacts(run_id, path, folder.name)))
+    return downloaded(found, format_, named)
+
+
+def _said_in_one_line(uri: str, named: str, fetch: Callable[[], _Found]) -> _Found:
+    file = sqlite_file(uri)
+    if file is not None and not file.exists():  # which a client would make
+        raise DatasetError(f"there is no tracking store at {uri}", where=named, remedy="set tracking.uri")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return fetch()
+    except EvalkitError:
+        raise
+    except Exception as problem:
+        reason = without_password(" ".join((str(problem) or type(problem).__name__).split()))[:300]
+        what = f"cannot be fetched from {without_password(uri)}: {reason}"
+        raise DatasetError(what, where=named, remedy="check dataset.path and tracking.uri") from problem
