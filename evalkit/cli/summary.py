@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evalkit.report.findings import findings
+from evalkit.scoring.published import RULES
 from evalkit.types import Metric, RunResult
 
 HEADLINES = {
@@ -64,6 +65,9 @@ def interval(metric: Metric) -> str:
 
 
 def _worth_a_row(metric: Metric) -> bool:
+    group, _, rest = metric.name.partition("/")
+    if group in RULES and ("/" not in rest or rest.startswith("overall/")):
+        return True
     if metric.name not in HEADLINES:
         return False
     return bool(metric.value) or not metric.name.startswith(HIDDEN_WHEN_ZERO)

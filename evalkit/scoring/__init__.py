@@ -20,6 +20,7 @@ from evalkit.scoring.judges import between, check_names, named
 from evalkit.scoring.kinds import in_one_kind
 from evalkit.scoring.outcome import Outcome, resolve, statistics, verdicts
 from evalkit.scoring.panel import Panel, vote, winners_at
+from evalkit.scoring.published import RULES
 from evalkit.scoring.reading import read_answers
 from evalkit.scoring.values import FrontierPoint, Scores
 from evalkit.types import Case, Judgment, Metric, Verdict
@@ -27,6 +28,7 @@ from evalkit.types import Case, Judgment, Metric, Verdict
 __all__ = ["FrontierPoint", "Scores", "score_run"]
 
 GROUPS = (
+    *RULES,
     "tie_rate",
     "forced_rate",
     "win_rate",

@@ -17,6 +17,7 @@ from evalkit.scoring.cycles import list_conflicts
 from evalkit.scoring.edges import edges_of
 from evalkit.scoring.noticeable import noticeable_details, noticeable_statistics
 from evalkit.scoring.outcome import Outcome
+from evalkit.scoring.published import published_statistics
 from evalkit.scoring.ranking import rank_systems
 from evalkit.scoring.systems import games_of
 from evalkit.scoring.trust import trust
@@ -35,6 +36,7 @@ class Further:
 def further(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Further:
     """Return everything beyond verdicts and the metrics they give directly."""
     parts = [
+        Further(published_statistics(config, cases, outcome)),
         Further(*trust(config, cases, outcome, answers)),
         _conflicts(config, cases, outcome),
         _ranking(config, cases, outcome, answers),
