@@ -1,7 +1,7 @@
 """Run folders: a finished run as files, each complete or absent, and back again."""
 
 from evalkit.runs.naming import unused
-from evalkit.runs.read import read_run
-from evalkit.runs.write import write_manifest, write_run
+from evalkit.runs.read import Outcome, read_outcome, read_run
+from evalkit.runs.write import write_files, write_manifest, write_run
 
-__all__ = ["read_run", "unused", "write_manifest", "write_run"]
+__all__ = ["Outcome", "read_outcome", "read_run", "unused", "write_files", "write_manifest", "write_run"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +34,32 @@ def read_run(folder: Path) -> RunResult:
         judgments=_records(folder / layout.JUDGMENTS, Judgment),
         verdicts=_records(folder / layout.VERDICTS, Verdict),
         **_numbers(metrics, folder / layout.METRICS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to, without the texts: a tenth of what there is to read."""
+
+    config: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    verdicts: tuple[Verdict, ...]
+    metrics: Mapping[str, Metric]
+
+
+def read_outcome(folder: Path) -> Outcome:
+    """Read what the run that a folder holds came to.
+
+    Raises:
+        ConfigError: if it is not a run folder, or a file of it is missing or damaged; the message names file and line.
+    """
+    folder = folder.absolute()
+    _check(folder)
+    return Outcome(
+        config=_config(folder / layout.CONFIG),
+        manifest=_object(folder / layout.MANIFEST),
+        verdicts=_records(folder / layout.VERDICTS, Verdict),
+        metrics=_numbers(_object(folder / layout.METRICS), folder / layout.METRICS)["metrics"],
     )
 
 

@@ -53,6 +53,19 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
         raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder / layout.MANIFEST)) from None
 
 
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files to a folder that may hold others, each complete or absent.
+
+    Raises:
+        ConfigError: if they cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_all(folder, {name: [_bytes(text)] for name, text in files.items()})
+    except OSError as bad:
+        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder)) from None
+
+
 def _further(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
     for name in files:
         if not name.strip(".") or Path(name).name != name or name in layout.FILES:

@@ -14,6 +14,7 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic, measure
+from evalkit.scoring.expense import expense_statistics
 from evalkit.scoring.frontier import frontier
 from evalkit.scoring.further import further
 from evalkit.scoring.judges import between, check_names, named
@@ -47,6 +48,8 @@ GROUPS = (
     "corrected",
     "variance",
     "weighted",
+    "cost",
+    "latency",
     "missing",
     "panel",
     "judge",
@@ -92,7 +95,7 @@ def unmeasured(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Jud
         return _score_panel(config, cases, answers, judged)
     outcome = resolve(config, cases, answers)
     more = further(config, cases, outcome, answers)
-    found = [*statistics(config, cases, outcome, answers), *more.metrics]
+    found = [*statistics(config, cases, outcome, answers), *more.metrics, *expense_statistics(answers, len(cases))]
     points = frontier(outcome.resolved, config.tie.min_confidence)
     return Unmeasured(verdicts(cases, outcome), found, points, more.details)
 
@@ -110,6 +113,7 @@ def _score_panel(config: RunConfig, cases: Sequence[Case], answers: Answers, jud
     outcome = vote(panel, config, cases, outcomes)
     more = further(config, cases, outcome, answers)
     found = [*statistics(config, cases, outcome, answers), *between(outcome, outcomes, len(cases)), *more.metrics]
+    found += expense_statistics(answers, len(cases))
     for name, one in each.items():
         found += named(name, statistics(config, cases, one, apart[name]))
     return Unmeasured(

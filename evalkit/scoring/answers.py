@@ -43,7 +43,8 @@ class Answers:
     `case` is the place of its case. `shape` is the place in `shapes` of its unit and order shown, `judge` that in
     `judges` of who it is by, `arbiter` of who gave it if it is a third judgment, else -1; `kind` is a place in `KINDS`.
     `criteria` has a column for each of `names`. Answers that are rankings are `listed`; the judgments of pairs and of
-    single responses that they imply are in `pairs` and `singles`.
+    single responses that they imply are in `pairs` and `singles`. Judgments that rest on one completion have one number
+    in `answer`; `cost` (US$) and `latency` (seconds) are that completion's.
     """
 
     case: Ints
@@ -56,6 +57,9 @@ class Answers:
     value: Floats
     confidence: Floats
     criteria: Floats
+    answer: Ints
+    cost: Floats
+    latency: Floats
     shapes: tuple[Shape, ...]
     judges: tuple[str, ...]
     names: tuple[str, ...]
@@ -110,7 +114,10 @@ class Answers:
         return replace(self.where(rows), pairs=pairs, singles=singles)
 
 
-_COLUMNS = ("case", "shape", "sample", "judge", "arbiter", "kind", "listed", "value", "confidence", "criteria")
+_COLUMNS = (
+    *("case", "shape", "sample", "judge", "arbiter", "kind", "listed", "value", "confidence", "criteria"),
+    *("answer", "cost", "latency"),
+)
 
 
 def _joined(one: Answers, two: Answers) -> Answers:

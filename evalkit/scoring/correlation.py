@@ -52,6 +52,11 @@ def correlation_statistics(scored: Scored, cases: int) -> list[Statistic]:
     return [_pearson(graded), _spearman(graded), _kendall(graded)]
 
 
+def spearman_statistic(case: Ints, score: Floats, grade: Floats, cases: int) -> Statistic:
+    """Return Spearman's rho of scores and grades of responses, each with the number of its case among `cases`."""
+    return _spearman(_Graded(case, np.round(score, 9), grade, cases, 0))
+
+
 def _pearson(graded: _Graded) -> Statistic:
     """Pearson 1895 (Proc. R. Soc. 58, 240-242), from per-case sums of moments."""
     x, y = _standard(graded.x), _standard(graded.y)

@@ -62,9 +62,11 @@ class _Rows:
 
     def __init__(self, words: _Words, names: Sequence[str]) -> None:
         self._words, self._names = words, tuple(names)
-        self._whole = {name: array("q") for name in ("case", "shape", "sample", "judge", "arbiter", "weighted")}
+        self._whole = {
+            name: array("q") for name in ("case", "shape", "sample", "judge", "arbiter", "answer", "weighted")
+        }
         self._small = {name: array("b") for name in ("kind", "listed")}
-        self._numbers = {name: array("d") for name in ("value", "confidence", "criteria")}
+        self._numbers = {name: array("d") for name in ("value", "confidence", "criteria", "cost", "latency")}
         self._expected = {name: array("d") for name in ("value", "criteria", "mass", "open")}
 
     def add(self, judgment: Judgment, *, listed: bool = False) -> None:
@@ -77,11 +79,15 @@ class _Rows:
         whole["sample"].append(judgment.sample)
         whole["judge"].append(judges.setdefault(judgment.judge, len(judges)))
         whole["arbiter"].append(-1 if arbiter is None else judges.setdefault(arbiter, len(judges)))
+        whole["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(whole["answer"]))
         small["kind"].append(KINDS.index(kind_of(judgment)))
         small["listed"].append(listed)
         numbers["value"].append(_number(judgment.value))
         numbers["confidence"].append(_number(judgment.confidence))
         numbers["criteria"].extend(_number(judgment.criteria.get(name)) for name in self._names)
+        completion = judgment.completion
+        numbers["cost"].append(_number(completion.cost_usd if completion else None))
+        numbers["latency"].append(_number(completion.latency if completion else None))
 
     def _weigh(self, row: int, weighted: Weighted) -> None:
         expected = self._expected
@@ -104,6 +110,8 @@ class _Rows:
             criteria=numbers["criteria"].reshape(count, width),
             shapes=tuple(self._words.shapes),
             judges=tuple(self._words.judges),
+            cost=numbers["cost"],
+            latency=numbers["latency"],
             names=self._names,
             expected=self._spread(rows, count, width) if len(rows) else None,
         )

@@ -24,14 +24,15 @@ missing/budget agreement/kappa_weighted
 agreement/ac1 calibration/slope calibration/ece_temperature calibration/brier_temperature calibration/ece_isotonic
 calibration/brier_isotonic
 jnd/noise jnd/labels corrected/win_rate/a corrected/win_rate/b corrected/tie_rate corrected/rogan_gladen/a
-corrected/rogan_gladen/b variance/case variance/order variance/sample"""
+corrected/rogan_gladen/b variance/case variance/order variance/sample
+cost/per_case latency/per_case"""
 POINTWISE = """tie_rate tie_rate/judged tie_rate/threshold win_rate/a win_rate/b
 length/longer_rate conflict/rate conflict/nodes conflict/triads conflict/weak_rate agreement/accuracy agreement/kappa
 agreement/pearson agreement/spearman agreement/kendall score/mean score/distinct missing/unparseable missing/refused
 missing/failed missing/budget length/slope length/slope_at_label length/win_rate length/controlled_win_rate
 length/score_slope length/score_slope_at_grade agreement/kappa_weighted agreement/ac1 agreement/pearson_within
 agreement/spearman_within agreement/kendall_within agreement/kappa_quadratic
-jnd/noise jnd/labels corrected/score_mean variance/case variance/sample"""
+jnd/noise jnd/labels corrected/score_mean variance/case variance/sample cost/per_case latency/per_case"""
 
 
 def test_the_metrics_of_each_mode_are_there_whatever_the_data(configure, pointwise, make_case):

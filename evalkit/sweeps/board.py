@@ -1,0 +1,103 @@
+"""A sweep's folder to its leaderboard, and the leaderboard to files: JSON with all it holds, CSV for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.config import ScoringConfig
+from evalkit.runs import read_outcome, write_files
+from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
+from evalkit.types import Metric
+
+JSON: Final = "leaderboard.json"
+CSV: Final = "leaderboard.csv"
+
+
+def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | None = None) -> Leaderboard | None:
+    """Return the leaderboard of the runs in `folder`'s subfolders `jobs`; none if there are fewer than two.
+
+    `names` are what the jobs go by, else the overrides in their manifests. The first job's `scoring` settings say how
+    sure is sure enough.
+
+    Raises:
+        ConfigError: if a run's file is missing or damaged.
+    """
+    contenders, scoring = [], None
+    for place, job in enumerate(jobs):
+        outcome = read_outcome(folder / job)
+        manifest = outcome.manifest
+        own = ", ".join((manifest.get("sweep") or {}).get("overrides") or []) or str(manifest.get("judge") or job)
+        dataset = manifest.get("dataset") or {}
+        contenders.append(
+            Contender(
+                job=job,
+                name=names[place] if names else own,
+                dataset=str(dataset.get("fingerprint") or ""),
+                metrics=outcome.metrics,
+                verdicts=outcome.verdicts,
+            )
+        )
+        scoring = scoring or ScoringConfig.model_validate(outcome.config.get("scoring") or {})
+    return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
+
+
+def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
+    """Write a leaderboard's two files to a sweep's folder and return where they stand.
+
+    Raises:
+        ConfigError: if they cannot be written.
+    """
+    write_files(folder, {JSON: as_json(board), CSV: as_csv(board)})
+    return [folder / JSON, folder / CSV]
+
+
+def as_json(board: Leaderboard) -> str:
+    """Return a leaderboard as JSON: `rows`, each with its `metrics`, and `contrasts`."""
+    content = {
+        "by": board.by,
+        "columns": board.columns,
+        "confidence": board.confidence,
+        "rows": [_row(row) for row in board.rows],
+        "contrasts": [asdict(contrast) for contrast in board.contrasts],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _row(row: Standing) -> dict[str, Any]:
+    return {
+        "rank": row.rank,
+        "job": row.job,
+        "name": row.name,
+        "dataset": row.dataset,
+        "letters": row.letters,
+        "pareto": row.pareto,
+        "metrics": {name: _metric(metric) for name, metric in row.metrics.items()},
+    }
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    return {name: value for name, value in asdict(metric).items() if name != "name"}
+
+
+def as_csv(board: Leaderboard) -> str:
+    """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x, `pareto` as 1 or 0."""
+    out = io.StringIO()
+    spread = [f"{name}{end}" for name in board.columns for end in ("", "/low", "/high")]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["rank", "job", "name", "dataset", "letters", "pareto", *spread])
+    for row in board.rows:
+        numbers = [number for name in board.columns for number in _ends(row.metrics.get(name))]
+        front = "" if row.pareto is None else int(row.pareto)
+        writer.writerow([row.rank, row.job, row.name, row.dataset, row.letters or "", front, *numbers])
+    return out.getvalue()
+
+
+def _ends(metric: Metric | None) -> list[float | str]:
+    values = (metric.value, metric.low, metric.high) if metric else (None, None, None)
+    return ["" if value is None else value for value in values]
