@@ -48,7 +48,7 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
     judgments: Sequence[Judgment] = brought.judgments
     texts = sum(one.completion is not None for one in judgments) if read else 0
     again = _read_again(config, brought) if texts else judgments
-    differs = tuple(differences(judgments, again))
+    differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
     dataset = Dataset(brought.cases, fingerprint(brought.cases), source, brought.notes)
     # No template of evalkit's was used.
@@ -61,7 +61,9 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
     }
     result = RunResult(None, config.dump(), manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)
-    return Adopted(rescore(config, result, folder, {DIFFERENCES: lines} if texts else None), texts, differs)
+    return Adopted(
+        rescore(config, result, folder, {DIFFERENCES: lines} if texts and not brought.unread else None), texts, differs
+    )
 
 
 def _read_again(config: RunConfig, brought: Brought) -> list[Judgment]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ FLAGS = ("--scores", "--complete", "--reread")
 VALUED = ("--judge", "--dimension", "--custom-id", "--only", "--map")
 FIELDS = "--fields"
 FOLDER = "hydra.run.dir"
+BATCH = "openai_batch"
 SHOWN = 5
 
 
@@ -73,7 +74,8 @@ def parse(words: Sequence[str]) -> Asked:
     Raises:
         ConfigError: naming the first word that is not understood.
     """
-    positional = [word for word in words[:2] if not word.startswith("-") and "=" not in word]
+    # A file's name may hold what an override does: JudgeBench's do.
+    positional = [word for word in words[:2] if not word.startswith("-") and ("=" not in word or Path(word).exists())]
     if len(positional) != 2:
         raise ConfigError("needs a format and a file", where="evalkit import", remedy=USAGE)
     asked = Asked(format=positional[0], path=Path(positional[1]).expanduser())
@@ -127,16 +129,40 @@ def _import(asked: Asked) -> int:
     from evalkit.compose import load_settings
     from evalkit.exchange import bring
 
-    brought = _chosen(asked, bring(asked.format, asked.path, _options(asked)))
-    settings = dict(brought.settings)
-    config = load_settings(settings, asked.overrides)
+    if asked.format == BATCH:
+        brought, config = _batch(asked)
+    else:
+        brought = _chosen(asked, bring(asked.format, asked.path, _options(asked)))
+        config = load_settings(dict(brought.settings), asked.overrides)
     folder = asked.folder or _folder(config)
     if not any(word.startswith("dataset.path=") for word in asked.overrides):
         path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}
         config = config.model_copy(update={"dataset": config.dataset.model_copy(update=path)})
-    read = "output" in settings or any(word.startswith("output") for word in asked.overrides)
-    adopted = adopt(config, brought, folder, source=str(asked.path), read=read, take="--reread" in asked.flags)
-    return _tell(config, adopted)
+    told = "output" in brought.settings or any(word.startswith("output") for word in asked.overrides)
+    take = brought.unread or "--reread" in asked.flags
+    adopted = adopt(config, brought, folder, source=str(asked.path), read=told or brought.unread, take=take)
+    return _tell(config, adopted, compared=not brought.unread)
+
+
+def _batch(asked: Asked) -> tuple[Any, Any]:
+    """Return what a batch's file holds, and the config that its texts are read by: that of a run over its cases."""
+    from evalkit.compose import load_config
+    from evalkit.config import JudgeConfig
+    from evalkit.datasets import load_cases
+    from evalkit.exchange import bring
+    from evalkit.resources import project
+
+    config = load_config(overrides=asked.overrides)
+    named = any(word.startswith("judge") for word in asked.overrides)
+    cases = tuple(load_cases(config.dataset, mode=config.mode.name, base=project()).cases)
+    judge = config.judge.label if named else None
+    options = _options(asked)
+    options = replace(options, cases=cases, judge=options.judge or judge)
+    brought = _chosen(asked, bring(asked.format, asked.path, options))
+    if not named:
+        model = brought.judgments[0].judge
+        config = config.model_copy(update={"judge": JudgeConfig(name=model, model=model, temperature=None)})
+    return brought, config
 
 
 def _folder(config: Any) -> Path:
@@ -161,8 +187,6 @@ def _options(asked: Asked) -> Any:
 
 def _chosen(asked: Asked, brought: Any) -> Any:
     """Return the cases that were asked for, with their judgments."""
-    from dataclasses import replace
-
     from evalkit.exchange.gathering import complete_only
 
     cases, judgments, notes = list(brought.cases), list(brought.judgments), list(brought.notes)
@@ -182,7 +206,7 @@ def _chosen(asked: Asked, brought: Any) -> Any:
     return replace(brought, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes))
 
 
-def _tell(config: Any, adopted: Any) -> int:
+def _tell(config: Any, adopted: Any, *, compared: bool) -> int:
     from evalkit.app import track
     from evalkit.cli.summary import print_summary
     from evalkit.cli.voice import say
@@ -195,7 +219,7 @@ def _tell(config: Any, adopted: Any) -> int:
         say("error", str(error))
         status = ExitStatus.NOT_TRACKED
     print_summary(result)
-    if adopted.texts:
+    if adopted.texts and compared:
         _tell_differences(adopted, result)
     return int(status)
 

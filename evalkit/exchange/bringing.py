@@ -13,6 +13,7 @@ from evalkit.exchange.gathering import gather, guessed_scale
 from evalkit.exchange.records import Brought, Found, Options
 from evalkit.types import Judgment
 
+BATCH = "openai_batch"
 CRITERION = "quality"
 GUESSED = "the file does not say on what scale its scores are: taken as {:g} to {:g}; set rubric.min and rubric.max"
 LOST = "judgments without a verdict that could be used: {} of {}"
@@ -31,6 +32,10 @@ def bring(name: str, path: Path, options: Options) -> Brought:
     start = peek(path)
     if not made.sniff(start):
         raise DatasetError(f"does not look like {name}", where=str(path), remedy=described(start))
+    if name == BATCH:
+        from evalkit.exchange.importers.openai_batch import texts_of
+
+        return texts_of(path, options)
     found = made.read(path, options)
     if not found.records:
         raise DatasetError("holds no judgments", where=str(path), remedy="name another file")

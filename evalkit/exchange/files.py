@@ -12,6 +12,7 @@ from evalkit.datasets.readers import reader_for
 from evalkit.errors import DatasetError
 
 _PEEK = 4_000_000
+_TRIED = 5
 _WHOLE = 64_000_000
 
 
@@ -42,7 +43,7 @@ def peek(path: Path) -> Peek:
 def _peek_folder(folder: Path) -> Peek:
     names = frozenset(child.name for child in folder.iterdir())
     rows = sorted(child for child in folder.iterdir() if child.suffix in (".jsonl", ".json", ".csv"))
-    first = peek(rows[0]) if rows else Peek(folder)
+    first = next((found for row in rows[:_TRIED] if (found := peek(row)).row or found.top), Peek(folder))
     return Peek(folder, first.row, first.top, names)
 
 

@@ -14,11 +14,20 @@ from evalkit.exchange.records import Found, Options
 FORMATS = MappingProxyType(
     {
         "generic": "CSV, JSONL, JSON or Parquet of your own: --fields winner=COLUMN … or score=COLUMN …",
+        "alpaca_eval": "AlpacaEval's annotations.json",
+        "mt_bench": "FastChat's MT-bench: model_judgment/JUDGE_single.jsonl or JUDGE_pair.jsonl",
+        "arena_hard": "Arena-Hard: model_judgment/JUDGE/MODEL.jsonl, or the folder",
+        "judgebench": "JudgeBench's outputs/….jsonl",
         "llmbar": "LLMBar's result.json",
         "qlora": "QLoRA's pairwise reviews: the folder pairwise/",
         "unieval": "UniEval's scores beside people's, as of Topical-Chat; --dimension NAME",
         "prometheus": "Prometheus: gpt4_score with repeats",
         "halluqa": "HalluQA: a system's answers with is_hallucination",
+        "reward_bench": "RewardBench: eval-set-scores/MODEL.json, or its rows",
+        "inspect": "an Inspect log, .json or .eval",
+        "promptfoo": "promptfoo's results, --output results.json",
+        "deepeval": "DeepEval's test run or evaluation result as JSON",
+        "openai_batch": "an OpenAI batch's output file, of the cases in dataset.path",
     }
 )
 """Each format, and what file it is."""

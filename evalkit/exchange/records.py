@@ -102,12 +102,27 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """Cases and judgments made of a file, and the settings that describe them, as a config has them."""
+    """Cases and judgments made of a file, and the settings that describe them, as a config has them.
+
+    `unread` says that the file holds judges' texts alone, and no verdict on them.
+    """
 
     cases: tuple[Case, ...]
     judgments: tuple[Judgment, ...]
     settings: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    unread: bool = False
+
+
+class Numbers(dict[str, str]):
+    """Names for texts: their number, in the order in which they are first asked for."""
+
+    def __missing__(self, text: str) -> str:
+        self[text] = str(len(self) + 1)
+        return self[text]
+
+
+UNORDERED = "the file does not say which response was shown first: figures on order and position say nothing"
 
 
 def lost(judge: str, error: str, *, text: str | None = None, status: Status = "unparseable", **more: Any) -> Said:

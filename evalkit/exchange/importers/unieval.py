@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.exchange.files import Peek, need, number, rows_of
-from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
+from evalkit.exchange.records import Answer, Found, Numbers, Options, Record, Said, lost
 
 OVERALL = "overall"
 
@@ -23,7 +22,7 @@ def read(path: Path, options: Options) -> Found:
     Raises:
         ConfigError: if there is no such dimension.
     """
-    records = []
+    records, numbers = [], Numbers()
     dimension = options.dimension
     for place, row in rows_of(path):
         predicted, given = need(row, "predict_scores", place), need(row, "scores", place)
@@ -40,11 +39,5 @@ def read(path: Path, options: Options) -> Found:
         answer = Answer(system, str(row["system_output"]), system or None, grade)
         source = str(row.get("source") or row.get("reference") or "")
         context = str(row["context"]) if row.get("context") else None
-        records.append(Record(source, source, (answer,), said, context=context))
-    return Found(_numbered(records), notes=(f"scores and people's grades of '{dimension}'",))
-
-
-def _numbered(records: list[Record]) -> list[Record]:
-    """Return the records with their questions named by number, in the order of their first mention."""
-    names = {source: str(place) for place, source in enumerate(dict.fromkeys(r.question for r in records), 1)}
-    return [replace(record, question=names[record.question]) for record in records]
+        records.append(Record(numbers[source], source, (answer,), said, context=context))
+    return Found(records, notes=(f"scores and people's grades of '{dimension}'",))

@@ -1,0 +1,50 @@
+"""AlpacaEval's annotations: two outputs to an instruction, and a preference from 1 (the first) to 2 (the second)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.exchange.files import Peek, need, number, rows_of
+from evalkit.exchange.records import UNORDERED, Answer, Found, Numbers, Options, Record, Said, lost
+
+_DRAW = 0.0
+
+
+def sniff(start: Peek) -> bool:
+    """Say whether its rows are annotations."""
+    return start.has("instruction", "output_1", "output_2", "preference")
+
+
+def read(path: Path, options: Options) -> Found:
+    """Return a record for each annotation; its margin is what the weighted preference is beyond an even one."""
+    records, numbers = [], Numbers()
+    for place, row in rows_of(path):
+        instruction = str(need(row, "instruction", place))
+        judge = options.judge or str(row.get("annotator") or "annotator")
+        shown = _answer(row, 1), _answer(row, 2)
+        known = {key: row[key] for key in ("dataset", "datasplit") if row.get(key)}
+        records.append(Record(numbers[instruction], instruction, shown, _said(row, judge), metadata=known))
+    return Found(records, notes=(UNORDERED,))
+
+
+def _answer(row: Mapping[str, Any], side: int) -> Answer:
+    model = row.get(f"generator_{side}")
+    return Answer(str(model or side), str(row[f"output_{side}"]), None if model is None else str(model))
+
+
+def _said(row: Mapping[str, Any], judge: str) -> Said:
+    preference, text = number(row.get("preference")), _words(row.get("raw_completion"))
+    if preference == _DRAW:
+        preference = 1.5
+    if preference is None or not 1 <= preference <= 2:
+        return lost(judge, f"preference is {row.get('preference')}", text=text)
+    return Said(judge, value=3 - 2 * preference, text=text)
+
+
+def _words(raw: Any) -> str | None:
+    if isinstance(raw, Mapping):
+        message = raw.get("message")
+        raw = message.get("content") if isinstance(message, Mapping) else raw.get("text")
+    return raw if isinstance(raw, str) and raw else None

@@ -1,0 +1,65 @@
+"""Arena-Hard's judgments: a model against the baseline in two games, the baseline shown first in the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.exchange.files import Peek, rows_of, text
+from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
+from evalkit.exchange.templates import answers_in, question_in
+from evalkit.parsing import UnreadableError, read_verdict
+
+BASELINE = "baseline"
+
+
+def sniff(start: Peek) -> bool:
+    """Say whether its rows are games against a baseline."""
+    return start.has("model", "games") and ("question_id" in start.row or "uid" in start.row)
+
+
+def read(path: Path, options: Options) -> Found:
+    """Return a record for each game."""
+    records = [record for place, row in rows_of(path) for record in _games(row, place, options)]
+    return Found(records, {"format": "bracket"})
+
+
+def _games(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Record]:
+    folder = Path(place.rpartition(":")[0]).parent.name
+    judge = options.judge or str(row.get("judge") or folder or "judge")
+    models = str(row.get("baseline") or BASELINE), str(row["model"])
+    name = str(row.get("question_id") or row.get("uid"))
+    metadata = {"category": row["category"]} if row.get("category") else {}
+    for index, game in enumerate(row["games"]):
+        if not isinstance(game, Mapping):
+            continue
+        prompt = _last(game.get("user_prompt", game.get("prompt")))
+        texts = answers_in(prompt)
+        order = models if index == 0 else models[::-1]
+        first, second = (Answer(model, texts.get(side, ""), model) for model, side in zip(order, "AB", strict=True))
+        yield Record(name, question_in(prompt), (first, second), _said(game, judge), metadata=metadata)
+
+
+def _last(prompt: Any) -> str:
+    """Return the text of a prompt, of its last message where it is a conversation."""
+    return text(prompt[-1]) if isinstance(prompt, list) and prompt else text(prompt)
+
+
+def _said(game: Mapping[str, Any], judge: str) -> Said:
+    words = game.get("judgment")
+    words = text(words.get("answer")) if isinstance(words, Mapping) else words
+    score = game.get("score")
+    if not score:
+        return lost(judge, "score is null", text=words)
+    try:
+        winner = _winner(str(score))
+    except UnreadableError as bad:
+        return lost(judge, bad.reason, text=words)
+    return Said(judge, value={"A": 1.0, "B": -1.0}.get(winner, 0.0), text=words, answer={"verdict": str(score)})
+
+
+def _winner(score: str) -> str:
+    from evalkit.config import OutputConfig
+
+    return read_verdict(f"[[{score}]]", OutputConfig(format="bracket"))

@@ -1,0 +1,68 @@
+"""JudgeBench's outputs: a pair with its label, and one or two judgments, the second with the responses exchanged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.exchange.files import Peek, need, rows_of
+from evalkit.exchange.importers.llmbar import PATTERN
+from evalkit.exchange.records import TIE, Answer, Found, Options, Record, Said, lost
+
+_DECISIONS = {"A>B": 1.0, "B>A": -1.0, "A=B": 0.0}
+_OUTPUTS: Mapping[str, Mapping[str, Any]] = {
+    "arena_hard": {"format": "bracket"},
+    "skywork_critic": {"format": "bracket"},
+    "vanilla": {"format": "regex", "pattern": PATTERN, "map": {"a": "A", "b": "B"}},
+}
+_WORDS = ("response", "judgment", "output", "completion", "text")
+
+
+def sniff(start: Peek) -> bool:
+    """Say whether its rows are judged pairs."""
+    return start.has("pair_id", "response_A", "response_B", "judgments")
+
+
+def read(path: Path, options: Options) -> Found:
+    """Return a record for each judgment of each pair."""
+    rows = list(rows_of(path))
+    records = [record for place, row in rows for record in _records(row, place, options)]
+    kinds = {str(row.get("judge_name")) for _, row in rows}
+    return Found(records, _OUTPUTS.get(kinds.pop()) if len(kinds) == 1 else None)
+
+
+def _records(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Record]:
+    one, two = Answer("A", str(need(row, "response_A", place))), Answer("B", str(need(row, "response_B", place)))
+    better = {"A>B": "A", "B>A": "B", "A=B": TIE}.get(str(row.get("label")))
+    metadata = {key: row[key] for key in ("source", "original_id", "response_model") if row.get(key)}
+    name, question = str(need(row, "pair_id", place)), str(row.get("question", ""))
+    for index, entry in enumerate(row["judgments"]):
+        shown = (one, two) if index % 2 == 0 else (two, one)
+        judge = options.judge or _judge(row, place)
+        yield Record(name, question, shown, _said(entry, judge), better, metadata=metadata)
+
+
+def _judge(row: Mapping[str, Any], place: str) -> str:
+    """Return the judge's model: the file's name says it, or else one of the judgments."""
+    named = re.search(r"judge_model=([^,]+?)(?:\.jsonl)?\Z", Path(place.rpartition(":")[0]).name)
+    if named:
+        return named[1]
+    for entry in row["judgments"]:
+        judgment = entry.get("judgment") if isinstance(entry, Mapping) else None
+        if isinstance(judgment, Mapping) and judgment.get("judge_model"):
+            return str(judgment["judge_model"])
+    return str(row.get("judge_name") or "judge")
+
+
+def _said(entry: Any, judge: str) -> Said:
+    if not isinstance(entry, Mapping):
+        return lost(judge, "the judgment is null", status="failed")
+    judgment, decision = entry.get("judgment"), entry.get("decision")
+    text = judgment if isinstance(judgment, str) else None
+    if isinstance(judgment, Mapping):
+        text = next((judgment[key] for key in _WORDS if isinstance(judgment.get(key), str)), None)
+    if decision not in _DECISIONS:
+        return lost(judge, f"decision is {decision}", text=text)
+    return Said(judge, value=_DECISIONS[decision], text=text)

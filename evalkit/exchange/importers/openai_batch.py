@@ -1,0 +1,121 @@
+"""An OpenAI batch's output file: completions by `custom_id`, of the cases that a dataset holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.exchange.files import Peek, need, number, rows_of, text
+from evalkit.exchange.records import Brought, Found, Options
+from evalkit.types import Case, Completion, Judgment, Unit, Usage
+
+SHAPES = (
+    r"(?P<case>.+)",
+    r"(?P<case>.+)[-_:|/](?P<order>ab|ba)",
+    r"(?P<case>.+)[-_:|/](?P<order>ab|ba)[-_:|/]s?(?P<sample>\d+)",
+    r"(?P<case>.+)[-_:|/]r(?P<response>\d+)",
+    r"(?P<case>.+)[-_:|/]r(?P<response>\d+)[-_:|/]s?(?P<sample>\d+)",
+    r"(?P<case>.+)[-_:|/]s?(?P<sample>\d+)",
+)
+"""How ids are taken apart where no pattern is given: the first that names a case."""
+
+
+def sniff(start: Peek) -> bool:
+    """Say whether its rows are responses of a batch."""
+    return start.has("custom_id") and "response" in start.row
+
+
+def read(path: Path, options: Options) -> Found:
+    """Return nothing: a batch's file holds no verdicts, only texts (`texts_of`)."""
+    del options
+    raise ConfigError("holds no verdicts", where=str(path), remedy="give its cases: dataset=file dataset.path=FILE")
+
+
+def texts_of(path: Path, options: Options) -> Brought:
+    """Return a judgment for each response of a batch, its text still to be read.
+
+    Raises:
+        ConfigError: if no cases are given, or the pattern of ids is none.
+        DatasetError: if an id names no case.
+    """
+    cases = {case.id: case for case in options.cases}
+    if not cases:
+        raise ConfigError("needs its cases", where=str(path), remedy="name them: dataset=file dataset.path=FILE")
+    patterns = _patterns(options.custom_id)
+    judgments = [
+        _judgment(row, _placed(str(need(row, "custom_id", place)), cases, patterns, place), options)
+        for place, row in rows_of(path)
+    ]
+    used = {judgment.case_id for judgment in judgments}
+    absent = len(cases) - len(used)
+    notes = (f"cases of which the batch says nothing: {absent} of {len(cases)}",) if absent else ()
+    return Brought(tuple(case for case in options.cases if case.id in used), tuple(judgments), {}, notes, unread=True)
+
+
+def _patterns(given: str | None) -> list[re.Pattern[str]]:
+    try:
+        patterns = [re.compile(one) for one in ([given] if given else SHAPES)]
+    except re.error as bad:
+        raise ConfigError(f"is not a pattern ({bad})", where=f"--custom-id {given}", remedy="mend it") from None
+    if any("case" not in pattern.groupindex for pattern in patterns):
+        raise ConfigError("has no group 'case'", where=f"--custom-id {given}", remedy="put (?P<case>…) around the id")
+    return patterns
+
+
+def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]], place: str) -> tuple[str, Unit, int]:
+    for found in (pattern.fullmatch(name) for pattern in patterns):
+        if found is not None and found["case"] in cases:
+            parts = found.groupdict()
+            count = len(cases[found["case"]].responses)
+            if parts.get("response") is not None or count == 1:
+                shown: Unit = (int(parts.get("response") or 0),)
+            else:
+                shown = (1, 0) if parts.get("order") in ("ba", "b", "1") else (0, 1)
+            return found["case"], shown, int(parts.get("sample") or 0)
+    raise DatasetError(
+        f"custom_id '{name}' names no case", where=place, remedy="say how ids are made: --custom-id '(?P<case>.+)-…'"
+    )
+
+
+def _judgment(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Options) -> Judgment:
+    case, shown, sample = placed
+    response = row.get("response") or {}
+    body = response.get("body") if isinstance(response, Mapping) else None
+    body = body if isinstance(body, Mapping) else {}
+    fault = row.get("error") or body.get("error")
+    judge = options.judge or str(body.get("model") or "judge")
+    blank = Judgment(case, tuple(sorted(shown)), shown, sample, judge, "failed")
+    said = next(_texts(body), None)
+    if fault or said is None:
+        error = text(fault.get("message") if isinstance(fault, Mapping) else fault) or "no completion"
+        return replace(blank, error=error, error_kind="bad_response")
+    words, finish, refusal = said
+    completion = Completion(words, body.get("model"), finish, _usage(body.get("usage")), refusal=refusal)
+    return replace(blank, status="unparseable", error="not read yet", error_kind="no_answer", completion=completion)
+
+
+def _texts(body: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield text, reason of the end and refusal of a chat completion, or of a response."""
+    for choice in body.get("choices") or ():
+        message = choice.get("message") or {}
+        yield text(message.get("content")), choice.get("finish_reason"), message.get("refusal")
+    parts = [part for item in body.get("output") or () if item.get("type") == "message" for part in item["content"]]
+    if parts:
+        said = "".join(str(part.get("text", "")) for part in parts)
+        finish = "length" if body.get("status") == "incomplete" else "stop"
+        yield said, finish, next((part["refusal"] for part in parts if part.get("refusal")), None)
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, Mapping):
+        return Usage()
+    counts = [number(usage.get(name, usage.get(other))) for name, other in _COUNTS]
+    asked, written = (None if count is None else int(count) for count in counts)
+    return Usage(asked, written)
+
+
+_COUNTS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))

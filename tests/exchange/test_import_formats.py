@@ -1,0 +1,499 @@
+"""A file in each layout, with the field names and oddities of the real ones, written for these tests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from evalkit.cli import main
+from evalkit.exchange import FORMATS, recognise
+
+PAIR_PROMPT = (
+    "[User Question]\nWhy blue?\n\n[The Start of Assistant A's Answer]\n{a}\n[The End of Assistant A's Answer]"
+    "\n\n[The Start of Assistant B's Answer]\n{b}\n[The End of Assistant B's Answer]"
+)
+SINGLE_PROMPT = "[Question]\nWrite.\n\n[The Start of Assistant's Answer]\n{}\n[The End of Assistant's Answer]"
+ARENA_PROMPT = (
+    "<|User Prompt|>\nSort a list.\n\n<|The Start of Assistant A's Answer|>\n{a}\n<|The End of Assistant A's Answer|>"
+    "\n\n<|The Start of Assistant B's Answer|>\n{b}\n<|The End of Assistant B's Answer|>"
+)
+ALPACA = [
+    {
+        "instruction": f"Say {n}.",
+        "output_1": "one",
+        "generator_1": "gpt4_turbo",
+        "dataset": "helpful_base",
+        "output_2": "two",
+        "generator_2": "mine",
+        "annotator": "weighted_alpaca_eval_gpt4_turbo",
+        "preference": preference,
+        "raw_completion": {"finish_reason": "length", "message": {"content": "M", "role": "assistant"}},
+    }
+    for n, preference in enumerate([1.0, 1.9, 1.5, None, 0.0])
+]
+MT_SINGLE = [
+    {
+        "question_id": 81,
+        "model": model,
+        "judge": ["gpt-4", "single-v1" if turn == 1 else "single-v1-multi-turn"],
+        "user_prompt": SINGLE_PROMPT.format(f"by {model}"),
+        "judgment": judgment,
+        "score": score,
+        "turn": turn,
+        "tstamp": 1.5,
+    }
+    for model, turn, score, judgment in [
+        ("vicuna", 1, 7, "Fine. Rating: [[7]]"),
+        ("vicuna", 2, 5, "Rating: [[6]]"),
+        ("alpaca", 1, 3, "Poor. Rating: [[3]]"),
+        ("alpaca", 2, -1, "$ERROR$"),
+    ]
+]
+MT_PAIR = [
+    {
+        "question_id": 82,
+        "model_1": "vicuna",
+        "model_2": "alpaca",
+        "g1_winner": "model_1",
+        "g2_winner": g2,
+        "judge": ["gpt-4", "pair-v2"],
+        "g1_user_prompt": PAIR_PROMPT.format(a="Scattering.", b="Paint."),
+        "g1_judgment": "A is right. [[A]]",
+        "g2_user_prompt": PAIR_PROMPT.format(a="Paint.", b="Scattering."),
+        "g2_judgment": text,
+        "turn": 1,
+        "tstamp": 1.5,
+    }
+    for g2, text in [("tie", "[[C]]")]
+]
+ARENA = [
+    {
+        "uid": "u1",
+        "category": "hard_prompt",
+        "judge": "gpt-4.1",
+        "model": "mine",
+        "baseline": "o3-mini",
+        "games": [
+            {"score": "A>>B", "judgment": {"answer": "[[A>>B]]"}, "prompt": [{"role": "user", "content": prompt}]},
+            {"score": "A=B", "judgment": {"answer": "My verdict is [[A=B]]"}, "prompt": []},
+        ],
+    }
+    for prompt in [ARENA_PROMPT.format(a="sorted(x)", b="x.sort()")]
+] + [
+    {
+        "question_id": "u2",
+        "model": "mine",
+        "judge": "gpt-4.1",
+        "games": [
+            {"user_prompt": "p", "judgment": "\nno verdict", "score": None},
+            {"user_prompt": "p", "judgment": "\n[[A>B]]", "score": "A>B"},
+        ],
+    }
+]
+JUDGEBENCH = [
+    {
+        "pair_id": pair,
+        "original_id": "7",
+        "source": "mmlu-pro-math",
+        "question": "2 + 2?",
+        "response_model": "gpt-4o",
+        "response_A": "4",
+        "response_B": "5",
+        "label": "A>B",
+        "judge_name": "arena_hard",
+        "judgments": judgments,
+    }
+    for pair, judgments in [
+        ("p1", 2 * [{"judgment": {"judge_model": "gpt-4o", "response": "[[A>B]]"}, "decision": "A>B"}]),
+        ("p2", [{"judgment": {"judge_model": "gpt-4o", "response": "[[B>A]]"}, "decision": "B>A"}, None]),
+    ]
+]
+LLMBAR = [
+    {
+        "input": "Name a colour.",
+        "output_1": "Red",
+        "output_2": "Dog",
+        "label": 1,
+        "results": [
+            {
+                "swap = False": {"completion": [first, "stop"], "winner": one},
+                "swap = True": {"completion": [second, "stop"], "winner": two},
+            }
+        ],
+    }
+    for first, one, second, two in [
+        ("Output (a)", "1", "Output (b)", "1"),
+        ("Output (a)", "2", "I cannot tell", None),
+    ]
+]
+QLORA = [
+    {
+        "review_id": f"r{n}",
+        "question_id": 1,
+        "answer1_id": ids[0],
+        "answer2_id": ids[1],
+        "reviewer_id": 1,
+        "metadata": {},
+        "text": text,
+        "score": score,
+    }
+    for n, (ids, text, score) in enumerate([(("x", "y"), "Good.\n\n1", 1), (("y", "x"), "Both alike.", -1)])
+]
+UNIEVAL = [
+    {
+        "source": source,
+        "system_id": system,
+        "system_output": f"{system} says",
+        "context": "a fact",
+        "scores": {"overall": human, "coherence": 2.0},
+        "predict_scores": {"overall": machine, "coherence": 0.4},
+    }
+    for source, system, human, machine in [("hi", "one", 4.0, 0.9), ("hi", "two", 2.0, 0.3), ("yo", "one", 1.0, 0.1)]
+]
+PROMETHEUS = [
+    {
+        "idx": 1,
+        "response_source": system,
+        "category": "generic",
+        "instruction": "###Task:\nDo.\n\n###The instruction to evaluate:\nGreet.\n\n###Response to evaluate:\n"
+        f"Hello from {system}\n\n###Reference Answer (Score 5):\nGood day.\n\n###Score Rubrics:\n[Polite?]\nScore 1: no"
+        "\n\n###Feedback: ",
+        "gpt4_score": scores,
+        "gpt4_feedback": ["a", "b", "c"],
+    }
+    for system, scores in [("vicuna", [5, 5, 5]), ("llama", [2, 3, 2])]
+]
+HALLUQA = [
+    {"question_id": n, "question": "问题", "response": "回答", "Best_Answer1": "好", "is_hallucination": verdict}
+    for n, verdict in enumerate([True, False, "Invalid_Judge"])
+]
+REWARD = {
+    "model": "org/reward",
+    "model_type": "Seq. Classifier",
+    "chat_template": "tokenizer",
+    "id": [30, 31, 32],
+    "subset": ["hep-cpp", "hep-cpp", "donotanswer"],
+    "results": [1, 0, 0.5],
+    "text_chosen": ["good", "good", "good"],
+    "text_rejected": ["bad", "bad", "bad"],
+    "scores_chosen": [1.5, -0.5, 0.25],
+    "scores_rejected": [0.5, 0.5, 0.25],
+}
+INSPECT = {
+    "version": 2,
+    "status": "success",
+    "eval": {"task": "sky", "model": "openai/gpt-4o-mini", "dataset": {"name": "sky"}},
+    "results": {"scores": []},
+    "samples": [
+        {
+            "id": 1,
+            "epoch": epoch,
+            "input": [{"role": "user", "content": "Why is the sky blue?"}],
+            "target": "Scattering",
+            "output": {
+                "choices": [{"message": {"role": "assistant", "content": "Rayleigh"}}],
+                "completion": "Rayleigh",
+            },
+            "scores": {"model_graded_qa": {"value": value, "answer": "Rayleigh", "explanation": f"GRADE: {value}"}},
+        }
+        for epoch, value in [(1, "C"), (2, "I"), (3, "N")]
+    ],
+}
+PROMPTFOO = {
+    "evalId": "eval-abc",
+    "results": {
+        "version": 3,
+        "results": [
+            {
+                "testIdx": test,
+                "promptIdx": 0,
+                "provider": {"id": "openai:gpt-4o-mini", "label": ""},
+                "prompt": {"raw": "Greet Ann.", "label": "Greet"},
+                "vars": {"name": "Ann"},
+                "response": {"output": "Hello Ann"},
+                "error": error,
+                "success": True,
+                "gradingResult": grading,
+            }
+            for test, error, grading in [
+                (
+                    0,
+                    None,
+                    {
+                        "pass": True,
+                        "score": 0.9,
+                        "componentResults": [
+                            {
+                                "pass": True,
+                                "score": 1,
+                                "reason": "ok",
+                                "assertion": {"type": "contains", "value": "Ann"},
+                            },
+                            {
+                                "pass": True,
+                                "score": 0.8,
+                                "reason": "kind",
+                                "assertion": {"type": "llm-rubric", "value": "is kind"},
+                            },
+                        ],
+                    },
+                ),
+                (1, "API call error", None),
+            ]
+        ],
+    },
+}
+DEEPEVAL = {
+    "testCases": [
+        {
+            "name": "test_case_0",
+            "input": "How do I return shoes?",
+            "actualOutput": "Within 30 days.",
+            "expectedOutput": "30 days, free.",
+            "retrievalContext": ["All customers may return within 30 days."],
+            "success": True,
+            "metricsData": metrics,
+        }
+        for metrics in (
+            [
+                {
+                    "name": "Answer Relevancy",
+                    "threshold": 0.5,
+                    "success": True,
+                    "score": 1.0,
+                    "reason": "r",
+                    "evaluationModel": "gpt-4o",
+                },
+                {
+                    "name": "Correctness [GEval]",
+                    "threshold": 0.5,
+                    "success": False,
+                    "score": 0.4,
+                    "reason": "s",
+                    "evaluationModel": "gpt-4o",
+                },
+            ],
+            [
+                {
+                    "name": "Answer Relevancy",
+                    "threshold": 0.5,
+                    "success": False,
+                    "error": "timeout",
+                    "evaluationModel": "gpt-4o",
+                }
+            ],
+        )
+    ]
+}
+BATCH = [
+    {
+        "id": f"batch_req_{name}",
+        "custom_id": name,
+        "response": {
+            "status_code": 200,
+            "request_id": "x",
+            "body": {
+                "object": "chat.completion",
+                "model": "gpt-4o-mini-2024-07-18",
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 24, "completion_tokens": 8},
+            },
+        },
+        "error": None,
+    }
+    for name, text in [("q-1-ab", "Verdict: [[A]]"), ("q-1-ba", "Verdict: [[A]]"), ("q-2-ab", "hmm")]
+] + [{"id": "b", "custom_id": "q-2-ba", "response": None, "error": {"code": "batch_expired", "message": "expired"}}]
+CASES = [{"id": f"q-{n}", "prompt": "Why?", "response_a": "because", "response_b": "no", "label": "A"} for n in (1, 2)]
+REVIEW_FILE = "pairwise/a-vs-b-gpt-4-reviewer-threeclass.jsonl"
+SHAPES: dict[str, tuple[str, Any]] = {
+    "alpaca_eval": ("annotations.json", ALPACA),
+    "mt_bench": ("gpt-4_single.jsonl", MT_SINGLE),
+    "arena_hard": ("mine.jsonl", ARENA),
+    "judgebench": ("dataset=judgebench,judge_name=arena_hard,judge_model=gpt-4o-mini.jsonl", JUDGEBENCH),
+    "llmbar": ("GPT-4/Vanilla/result.json", LLMBAR),
+    "qlora": (REVIEW_FILE, QLORA),
+    "unieval": ("topical_chat_result.json", UNIEVAL),
+    "prometheus": ("vicuna_eval.json", PROMETHEUS),
+    "halluqa": ("mine.json", HALLUQA),
+    "reward_bench": ("reward.json", REWARD),
+    "inspect": ("log.json", INSPECT),
+    "promptfoo": ("results.json", PROMPTFOO),
+    "deepeval": ("test_run.json", DEEPEVAL),
+    "openai_batch": ("batch_output.jsonl", BATCH),
+}
+SCORED = {
+    "alpaca_eval": [
+        ("1", [0, 1], 1.0),
+        ("2", [0, 1], -0.8),
+        ("3", [0, 1], 0.0),
+        ("4", [0, 1], "unparseable"),
+        ("5", [0, 1], 0.0),
+    ],
+    "mt_bench": [
+        ("81", [0], {"quality": 7.0}),
+        ("81", [1], {"quality": 3.0}),
+        ("81 turn 2", [0], {"quality": 5.0}),
+        ("81 turn 2", [1], "unparseable"),
+    ],
+    "arena_hard": [("u1", [0, 1], 1.0), ("u1", [1, 0], 0.0), ("u2", [0, 1], "unparseable"), ("u2", [1, 0], -1.0)],
+    "judgebench": [("p1", [0, 1], 1.0), ("p1", [1, 0], -1.0), ("p2", [0, 1], -1.0), ("p2", [1, 0], "failed")],
+    "llmbar": [("0", [0, 1], 1.0), ("0", [1, 0], 1.0), ("1", [0, 1], -1.0), ("1", [1, 0], "unparseable")],
+    "qlora": [("1", [0, 1], 1.0), ("1", [1, 0], "unparseable")],
+    "unieval": [("1", [0], {"overall": 0.9}), ("1", [1], {"overall": 0.3}), ("2", [0], {"overall": 0.1})],
+    "prometheus": [
+        ("1", [k], {"quality": float(s)}) for k, scores in enumerate([[5, 5, 5], [2, 3, 2]]) for s in scores
+    ],
+    "halluqa": [
+        ("0", [0], {"not_hallucinated": 0.0}),
+        ("1", [0], {"not_hallucinated": 1.0}),
+        ("2", [0], "unparseable"),
+    ],
+    "reward_bench": [("hep-cpp 30", [0, 1], 1.0), ("hep-cpp 31", [0, 1], -1.0), ("donotanswer 32", [0, 1], 0.0)],
+    "inspect": [("1", [0], {"model_graded_qa": 1.0}), ("1", [0], {"model_graded_qa": 0.0}), ("1", [0], "unparseable")],
+    "promptfoo": [("0", [0], {"llm-rubric": 0.8}), ("1", [0], "failed")],
+    "deepeval": [
+        ("0 test_case_0", [0], {"Answer Relevancy": 1.0, "Correctness [GEval]": 0.4}),
+        ("1 test_case_0", [0], "failed"),
+    ],
+    "openai_batch": [
+        ("q-1", [0, 1], 1.0),
+        ("q-1", [1, 0], -1.0),
+        ("q-2", [0, 1], "unparseable"),
+        ("q-2", [1, 0], "failed"),
+    ],
+}
+WORDS = {"openai_batch": ("dataset=file", "dataset.path=cases.jsonl", "output=bracket")}
+
+
+@pytest.fixture
+def shape(bring, write):
+    def make(name: str, *words: str):
+        file, content = SHAPES[name]
+        write("cases.jsonl", CASES)
+        return bring(name, str(write(file, content)), *WORDS.get(name, ()), *words)
+
+    return make
+
+
+def test_every_format_has_a_shape():
+    assert set(SHAPES) == set(FORMATS) - {"generic"} == set(SCORED)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name, capsys):
+    ran = shape(name)
+    found = [
+        (case, shown, pytest.approx(value) if not isinstance(value, str) else value)
+        for case, shown, value in SCORED[name]
+    ]
+    assert ran.values == found
+    missing = sum(isinstance(value, str) for _, _, value in SCORED[name])
+    counted = [ran.metrics[f"missing/{kind}"] for kind in ("unparseable", "failed", "refused")]
+    assert sum(round(one["value"] * one["n"]) for one in counted) == missing
+    assert (ran.folder / "report.html").stat().st_size > 1000
+    assert main(["score", str(ran.folder), "scoring.bootstrap=10"]) == 0
+    assert ran.values == found
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_wrong_file_is_told_what_it_looks_like(bring, write, name):
+    file, content = SHAPES[name]
+    path = write(file, content)
+    assert recognise(path) == name
+    wrong = "llmbar" if name != "llmbar" else "mt_bench"
+    ran = bring(wrong, str(path), status=1)
+    assert ran.err.strip().splitlines() == [
+        f"evalkit: {path}: does not look like {wrong}; it looks like {name}: evalkit import {name} {path}"
+    ]
+    assert not ran.folder.exists()
+
+
+def test_texts_are_read_again_and_differences_listed(shape):
+    ran = shape("llmbar")
+    assert "texts read again: 4; 1 say something else than the file" in ran.out
+    assert "1 [0, 1]: stored B, read A" in ran.out
+    (difference,) = ran.rows("differences.jsonl")
+    assert (difference["case_id"], difference["stored"], difference["read"]) == ("1", "B", "A")
+    again = shape("llmbar", "--reread")
+    assert again.values[2] == ("1", [0, 1], 1.0)
+
+
+def test_scores_are_read_again_too(shape):
+    ran = shape("mt_bench")
+    (difference,) = ran.rows("differences.jsonl")
+    assert (difference["case_id"], difference["stored"], difference["read"]) == ("81 turn 2", "5", "6")
+
+
+def test_pairs_of_mt_bench(bring, write):
+    ran = bring("mt_bench", str(write("gpt-4_pair.jsonl", MT_PAIR)))
+    assert ran.values == [("82", [0, 1], 1.0), ("82", [1, 0], 0.0)]
+    (case,) = ran.rows("cases.jsonl")
+    assert case["prompt"] == "Why blue?"
+    assert [(one["model"], one["text"]) for one in case["responses"]] == [
+        ("vicuna", "Scattering."),
+        ("alpaca", "Paint."),
+    ]
+    assert ran.rows("differences.jsonl") == []
+
+
+def test_what_the_files_tell_of_the_cases(shape):
+    arena = shape("arena_hard")
+    case = arena.rows("cases.jsonl")[0]
+    assert (case["prompt"], [one["text"] for one in case["responses"]]) == ("Sort a list.", ["sorted(x)", "x.sort()"])
+    prometheus = shape("prometheus").rows("cases.jsonl")[0]
+    assert (prometheus["prompt"], prometheus["reference"]) == ("Greet.", "Good day.")
+    assert [one["text"] for one in prometheus["responses"]] == ["Hello from vicuna", "Hello from llama"]
+    inspect = shape("inspect")
+    assert inspect.rows("cases.jsonl")[0]["reference"] == "Scattering"
+    assert inspect.metrics["samples/unanimous"]["value"] == 0
+    judgebench = shape("judgebench")
+    assert {row["judge"] for row in judgebench.rows("judgments.jsonl")} == {"gpt-4o-mini"}
+    assert judgebench.metrics["agreement/accuracy_first_order"]["value"] == 0.5
+    batch = shape("openai_batch")
+    assert batch.rows("judgments.jsonl")[0]["completion"]["usage"] == {"prompt_tokens": 24, "completion_tokens": 8}
+
+
+def test_scores_of_a_reward_model(bring, write):
+    ran = bring("reward_bench", str(write("reward.json", REWARD)), "--scores")
+    assert ran.values[:2] == [("hep-cpp 30", [0], {"reward": 1.5}), ("hep-cpp 30", [1], {"reward": 0.5})]
+    assert ran.metrics["agreement/accuracy"]["value"] == pytest.approx(1 / 3)
+    rows = [{key: value[n] if isinstance(value, list) else value for key, value in REWARD.items()} for n in range(3)]
+    assert len(bring("reward_bench", str(write("rows.jsonl", rows))).values) == 3
+
+
+def test_an_inspect_archive(bring, tmp_path):
+    path = tmp_path / "log.eval"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("header.json", json.dumps({key: INSPECT[key] for key in ("version", "status", "eval")}))
+        for sample in INSPECT["samples"]:
+            archive.writestr(f"samples/1_epoch_{sample['epoch']}.json", json.dumps(sample))
+    assert recognise(path) == "inspect"
+    assert bring("inspect", str(path)).values == SCORED["inspect"]
+
+
+def test_reviews_are_keyed_on_answer_ids(bring, write):
+    def review(one: str, two: str, score: int) -> list[dict[str, Any]]:
+        return [{**QLORA[0], "answer1_id": one, "answer2_id": two, "score": score}]
+
+    write("pairwise/a-vs-b-gpt-4-reviewer.jsonl", [])
+    write("pairwise/a-vs-b-gpt-4-reviewer-threeclass.jsonl", review("x", "y", 1))
+    write("pairwise/b-vs-a-gpt-4-reviewer-threeclass.jsonl", review("y", "x", 2))
+    write("pairwise/a-vs-c-gpt-4-reviewer-threeclass.jsonl", review("x", "z", 1))
+    # This file's name has its systems the wrong way round.
+    write("pairwise/c-vs-a-gpt-4-reviewer-threeclass.jsonl", review("x", "z", 1) + review("z", "x", 2))
+    write("pairwise/b-vs-c-gpt-4-reviewer-threeclass.jsonl", review("y", "z", 3))
+    ran = bring("qlora", "pairwise")
+    (case,) = ran.rows("cases.jsonl")
+    assert [response["model"] for response in case["responses"]] == ["a", "b", "c"]
+    assert all(row["value"] == 1.0 for row in ran.rows("judgments.jsonl") if 0 in row["unit"])
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "[1]", "\x00", "a,b\n"])
+def test_files_that_hold_nothing(bring, write, content):
+    path = write("bad.json", content)
+    ran = bring("llmbar", str(path), status=1)
+    assert len(ran.err.strip().splitlines()) == 1
+    assert str(path) in ran.err
