@@ -121,9 +121,9 @@ def judge_and_score(
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials = prepare(config, folder, cases)
+    warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
-    watch = _Watch(config, observe)
-    judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, watch.update, folder))
+    judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, observe, folder))
     judging = time.perf_counter() - begun
     if judged.interrupted:
         raise Interrupted(judged)
@@ -131,20 +131,6 @@ def judge_and_score(
     manifest["judges"] = [{**one, "dropped": list(judged.dropped.get(one["name"], ()))} for one in manifest["judges"]]
     manifest["timing"] = {"judging": round(judging, 4), "sending": round(judged.sending, 4)}
     return _write(config, folder, materials, judged, manifest)
-
-
-class _Watch:
-    """Passes progress on, and has the tracker imported while the first answers are waited for, if any are sent for."""
-
-    def __init__(self, config: RunConfig, observe: Callable[[Progress], None] | None) -> None:
-        self._config, self._observe, self._warm = config, observe, False
-
-    def update(self, progress: Progress) -> None:
-        if progress.sent and not self._warm:
-            self._warm = True
-            warm_up(self._config.tracking, folder=Path.cwd())
-        if self._observe is not None:
-            self._observe(progress)
 
 
 async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:

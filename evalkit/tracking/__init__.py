@@ -40,17 +40,20 @@ def make_tracker(config: TrackingConfig, *, folder: Path) -> Tracker | None:
         return None
     if config.tracker != MLFLOW:
         return _own(config)
+    from evalkit.tracking.beside import TrackerBeside, running
     from evalkit.tracking.mlflow_tracker import MlflowTracker
 
-    return MlflowTracker(tracking_uri(config, folder), config)
+    here = MlflowTracker(tracking_uri(config, folder), config)
+    recorder = running()
+    return here if recorder is None else TrackerBeside(recorder, here)
 
 
 def warm_up(config: TrackingConfig, *, folder: Path) -> None:
-    """Begin to import what recording will need, while there is time: answers are waited for."""
+    """Have what recording will need imported in a process beside this one, while this one judges."""
     if config.enabled and config.tracker == MLFLOW:
-        from evalkit.tracking.connection import import_ahead
+        from evalkit.tracking.beside import start
 
-        import_ahead(tracking_uri(config, folder))
+        start(tracking_uri(config, folder))
 
 
 def _own(config: TrackingConfig) -> Tracker:

@@ -7,12 +7,10 @@ import logging
 import os
 import socket
 import sqlite3
-import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +35,6 @@ _FIRST_CONTACT = {
 }
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _SECONDS = 5.0
-_YIELD_SECONDS = 0.0005
 
 
 def open_client(uri: str) -> MlflowClient:
@@ -63,25 +60,11 @@ def open_client(uri: str) -> MlflowClient:
     return client
 
 
-def import_ahead(uri: str) -> threading.Thread:
-    """Begin to import what recording at `uri` takes, in a thread of its own; whoever needs it first waits for it."""
-    thread = threading.Thread(target=_import, args=(uri,), name="evalkit-mlflow", daemon=True)
-    thread.start()
-    return thread
-
-
-def _import(uri: str) -> None:
+def import_all(uri: str) -> None:
+    """Import what recording at `uri` takes."""
     _quieten()
-    before = sys.getswitchinterval()
-    # Python's own 5 ms is what each answer that arrives meanwhile would have to wait.
-    sys.setswitchinterval(_YIELD_SECONDS)
-    try:
-        # What goes wrong goes wrong again when the run is recorded, and is said there.
-        with suppress(Exception):
-            for name in ("mlflow", *(("mlflow.store.tracking.sqlalchemy_store",) if sqlite_file(uri) else ())):
-                import_module(name)
-    finally:
-        sys.setswitchinterval(before)
+    for name in ("mlflow", *(("mlflow.store.tracking.sqlalchemy_store",) if sqlite_file(uri) else ())):
+        import_module(name)
 
 
 def _check_sqlite(uri: str) -> None:

@@ -61,8 +61,13 @@ def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path: Path)
         code = MAIN.format(words=words)
         assert {"litellm", "openai"} <= imported(code, tmp_path, OPENAI_API_KEY="x")
     # The server is gone and no key is set: nothing is needed but the store.
-    again = imported(code, tmp_path)
+    tracked = [*words[:-2], "scoring.bootstrap=50", "tracking.uri=sqlite:///mlflow.db", "hydra.run.dir=run"]
+    again = imported(MAIN.format(words=tracked), tmp_path)
     assert again & {"litellm", "openai", "aiohttp", "httpx", "mlflow"} == set()
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert len(manifest["mlflow_run_id"]) == 32  # recorded all the same, beside
+    assert manifest["timing"]["sending"] == 0.0
+    assert manifest["timing"]["judging"] > 0.0
 
 
 def test_planning_and_a_mistake_import_no_client(tmp_path: Path) -> None:

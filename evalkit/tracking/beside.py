@@ -1,0 +1,138 @@
+"""Recording in a process beside this one, which imports MLflow on another processor while this one judges."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from evalkit.config import TrackingConfig
+from evalkit.errors import TrackingError
+from evalkit.tracking.mlflow_tracker import MlflowTracker
+from evalkit.types import RunResult
+
+LARGEST = 20_000
+"""Judgments of a run that is read again from its folder to be recorded; a larger one is recorded where it is."""
+_CODE = "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.recorder import main; main()"
+
+
+class Recorder:
+    """A recording process; it ends with this one, however this one ends."""
+
+    def __init__(self, uri: str) -> None:
+        self.owner = os.getpid()
+        self._lock = Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _CODE, *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # else Ctrl-C would end it before it can ignore that
+        )
+        self._tell({"uri": uri})
+        atexit.register(self.close)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is there for this process; a fork of this one has none."""
+        return self.owner == os.getpid() and self._process.poll() is None
+
+    def record(self, uri: str, config: TrackingConfig, folder: str) -> str | None:
+        """Record the run in a folder and return its MLflow run id, or none if the recording process has ended.
+
+        Raises:
+            TrackingError: if it could not be recorded.
+        """
+        asked = {"uri": uri, "config": config.model_dump(mode="json"), "folder": folder}
+        try:
+            with self._lock:
+                said = self._answer({**asked, "environment": dict(os.environ), "standing": str(Path.cwd())})
+        except BaseException:
+            self.close()  # its answer would be taken for the next one's
+            raise
+        if said is None:
+            self.close()
+            return None
+        if "error" in said:
+            raise TrackingError(said["error"])
+        return str(said["run"])
+
+    def close(self) -> None:
+        """End the process; nothing is lost, since it does nothing that is not waited for."""
+        if self.owner != os.getpid():
+            return
+        atexit.unregister(self.close)
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what it did not read is of no use to anybody
+                    pipe.close()
+
+    def _tell(self, what: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError, ValueError):  # it has ended, which its missing answer tells
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+
+    def _answer(self, what: dict[str, Any]) -> dict[str, str] | None:
+        assert self._process.stdout is not None
+        self._tell(what)
+        try:
+            said: dict[str, str] = json.loads(self._process.stdout.readline())
+        except ValueError:
+            return None
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerBeside:
+    """Records runs in the process beside this one; in this one where that has ended, or would have too much to read."""
+
+    recorder: Recorder
+    here: MlflowTracker
+
+    def record(self, result: RunResult) -> str:
+        """Record a run and return its MLflow run id.
+
+        Raises:
+            TrackingError: if it could not be recorded; the run folder is complete all the same.
+        """
+        if result.folder is not None and len(result.judgments) <= LARGEST:
+            run = self.recorder.record(self.here.uri, self.here.config, result.folder)
+            if run is not None:
+                return run
+        return self.here.record(result)
+
+
+_recorder: Recorder | None = None
+_starting = Lock()
+
+
+def start(uri: str) -> None:
+    """Start the recording process, unless there is one, or MLflow has been imported here already."""
+    global _recorder
+    with _starting:
+        if "mlflow" in sys.modules or not sys.executable or (_recorder is not None and _recorder.runs):
+            return
+        with suppress(OSError):  # no process to be had: then MLflow is imported here, later
+            _recorder = Recorder(uri)
+
+
+def running() -> Recorder | None:
+    """Return the recording process of this one, or none; it is ended once MLflow has been imported here."""
+    if _recorder is None or not _recorder.runs:
+        return None
+    if "mlflow" in sys.modules:
+        _recorder.close()
+        return None
+    return _recorder

@@ -1,0 +1,165 @@
+"""The process beside a run that records it: the same run as one recorded here, and never a reason to lose one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from evalkit.config import TrackingConfig
+from evalkit.errors import TrackingError
+from evalkit.runs import read_run, write_run
+from evalkit.tracking import beside, make_tracker, warm_up
+from evalkit.tracking.beside import Recorder, TrackerBeside
+from evalkit.tracking.mlflow_tracker import MlflowTracker
+from evalkit.types import RunResult
+
+SETTINGS = TrackingConfig(traces=2)
+
+
+@pytest.fixture(scope="module")
+def recorder(empty_store: Path) -> Iterator[Recorder]:
+    started = Recorder(f"sqlite:///{empty_store}")
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def written(make_result: Callable[..., RunResult]) -> Callable[..., RunResult]:
+    """Make a run in a folder that can be read again."""
+
+    def write(folder: Path, run_id: str, **manifest: object) -> RunResult:
+        made = make_result(folder, run_id=run_id, **manifest)
+        write_run(folder, made)
+        return read_run(folder)
+
+    return write
+
+
+def recorded(uri: str, run: str) -> dict[str, object]:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(uri)
+    held = client.get_run(run)
+    files = {item.path for item in client.list_artifacts(run)}
+    inputs = [(given.dataset.name, given.dataset.digest) for given in held.inputs.dataset_inputs]
+    traces = client.search_traces(locations=[held.info.experiment_id], run_id=run)
+    name, status = held.info.run_name, held.info.status
+    return {**held.data.to_dictionary(), "": (name, status, files, inputs, len(traces))}
+
+
+def test_what_is_recorded_beside_is_what_is_recorded_here(recorder, store, tmp_path, written):
+    here = MlflowTracker(store, SETTINGS)
+    one, two = written(tmp_path / "a", "one"), written(tmp_path / "b", "two")
+    there = recorded(store, TrackerBeside(recorder, here).record(one))
+    found = recorded(store, here.record(two))
+    assert recorder.runs
+    for held in (there, found):
+        assert held["tags"].pop("evalkit.run_id") in ("one", "two")
+    assert there == found
+    assert there[""][1] == "FINISHED"
+    assert there[""][4] == 2
+
+
+def test_jobs_of_a_sweep_share_a_recorder_and_one_parent(recorder, store, tmp_path, written):
+    from mlflow import MlflowClient
+
+    tracker = TrackerBeside(recorder, MlflowTracker(store, SETTINGS))
+    jobs = [
+        written(tmp_path / str(n), f"job {n}", sweep={"id": "s", "job": n, "name": "study", "overrides": [f"n={n}"]})
+        for n in range(2)
+    ]
+    runs = [MlflowClient(store).get_run(tracker.record(job)) for job in jobs]
+    assert len({run.data.tags["mlflow.parentRunId"] for run in runs}) == 1
+    assert [run.info.run_name for run in runs] == ["n=0", "n=1"]
+
+
+def test_why_a_run_could_not_be_recorded_is_told_and_the_next_one_can_be(recorder, store, tmp_path, written):
+    run = written(tmp_path / "run", "again")
+    broken = TrackerBeside(recorder, MlflowTracker(f"sqlite:///{tmp_path}", SETTINGS))
+    with pytest.raises(TrackingError, match=r"is complete: `evalkit track"):
+        broken.record(run)
+    assert recorder.runs
+    assert TrackerBeside(recorder, MlflowTracker(store, SETTINGS)).record(run)
+
+
+def test_the_environment_of_the_moment_counts(recorder, written, tmp_path, monkeypatch):
+    seen: set[str | None] = set()
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.add(self.headers.get("Authorization"))
+            self.send_error(401)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "of this moment")
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        tracker = TrackerBeside(recorder, MlflowTracker(f"http://127.0.0.1:{server.server_port}", SETTINGS))
+        with pytest.raises(TrackingError, match="refused the credentials"):
+            tracker.record(written(tmp_path / "run", "x"))
+        server.shutdown()
+    assert seen == {"Bearer of this moment"}
+
+
+def test_a_recorder_that_is_gone_loses_no_run(store, tmp_path, written):
+    gone = Recorder(store)
+    gone._process.kill()
+    gone._process.wait()
+    assert not gone.runs
+    tracker = TrackerBeside(gone, MlflowTracker(store, SETTINGS))
+    assert recorded(store, tracker.record(written(tmp_path / "run", "here")))[""][1] == "FINISHED"
+
+
+def test_a_run_too_large_to_be_read_again_is_recorded_here(store, tmp_path, monkeypatch, written):
+    monkeypatch.setattr(beside, "LARGEST", 15)
+    tracker = TrackerBeside(None, MlflowTracker(store, SETTINGS))
+    assert len((run := written(tmp_path / "run", "large")).judgments) == 16
+    assert recorded(store, tracker.record(run))
+
+
+def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path, monkeypatch):
+    started = Recorder(store)
+
+    def interrupted(what: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(started, "_answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        started.record(store, SETTINGS, str(tmp_path))
+    assert not started.runs
+
+
+def test_it_ends_with_its_input():
+    done = subprocess.run([sys.executable, "-m", "evalkit.tracking.recorder"], input=b"", timeout=60, check=False)
+    assert done.returncode == 0
+
+
+def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path, monkeypatch):
+    monkeypatch.setattr(beside, "_recorder", None)
+    monkeypatch.setitem(sys.modules, "mlflow", sys)
+    warm_up(SETTINGS, folder=tmp_path)
+    monkeypatch.delitem(sys.modules, "mlflow")
+    warm_up(SETTINGS.model_copy(update={"enabled": False}), folder=tmp_path)
+    assert beside._recorder is None
+    assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
+
+
+def test_one_is_started_once_and_taken_until_mlflow_is_imported(tmp_path, monkeypatch):
+    monkeypatch.setattr(beside, "_recorder", None)
+    monkeypatch.delitem(sys.modules, "mlflow", raising=False)
+    for _ in range(2):
+        warm_up(SETTINGS, folder=tmp_path)
+        tracker = make_tracker(SETTINGS, folder=tmp_path)
+        assert isinstance(tracker, TrackerBeside)
+    assert tracker.recorder is beside._recorder
+    monkeypatch.setitem(sys.modules, "mlflow", sys)
+    assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
+    assert not tracker.recorder.runs
