@@ -37,15 +37,16 @@ def main(words: Sequence[str]) -> int:
 def plan_job(config: RunConfig, told: set[str]) -> Plan:
     """Return what one job would ask; say whose benchmark it is, unless that is among what was `told`."""
     cases, evaluator = stream(config)
-    if cases.benchmark is not None and cases.benchmark.note not in told:
-        told.add(cases.benchmark.note)
-        say("note", cases.benchmark.note)
     store = _store(config.store)
     try:
-        return plan_requests(cases, evaluator, spec_of(config.judge), store)
+        plan = plan_requests(cases, evaluator, spec_of(config.judge), store)
     finally:
         if store:
             store.close()
+    if cases.benchmark is not None and cases.benchmark.note not in told:
+        told.add(cases.benchmark.note)
+        say("note", cases.benchmark.note)
+    return plan
 
 
 def _store(config: StoreConfig) -> Store | None:

@@ -210,11 +210,16 @@ class PromptConfig(Section):
 
 
 class OutputConfig(Pluggable):
-    """How a completion is read."""
+    """How a completion is read.
+
+    With `graded`, format bracket gives a verdict of better (`[[A>B]]`) a third of the margin of much better
+    (`[[A>>B]]`), as Arena-Hard weighs them.
+    """
 
     named: ClassVar[str] = "format"
 
     format: Name = "json"
+    graded: bool = False
     pattern: str | None = None
     map: dict[Spelling, Literal["A", "B", "TIE"]] = {}
     take: Literal["last", "first", "only"] = "last"

@@ -61,6 +61,8 @@ def open_source(
     named = config.path
     if not named:
         remedy = f"name a file, or {SHIPPED}sample.jsonl for the shipped sample"
+        if config.benchmark is not None:
+            remedy = f"name {benchmark_of(config.benchmark).expects}"
         raise ConfigError("not set", where=KEY, remedy=remedy)
     if config.benchmark is not None and config.format is None:
         return _named(config.benchmark, named, base, config.baseline)

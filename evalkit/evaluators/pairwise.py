@@ -16,7 +16,7 @@ from evalkit.evaluators.schemas import pairwise_format
 from evalkit.evaluators.settings import check_format, check_responses, shared_variables
 from evalkit.evaluators.weighing import Weighing, margins, paths, turned_round
 from evalkit.hashing import text_digest
-from evalkit.parsing import Pattern, UnreadableError, read_verdict
+from evalkit.parsing import Pattern, UnreadableError, read_margin, read_verdict
 from evalkit.parsing.places import Path
 from evalkit.prompting import Prompts, marked_texts, neutralise
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, Weighted, Winner
@@ -179,7 +179,15 @@ class Pairwise:
             winner = read_verdict(completion.text, output, cut_off=is_cut_off(completion), sources=sources)
         self._check_tie(winner, "the verdict")
         unswapped = winner if request.shown == request.unit else other_side(winner)
-        return Reading(read_by=output.format, value=_MARGIN[unswapped], answer={"winner": unswapped})
+        size = self._size(completion, sources)
+        return Reading(read_by=output.format, value=size * _MARGIN[unswapped], answer={"winner": unswapped})
+
+    def _size(self, completion: Completion, sources: Sequence[str]) -> float:
+        """Return how large the margin of a verdict is that has a winner."""
+        output = self._config.output
+        if not output.graded or output.format != "bracket" or self._own is not None:
+            return 1.0
+        return abs(read_margin(completion.text, output, cut_off=is_cut_off(completion), sources=sources))
 
     def _check_tie(self, winner: Winner, field: str) -> None:
         if winner == "TIE" and not self._tie_allowed:

@@ -5,7 +5,7 @@ from evalkit.parsing.refusals import is_refusal
 from evalkit.parsing.scores import read_score
 from evalkit.parsing.thinking import drop_thinking
 from evalkit.parsing.unreadable import UnreadableError
-from evalkit.parsing.verdicts import Pattern, read_rating, read_verdict
+from evalkit.parsing.verdicts import Pattern, read_margin, read_rating, read_verdict
 from evalkit.parsing.winners import read_winner
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "drop_thinking",
     "is_refusal",
     "read_json",
+    "read_margin",
     "read_rating",
     "read_score",
     "read_verdict",

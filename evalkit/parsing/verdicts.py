@@ -17,6 +17,9 @@ from evalkit.parsing.winners import read_winner
 from evalkit.scales import Scale
 from evalkit.types import Winner
 
+BETTER = 1 / 3
+"""The margin of a verdict of better, where that of much better is 1."""
+
 # Markdown renderers make models escape square brackets.
 _MARK = re.compile(r"\\?\[\\?\[\s*([^\[\]\n]{1,40}?)\s*\\?\]\\?\]")
 _ORDERED = re.compile(r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z")
@@ -38,6 +41,18 @@ def read_verdict(text: str, output: OutputConfig, *, cut_off: bool = False, sour
         return Pattern(output, "winner").winner(text, cut_off=cut_off, sources=sources)
     choice = Choice(output.take, "[[A]], [[B]] or [[C]]", cut_off, sources)
     return choose(drop_thinking(text), _marks, _marked, choice)
+
+
+def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
+    """Return the margin as shown by double brackets: 1 for `A` and `A>>B`, a third for `A>B`, 0 for a tie.
+
+    It is positive when the response shown first is better; arguments as for `read_verdict`.
+
+    Raises:
+        UnreadableError: as `read_verdict` does.
+    """
+    choice = Choice(output.take, "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]", cut_off, sources)
+    return choose(drop_thinking(text), _marks, _graded, choice)
 
 
 def read_rating(
@@ -131,6 +146,12 @@ def _ratings(text: str) -> list[Mark]:
     plain = half_width(text)
     ends = [(mark, with_base(plain, mark.end)) for mark in _marks(text)]
     return [Mark(mark.held + plain[mark.end : end], mark.start, end) for mark, end in ends]
+
+
+def _graded(mark: str) -> float:
+    winner, ordered = _marked(mark), _ORDERED.match(mark.strip().upper())
+    size = BETTER if ordered is not None and len(ordered["sign"]) == 1 else 1.0
+    return {"A": size, "TIE": 0.0, "B": -size}[winner]
 
 
 def _marked(mark: str) -> Winner:

@@ -206,7 +206,7 @@ def test_helpsteer_reads_ratings_and_preferences(load):
     assert second.prompt == "Hi\n\nAssistant\nHello\n\nUser\nAnd now?"
     assert [case.label for case in load("helpsteer", "helpsteer_preference").cases] == ["A", "B", "TIE"]
     (third,) = load("helpsteer", "helpsteer3").cases
-    assert third.prompt == "User: Sort it.\n\nAssistant: How?\n\nUser: Up."
+    assert third.prompt == "[user]\nSort it.\n\n[assistant]\nHow?\n\n[user]\nUp."
 
 
 @pytest.mark.shared

@@ -50,13 +50,15 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder, with the two data files that README speaks of."""
+    """A user's folder, with the data files that README speaks of."""
     made = tmp_path_factory.mktemp("reader")
     pair = {"prompt": "Name a prime.", "response_a": "7", "response_b": "9 is a prime.", "label": "A"}
     (made / "pairs.jsonl").write_text("".join(json.dumps({"id": str(i), **pair}) + "\n" for i in range(3)))
     (made / "answers.csv").write_text(
         "question,ours,theirs,better\nName a prime.,7,9,ours\nName another.,4,11,theirs\n"
     )
+    known = {"pair_id": "p1", "source": "livebench-math", "question": "2 + 2?", "response_A": "4", "response_B": "5"}
+    (made / "judgebench.jsonl").write_text(json.dumps({**known, "label": "A>B"}) + "\n")
     return made
 
 

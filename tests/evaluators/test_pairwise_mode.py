@@ -318,6 +318,18 @@ def test_marked_verdicts_are_read_unswapped_and_never_asked_for_again(
     assert (judgment.value, judgment.status, judgment.confidence) == (value, status, None)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("[[A>>B]]", -1.0), ("[[A>B]]", -1 / 3), ("[[B>A]]", 1 / 3), ("[[B<<A]]", -1.0), ("[[A=B]]", 0.0), ("[[B]]", 1.0)],
+)
+def test_graded_marks_give_a_third_of_the_margin_for_better_than_for_much_better(text: str, value: float) -> None:
+    evaluator = pairwise(output=OutputConfig(format="bracket", graded=True))
+    swapped = next(one for one in evaluator.plan(PAIR) if one.shown == (1, 0))
+    judgment = judged(evaluator, swapped, said(text))
+    assert judgment.value == pytest.approx(value)
+    assert judgment.answer == {"winner": "A" if value > 0 else "B" if value < 0 else "TIE"}
+
+
 def test_a_marked_tie_where_none_is_allowed_is_unparseable() -> None:
     evaluator = pairwise(output=OutputConfig(format="bracket"), tie=TieConfig(allow=False))
     judgment = judged(evaluator, evaluator.plan(PAIR)[0], said("[[C]]"))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from evalkit.datasets.readers import Row, reader_for
+from evalkit.datasets.readers import Row, is_readable, reader_for
 from evalkit.errors import ConfigError
 
 Placed = tuple[str, Row]
 
-FORMATS = (".json", ".jsonl", ".ndjson", ".parquet")
-PACKED = (".gz", ".zst")
 _MOST_LOOKED_AT = 40
 
 
@@ -19,13 +17,8 @@ def files_in(path: Path) -> list[Path]:
     """Return the file itself, or the data files in a folder and the folders in it, by name; hidden ones left out."""
     if not path.is_dir():
         return [path]
-    found = (file for file in path.rglob("*") if file.is_file() and _is_data(file))
+    found = (file for file in path.rglob("*") if file.is_file() and is_readable(file))
     return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts))
-
-
-def _is_data(file: Path) -> bool:
-    suffixes = file.suffixes[:-1] if file.suffix in PACKED else file.suffixes
-    return bool(suffixes) and suffixes[-1].lower() in FORMATS
 
 
 def rows_of(file: Path) -> Iterator[Placed]:

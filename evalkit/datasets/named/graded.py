@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from evalkit.datasets.conversations import conversation_text
 from evalkit.datasets.named.benchmark import Benchmark, Source, checked, choice, listed, own_files, shape
 from evalkit.datasets.named.files import Placed
 from evalkit.datasets.readers import Row
@@ -136,9 +137,7 @@ def _asked(row: Row) -> str:
     if "prompt" in row:
         return str(row["prompt"]).replace(_TURN, "\n\n").strip()
     turns = row["context"]
-    if isinstance(turns, str) or len(turns) == 1:
-        return turns if isinstance(turns, str) else str(turns[0]["content"])
-    return "\n\n".join(f"{str(turn['role']).capitalize()}: {turn['content']}" for turn in turns)
+    return turns if isinstance(turns, str) else conversation_text(turns)
 
 
 def _rated(id_: str, prompt: str, rows: Sequence[Row]) -> Row:

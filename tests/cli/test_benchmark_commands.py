@@ -1,0 +1,69 @@
+"""Named benchmarks on the command line: whose they are is said, and their own metric is in the run folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from command_line import BRIEF, Done, fake, shown
+from fake_provider import Provider, Reply, said, serving
+
+FILES = Path(__file__).parents[1] / "benchmarks" / "files"
+LLMBAR = ["dataset=llmbar", f"dataset.path={FILES / 'llmbar'}", "output=bracket"]
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    with serving() as provider:
+        yield provider
+
+
+def test_a_benchmark_run_tells_licence_citation_and_its_own_metric(call: Callable[..., Done], provider: Provider):
+    provider.rule = lambda body: said("[[A]]")
+    done = call("run", *LLMBAR, *fake(provider), "judge.transport=direct", *BRIEF, "hydra.run.dir=run")
+    note = "note: LLMBar: licence MIT; cite Zeng et al. 2024, ICLR, arXiv 2310.07641"
+    assert [line.startswith(note) for line in done.out.splitlines()].count(True) == 1
+    assert any(line.startswith("llmbar/mean_accuracy ") for line in done.out.splitlines())
+    metrics = json.loads(Path("run/metrics.json").read_text())["metrics"]
+    assert metrics["llmbar/mean_accuracy"]["value"] == 0.5  # the first shown always wins: right in one order of each
+    assert next(iter(metrics)) == "llmbar/mean_accuracy"
+    manifest = json.loads(Path("run/manifest.json").read_text())
+    assert manifest["dataset"]["benchmark"]["licence"] == "MIT"
+    call("score", "run", "swap.resolve=mean")
+    assert json.loads(Path("run/metrics.json").read_text())["metrics"]["llmbar/mean_accuracy"]["value"] == 0.5
+
+
+def test_a_plan_says_once_whose_benchmark_it_is(call: Callable[..., Done], provider: Provider):
+    done = call("plan", "-m", *LLMBAR, *fake(provider), "swap=both,none")
+    assert done.err.count("LLMBar: licence MIT") == 1
+    assert "15" in done.out.splitlines()[-1] or "10" in done.out.splitlines()[-1]
+
+
+def test_arena_hard_weighs_much_better_as_its_judge_says(call: Callable[..., Done], provider: Provider):
+    def rule(body: dict[str, object]) -> Reply:
+        """The model is much better where it stands first, and a little worse where it stands second."""
+        return said("[[A>>B]]" if shown(body)[0].startswith("small-7b") else "[[A>B]]")
+
+    provider.rule = rule
+    words = ["dataset=arena_hard", f"dataset.path={FILES / 'arena_hard'}", "output=bracket_graded"]
+    call("run", *words, *fake(provider), "judge.transport=direct", *BRIEF, "hydra.run.dir=run")
+    metrics = json.loads(Path("run/metrics.json").read_text())["metrics"]
+    assert metrics["arena_hard/score"]["value"] == pytest.approx(3 / 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ["dataset=halluqa", f"dataset.path={FILES / 'mt_bench'}"],
+            "it looks like MT-Bench judgments; use dataset=mt_bench",
+        ),
+        (["dataset=llmbar"], "dataset.path: not set; name a dataset.json of LLMBar"),
+        (["dataset=sample", "dataset.benchmark=lmbar"], "did you mean 'llmbar'?"),
+    ],
+)
+def test_what_is_wrong_is_one_line(call: Callable[..., Done], words: list[str], line: str):
+    assert line in call("plan", *words, status=1).line()
