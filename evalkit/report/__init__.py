@@ -7,5 +7,6 @@ from evalkit.report.files import run_files
 from evalkit.report.finding import Finding
 from evalkit.report.findings import findings
 from evalkit.report.page import render_report
+from evalkit.report.sweep import SweepFacts, render_sweep
 
-__all__ = ["Asked", "Finding", "asking", "findings", "render_report", "run_files"]
+__all__ = ["Asked", "Finding", "SweepFacts", "asking", "findings", "render_report", "render_sweep", "run_files"]

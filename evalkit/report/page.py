@@ -17,9 +17,7 @@ from evalkit.report.wording import Words, metric_words
 from evalkit.types import Metric, RunResult
 
 
-def render_report(
-    result: RunResult, further: Mapping[str, Any] | None = None, asked: Asked | None = None, *, back: str | None = None
-) -> str:
+def render_report(result: RunResult, further: Mapping[str, Any] | None = None, asked: Asked | None = None) -> str:
     """Return one self-contained HTML page on a run: findings in words, figures, metrics, cases.
 
     Text from data cannot become markup: templates and drawings escape it, the cases are JSON that a script shows as
@@ -29,7 +27,6 @@ def render_report(
         result: the run; its cases, judgments and verdicts are read once, in order.
         further: what the run folder's further JSON files hold, by name without suffix (`ranking`, `frontier`, …).
         asked: renders the prompts again; without it none is shown.
-        back: where the page of the sweep that this run was a job of is, seen from this page.
     """
     embedding, tallies = Embedding(asked), Tallies()
     for case, verdicts, judgments in together(result.cases, result.verdicts, result.judgments):
@@ -39,7 +36,6 @@ def render_report(
     values = _values(result, cases) | {
         "figures": run_figures(result, tallies, further or {}),
         "findings": findings(result.metrics, str(result.manifest.get("mode") or ""), further),
-        "back": back,
     }
     data = {"words": script_json(SCRIPT), "data": cases.json}
     return render("report.html.j2", values, script="report.js", data=data)

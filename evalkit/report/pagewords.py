@@ -62,7 +62,6 @@ PAGE: dict[str, Words] = {
     "tokens": ("Tokens", "词元"),
     "unknown": ("not known", "未知"),
     "language": ("中文", "English"),
-    "sweep": ("its sweep", "所属扫描"),
 }
 
 SCRIPT: dict[str, Words] = {
@@ -113,4 +112,34 @@ SCRIPT: dict[str, Words] = {
     "unparseable": ("unparseable", "无法解析"),
     "refused": ("refused", "拒绝回答"),
     "failed": ("failed", "调用失败"),
+}
+
+SWEEP: dict[str, Words] = {
+    "report": ("Sweep report", "扫描报告"),
+    "jobs": ("Configurations", "配置数"),
+    "by": ("Ranked by", "排名依据"),
+    "data": ("Data", "数据"),
+    "started": ("Started", "开始"),
+    "spent": ("Paid in this sweep", "本次花费"),
+    "leaderboard": ("Leaderboard", "排行榜"),
+    "leaderboard_note": (
+        "Configurations that share a letter cannot be told apart (Holm over all pairs, {level}). ★: no other agrees "
+        "better for less. {level} intervals, cases resampled. Headings sort; names open the job's own report.",
+        "字母相同的配置无法区分（对全部配对做 Holm 校正，{level}）。★：没有其他配置能以更低费用取得更高一致性。"
+        "{level} 区间（按样本重抽样）。点击表头排序；点击名称打开该任务的报告。",
+    ),
+    "rank": ("Rank", "名次"),
+    "configuration": ("Configuration", "配置"),
+    "letters": ("Like", "同组"),
+    "same": ("The same for every job", "各任务相同的设置"),
+    "metrics": ("Metric by metric", "逐项指标"),
+    "beyond": (
+        "The figures show the first {most} of {total} configurations; leaderboard.csv beside this page has all.",
+        "图中仅显示前 {most} 个（共 {total} 个）配置；同目录下的 leaderboard.csv 含全部配置。",
+    ),
+    "findings": PAGE["findings"],
+    "figures": PAGE["figures"],
+    "dark": PAGE["dark"],
+    "light": PAGE["light"],
+    "language": PAGE["language"],
 }

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from evalkit.report.wording import Words
+from evalkit.types import Metric
 
 
 def render(template: str, values: Mapping[str, Any], *, data: Mapping[str, str], script: str | None = None) -> str:
@@ -23,6 +24,7 @@ def render(template: str, values: Mapping[str, Any], *, data: Mapping[str, str],
 
     environment = Environment(loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined)
     environment.filters["number"] = number
+    environment.filters["brief"] = brief
     environment.globals["span"] = span
     code = "\n".join(asset(name) for name in ("switches.js", *([script] if script else [])))
     page = environment.get_template(template).render(
@@ -75,3 +77,9 @@ def span(low: float, high: float) -> str:
     """Return an interval as `[0.380, 0.660]`, both ends with the same decimals."""
     digits = 0 if float(low).is_integer() and float(high).is_integer() else 3
     return f"[{low:,.{digits}f}, {high:,.{digits}f}]"
+
+
+def brief(value: float, metric: Metric) -> str:
+    """Return a number of a metric with as many decimals as the metric's value asks for: three digits that count."""
+    size = abs(metric.value or 0.0)
+    return f"{value:,.{5 if 0 < size < 0.01 else 3 if size < 10 else 1}f}"

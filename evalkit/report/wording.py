@@ -66,6 +66,8 @@ METRICS: dict[str, Words] = {
     "calibration/brier_temperature": ("Brier score after temperature", "温度校准后的 Brier 分数"),
     "calibration/ece_isotonic": ("Calibration error after isotonic", "保序校准后的校准误差"),
     "calibration/brier_isotonic": ("Brier score after isotonic", "保序校准后的 Brier 分数"),
+    "cost/per_case": ("Cost of a case, US$", "每样本费用（US$）"),
+    "latency/per_case": ("Latency of a case, s", "每样本耗时（秒）"),
     "score/mean": ("Mean score", "平均分"),
     "score/distinct": ("Different scores used", "使用过的不同分值"),
     "samples/unanimous": ("Same answer every time", "每次回答一致"),

@@ -63,6 +63,25 @@ def read_outcome(folder: Path) -> Outcome:
     )
 
 
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return the config of the run that a folder holds, as JSON values.
+
+    Raises:
+        ConfigError: if the file is missing or damaged.
+    """
+    return _config(folder / layout.CONFIG)
+
+
+def read_facts(folder: Path) -> tuple[dict[str, Any], float | None]:
+    """Return the manifest of the run that a folder holds, and what it cost in US$, none where that is not known.
+
+    Raises:
+        ConfigError: if a file is missing or damaged.
+    """
+    cost = _object(folder / layout.METRICS).get("cost_usd")
+    return _object(folder / layout.MANIFEST), cost if isinstance(cost, float | int) else None
+
+
 def _check(folder: Path) -> None:
     remedy = "name a folder that `evalkit run` wrote"
     if not folder.is_dir():

@@ -13,10 +13,12 @@ from typing import Any, Final
 from evalkit.config import ScoringConfig
 from evalkit.runs import read_outcome, write_files
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
+from evalkit.sweeps.page import sweep_page
 from evalkit.types import Metric
 
 JSON: Final = "leaderboard.json"
 CSV: Final = "leaderboard.csv"
+PAGE: Final = "report.html"
 
 
 def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | None = None) -> Leaderboard | None:
@@ -48,13 +50,14 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
 
 
 def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
-    """Write a leaderboard's two files to a sweep's folder and return where they stand.
+    """Write a leaderboard's files and its page to a sweep's folder and return where they stand.
 
     Raises:
         ConfigError: if they cannot be written.
     """
-    write_files(folder, {JSON: as_json(board), CSV: as_csv(board)})
-    return [folder / JSON, folder / CSV]
+    contents = {JSON: as_json(board), CSV: as_csv(board), PAGE: sweep_page(folder, board)}
+    write_files(folder, contents)
+    return [folder / name for name in contents]
 
 
 def as_json(board: Leaderboard) -> str:

@@ -17,8 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 from fake_provider import Provider, said, serving
 
 from evalkit.cli import main
-from evalkit.report import render_report
-from evalkit.types import Metric
+from evalkit.config import ScoringConfig
+from evalkit.report import SweepFacts, render_report, render_sweep
+from evalkit.scoring.leaderboard import Contender, rank
+from evalkit.types import Metric, Verdict
 
 pytestmark = pytest.mark.browser
 FLAGS = ("gpu", "quic", "background-networking", "component-update", "sync")
@@ -252,3 +254,31 @@ def test_a_thousand_cases_are_filtered_at_once(open_page, make_run):
     )
     assert page.locator(".case").count() == 250
     assert milliseconds < 1_000
+
+
+def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_page):
+    rates = {"a": (0.9, 0.3), "b": (0.8, 0.1), "c": (0.7, None)}
+    contenders = [
+        Contender(
+            job,
+            f"judge.model={job}",
+            "d",
+            {"agreement/accuracy": Metric("agreement/accuracy", right), "cost/per_case": Metric("cost/per_case", cost)},
+            [Verdict("c", (0, 1), "A", None, "judged", label="A")],
+        )
+        for job, (right, cost) in rates.items()
+    ]
+    page = open_page(render_sweep(rank(contenders, ScoringConfig(bootstrap=0)), SweepFacts("study", pages=list("abc"))))
+    order = lambda: page.locator("#board tbody th").all_text_contents()  # noqa: E731
+    assert order() == ["a", "b", "c"]
+    page.get_by_role("button", name="Cost of a case").focus()
+    page.keyboard.press("Enter")
+    assert order() == ["a", "b", "c"]
+    page.keyboard.press("Enter")
+    assert order() == ["b", "a", "c"], "what is not known comes last either way"
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    assert page.get_by_role("link").first.get_attribute("href") == "b/report.html"
+    page.get_by_role("button", name="中文").click()
+    assert page.locator("h2").first.inner_text() == "结论"
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360

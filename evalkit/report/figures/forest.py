@@ -63,23 +63,23 @@ def _panel(name: str, rows: Sequence[Row], low: float, high: float) -> Figure | 
     return Figure(name, title, forest(rows, low, high, title), caption, wide=True) if rows else None
 
 
-def forest(rows: Sequence[Row], low: float, high: float, label: Words) -> Markup:
-    """Return a drawing of the rows on an axis from `low` to `high`."""
-    axis, bottom = Axis(low, high, LEFT, RIGHT), ROW * len(rows)
+def forest(rows: Sequence[Row], low: float, high: float, label: Words, left: float = LEFT) -> Markup:
+    """Return a drawing of the rows on an axis from `low` to `high`, with names in `left` pixels."""
+    axis, bottom = Axis(low, high, left, left + RIGHT - LEFT), ROW * len(rows)
     ticks = [
         Markup("").join([line(x, 0.0, x, bottom + 2, "grid"), text(x, bottom + 18, said, "tick")])
         for x, said in axis.ticks()
     ]
     drawn = [_drawn(row, axis, ROW * (place + 0.5)) for place, row in enumerate(rows)]
-    return canvas(WIDTH, bottom + 24, *ticks, *drawn, label=label)
+    return canvas(WIDTH + left - LEFT, bottom + 24, *ticks, *drawn, label=label)
 
 
 def _drawn(row: Row, axis: Axis, y: float) -> Markup:
     metric, said = row.metric, interval(row.metric, row.digits)
     parts = [
         node("title", f"{metric.name} {said}"),
-        node("rect", class_="hit", x=0, y=y - ROW / 2, width=WIDTH, height=ROW),
-        text(LEFT - 14, y + 4, (shorten(row.words[0], 40), shorten(row.words[1], 40)), "name"),
+        node("rect", class_="hit", x=0, y=y - ROW / 2, width=axis.end + WIDTH - RIGHT, height=ROW),
+        text(axis.start - 14, y + 4, (_fitted(row.words[0], axis), _fitted(row.words[1], axis)), "name"),
     ]
     if row.chance is not None:
         parts.append(line(axis(row.chance), y - 10, axis(row.chance), y + 10, "chance"))
@@ -89,8 +89,12 @@ def _drawn(row: Row, axis: Axis, y: float) -> Markup:
         parts.append(line(axis(metric.worst_low), y, axis(metric.worst_high), y, "worst"))
     if metric.value is not None:
         parts.append(node("circle", class_="dot", cx=axis(metric.value), cy=y, r=5))
-    parts.append(text(RIGHT + 16, y + 4, said, "value"))
+    parts.append(text(axis.end + 16, y + 4, said, "value"))
     return node("g", *parts, class_="faint" if row.faint else None)
+
+
+def _fitted(name: str, axis: Axis) -> str:
+    return shorten(name, int((axis.start - 14) / 7))
 
 
 def bounds(rows: Sequence[Row]) -> tuple[float, float]:

@@ -99,6 +99,25 @@ FIGURES: dict[str, tuple[Words, Words]] = {
             "每个样本的提示词元（深）与输出词元（浅）、费用及延迟中位数；按回答生成时计，包括来自缓存的回答。",
         ),
     ),
+    "by_metric": (
+        ("By metric", "按指标"),
+        ("Best first; {level} intervals, cases resampled.", "按名次排列；{level} 区间（按样本重抽样）。"),
+    ),
+    "front": (
+        ("What agreement costs", "一致性与费用"),
+        (
+            "On the line: those that no other agrees better than for less. Vertical lines: {level} intervals. What an "
+            "answer costs counts also where it came from the store.",
+            "线上各点：没有其他配置能以更低费用取得更高一致性。竖线：{level} 区间。来自缓存的回答同样计费。",
+        ),
+    ),
+    "told_apart": (
+        ("Who is told apart from whom", "哪些配置可以区分"),
+        (
+            "Filled: the two differ by more than chance (Holm over all pairs, {level}). Empty: not to be told apart.",
+            "实心：两者差异超出随机（对全部配对做 Holm 校正，{level}）；空心：无法区分。",
+        ),
+    ),
 }
 
 LABELS: dict[str, Words] = {
@@ -124,5 +143,6 @@ LABELS: dict[str, Words] = {
     "verdict": ("verdict", "结论"),
     "first_order": ("A first", "A 在前"),
     "second_order": ("B first", "B 在前"),
+    "cost": ("US$ a case", "每样本 US$"),
     "tokens_a_case": ("tokens for a case", "每样本词元"),
 }

@@ -1,0 +1,22 @@
+// A leaderboard that its headings sort: numbers from the best known value on, texts by alphabet, and back again.
+(() => {
+  const table = document.getElementById("board"), body = table.tBodies[0];
+  const heads = Array.from(table.tHead.rows[0].cells);
+  const key = (row, column) => {
+    const cell = row.cells[column];
+    return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value);
+  };
+  const compare = (a, b) => {
+    if (a === "" || b === "") return (a === "") - (b === "") || 0;
+    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
+  };
+  heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
+    const ordered = head.getAttribute("aria-sort"), number = head.classList.contains("num") && column > 0;
+    const ascending = ordered ? ordered !== "ascending" : !number;
+    heads.forEach((other) => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+    const rows = Array.from(body.rows).map((row) => [key(row, column), row]);
+    rows.sort(([a], [b]) => a === "" || b === "" ? compare(a, b) : ascending ? compare(a, b) : compare(b, a));
+    body.append(...rows.map(([, row]) => row));
+  }));
+})();

@@ -1,0 +1,141 @@
+"""The page on a sweep: what it says of a leaderboard, and what it draws of it."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from evalkit.config import ScoringConfig
+from evalkit.report import SweepFacts, render_sweep
+from evalkit.report.contests import contest_findings
+from evalkit.report.figures.contest import by_metric, front, told_apart
+from evalkit.report.sweep import settings_of
+from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
+from evalkit.types import Metric, Orders, Verdict
+
+ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+NAMES = ("judge.model=large, swap=both", "judge.model=small, swap=both", "judge.model=coin, swap=none")
+
+
+def board(
+    rates=(0.95, 0.94, 0.5), costs=(0.1, 0.02, 0.001), names=NAMES, datasets=("d", "d", "d"), n=200
+) -> Leaderboard:
+    """Jobs that are right as often as `rates` say."""
+    jobs = []
+    for job, (rate, cost, name, data) in enumerate(zip(rates, costs, names, datasets, strict=True)):
+        right = [k < round(rate * n) for k in range(n)]
+        verdicts = [
+            Verdict(f"c{k}", (0, 1), "A" if hit else "B", None, "judged", label="A", orders=Orders("A", "A", True))
+            for k, hit in enumerate(right)
+        ]
+        share = sum(right) / n
+        metrics = {
+            "agreement/accuracy": (share, share - 0.05, min(1.0, share + 0.05)),
+            "agreement/kappa": (2 * share - 1, 2 * share - 1.1, 2 * share - 0.9),
+            "position/consistency": (rate, rate - 0.1, rate),
+            "position/first_rate": (0.6, 0.55, 0.65) if job == 2 else (0.5, 0.4, 0.6),
+            "cost/per_case": (cost, cost, cost),
+        }
+        jobs.append(Contender(str(job), name, data, {k: Metric(k, *v, n) for k, v in metrics.items()}, verdicts))
+    return rank(jobs, ScoringConfig(bootstrap=0))
+
+
+def said(found: Leaderboard, names=("L", "S", "C"), datasets=None) -> list[str]:
+    return [f.text for f in contest_findings(found, dict(zip("012", names, strict=True)), datasets or {"d": "data"})]
+
+
+def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
+    texts = said(board())
+    assert texts[0].startswith("L is highest by agreement with labels, 0.9")
+    assert texts[0].endswith("cannot be told apart from 1 of 2 others (Holm, 5 %): S.")
+    assert texts[1] == "S cannot be told apart from it and costs 20 % of that: US$ 0.02 a case."
+    assert texts[2] == "Not distinguishable from chance, by kappa: 1 of 3: C."
+    assert texts[3].startswith("When the order is swapped, L keeps its verdict in 95 % [85, 95] of pairs, C in 50 %")
+    assert texts[4] == "1 of 3 configurations clearly prefer the answer shown first, none the second."
+
+
+def test_one_that_is_told_apart_from_all_is_best_and_none_is_where_none_is():
+    assert "is best by agreement with labels" in said(board((0.95, 0.6, 0.5)))[0]
+    alike = said(board((0.8, 0.8, 0.8)))[0]
+    assert alike.startswith("No configuration is clearly best")
+    assert "none of the 2 others can be told apart from it" in alike
+
+
+def test_each_dataset_is_told_by_itself():
+    texts = said(board(datasets=("d", "d", "e")), datasets={"d": "pairs", "e": "others"})
+    assert {text.partition(":")[0] for text in texts} == {"pairs", "others"}
+    assert "others: C: agreement with labels 0.5" in "\n".join(texts)
+
+
+def test_without_anything_to_rank_by_it_says_so():
+    contenders = [Contender(str(k), "n", "d", {}, []) for k in range(2)]
+    assert said(rank(contenders, ScoringConfig()))[0].startswith("Nothing to rank by")
+
+
+def test_every_sentence_is_in_both_languages():
+    found = contest_findings(board(), dict(zip("012", "LSC", strict=True)), {})
+    assert all(re.search("[一-鿿]", f.text_zh) and f.text_zh.endswith("。") for f in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("swap=both, tie.threshold=0.5", {"swap": "both", "tie.threshold": "0.5"}),
+        ("judge.judges=[a, b], +x=1", {"judge.judges": "[a, b]", "+x": "1"}),
+        ("gpt-4o", {}),
+    ],
+)
+def test_settings_are_read_from_names(name, expected):
+    assert settings_of(name) == expected
+
+
+def test_the_page_names_jobs_by_what_differs_and_links_to_their_pages():
+    names = [f"{name}, tie.threshold=0" for name in NAMES]
+    page = render_sweep(board(names=names), SweepFacts("study", datasets={"d": "data"}, pages=["0", "1"]))
+    assert "large · both" in page
+    assert re.findall(r'href="([^"]*)"', page) == ["0/report.html", "1/report.html"]
+    assert "tie.threshold=0</code>" in page
+    assert "large · both · " not in page
+    assert page.index("cannot be told apart from it") < page.index('id="board"') < page.index('id="figure-front"')
+
+
+def test_text_from_data_makes_no_markup():
+    names = [f"judge.model={ATTACK}{k}, {ATTACK}={ATTACK}" for k in range(3)]
+    facts = SweepFacts(ATTACK, started=ATTACK, datasets={"d": ATTACK}, pages=["0"], language="en")
+    page = render_sweep(board(names=names), facts)
+    assert page.count("<script") == 1
+    assert "<img" not in page
+
+
+def drawn(figure) -> ElementTree.Element:
+    return ElementTree.fromstring(str(figure.svg))
+
+
+def circles(figure, class_: str) -> int:
+    return sum(e.get("class") == class_ for e in drawn(figure).iter("circle"))
+
+
+def test_the_front_holds_those_that_none_beats_for_less():
+    found = board(costs=(0.1, 0.02, 0.05))
+    figure = front(found.rows, found.by, dict(zip("012", "LSC", strict=True)))
+    assert (circles(figure, "dot"), circles(figure, "small")) == (2, 1)
+    same = board(costs=(0.1, 0.1, 0.1))
+    assert front(same.rows, same.by, dict(zip("012", "LSC", strict=True))) is None
+
+
+def test_squares_are_filled_where_two_are_told_apart():
+    found = board()
+    figure = told_apart(found.rows, found.contrasts, 0.05, dict(zip("012", "LSC", strict=True)))
+    squares = [e.get("class") for e in drawn(figure).iter("rect")]
+    assert (squares.count("apart"), squares.count("cell")) == (4, 2)
+
+
+def test_one_metric_of_all_keeps_the_order_of_the_leaderboard():
+    found = board()
+    figure = by_metric("cost/per_case", found.rows, dict(zip("012", "LSC", strict=True)))
+    names = [e.text for e in drawn(figure).iter("text") if e.get("class") == "name"]
+    values = [e.text for e in drawn(figure).iter("text") if e.get("class") == "value"]
+    assert (names, values[0]) == (["L", "S", "C"], "0.100 [0.100, 0.100]")
+    assert by_metric("tie_rate", found.rows, {}) is None
