@@ -11,6 +11,7 @@ from evalkit.app import Materials, describe, rescore
 from evalkit.config import RunConfig
 from evalkit.datasets import Dataset
 from evalkit.datasets.fingerprints import fingerprint
+from evalkit.datasets.named import benchmark_of
 from evalkit.evaluators import make_evaluator
 from evalkit.exchange import Brought
 from evalkit.exchange.rereading import Difference, differences, reread
@@ -50,7 +51,7 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
     again = _read_again(config, brought) if texts else judgments
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
-    dataset = Dataset(brought.cases, fingerprint(brought.cases), source, brought.notes)
+    dataset = _dataset(config, brought, source)
     # No template of evalkit's was used.
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
     manifest = {
@@ -64,6 +65,13 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
     return Adopted(
         rescore(config, result, folder, {DIFFERENCES: lines} if texts and not brought.unread else None), texts, differs
     )
+
+
+def _dataset(config: RunConfig, brought: Brought, source: str) -> Dataset:
+    known = None if config.dataset.benchmark is None else benchmark_of(config.dataset.benchmark)
+    whose = () if known is None else (known.note,)
+    described = None if known is None else known.described()
+    return Dataset(brought.cases, fingerprint(brought.cases), source, (*whose, *brought.notes), described)
 
 
 def _read_again(config: RunConfig, brought: Brought) -> list[Judgment]:

@@ -15,6 +15,8 @@ from evalkit.types import Judgment
 
 BATCH = "openai_batch"
 CRITERION = "quality"
+BENCHMARKS = frozenset({"alpaca_eval", "arena_hard", "halluqa", "judgebench", "llmbar"})
+"""Formats that hold judgments of a named benchmark, by whose rule they are scored, too."""
 GUESSED = "the file does not say on what scale its scores are: taken as {:g} to {:g}; set rubric.min and rubric.max"
 LOST = "judgments without a verdict that could be used: {} of {}"
 
@@ -41,6 +43,8 @@ def bring(name: str, path: Path, options: Options) -> Brought:
         raise DatasetError("holds no judgments", where=str(path), remedy="name another file")
     cases, judgments, notes = gather(found, name)
     settings, guessed = settings_of(found, judgments)
+    if name in BENCHMARKS:
+        settings["dataset"] = {"benchmark": name}
     lost = sum(judgment.status != "ok" for judgment in judgments)
     said = [LOST.format(lost, len(judgments))] if lost else []
     return Brought(tuple(cases), tuple(judgments), settings, (*found.notes, *notes, *guessed, *said))

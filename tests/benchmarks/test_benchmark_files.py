@@ -97,9 +97,9 @@ def test_llmbar_takes_its_subsets_from_the_folders(load):
     assert cases["natural/2"].responses[1].text == "Rain taps the roof all night."
 
 
-def test_judgebench_sorts_its_sources(load):
+def test_judgebench_keeps_its_sources(load):
     cases = load("judgebench").cases
-    assert [case.metadata["subset"] for case in cases] == ["knowledge", "knowledge", "reasoning", "math", "coding"]
+    assert cases[2].metadata["source"] == "livebench-reasoning"
     assert [case.label for case in cases] == ["A", "B", "A", "B", "A"]
 
 
@@ -224,3 +224,104 @@ def test_the_published_files_are_read_whole(shared, name, path, cases, responses
     found = load_cases(DatasetConfig(benchmark=name, path=str(shared / "data" / path)), mode=mode).cases
     assert len(found) == cases
     assert {len(case.responses) for case in found} == {responses}
+
+
+def _written(path: Path, *rows: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_row_that_is_wrong_names_its_line(load, tmp_path):
+    row = {"input": "i", "output_1": "a", "output_2": "b", "label": 1}
+    bad = _written(tmp_path / "dataset.jsonl", row, {**row, "label": 3})
+    with pytest.raises(DatasetError, match=r"dataset.jsonl:2: label '3' is none of 1, 2"):
+        load("llmbar", bad)
+    foreign = _written(tmp_path / "other.jsonl", row, {"input": "i", "output_1": "a", "label": 1})
+    with pytest.raises(DatasetError, match=r"other.jsonl:2: not LLMBar: the row has no 'output_2'"):
+        load("llmbar", foreign)
+    chosen = {"id": "1", "prompt": "p", "chosen": "text", "rejected": ["r"], "domain": "chat"}
+    with pytest.raises(DatasetError, match="'chosen' is not a list of texts"):
+        load("rm_bench", _written(tmp_path / "rm.jsonl", chosen), mode="pointwise")
+    vicuna = {"instruction": "Grade it.", "gpt4_score": [1]}
+    with pytest.raises(DatasetError, match="no section 'The instruction to evaluate'"):
+        load("prometheus", _written(tmp_path / "vicuna.jsonl", vicuna), mode="pointwise")
+
+
+def test_a_null_label_is_none(load, tmp_path):
+    row = {"scenario": "planning", "label": None, "prompt": "p", "response 1": "a", "response 2": "b"}
+    assert load("auto_j", _written(tmp_path / "one.jsonl", row)).cases[0].label is None
+
+
+def test_mt_bench_keeps_two_votes_of_one_person_and_refuses_a_missing_turn(load, files, tmp_path):
+    rows = [json.loads(line) for line in (files / "mt_bench" / "human.jsonl").read_text().splitlines()]
+    twice = load("mt_bench", _written(tmp_path / "twice.jsonl", rows[0], rows[0])).cases[0]
+    assert twice.labels == {"expert_1": "B", "expert_1#2": "B"}
+    with pytest.raises(DatasetError, match="turn 3 has no message of the user"):
+        load("mt_bench", _written(tmp_path / "turn.jsonl", {**rows[0], "turn": 3}))
+    with pytest.raises(DatasetError, match="holds no vote of a person"):
+        load("mt_bench", _written(tmp_path / "gpt.jsonl", rows[-1]))
+
+
+def test_faireval_with_parts_missing(load, files, tmp_path):
+    folder = tmp_path / "faireval"
+    for path in (p for p in (files / "faireval").rglob("*") if p.is_file()):
+        target = folder / path.relative_to(files / "faireval")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    answers = folder / "answer" / "answer_gpt35.jsonl"
+    whole = answers.read_text()
+    answers.write_text("\n".join(whole.splitlines()[1:]))
+    with pytest.raises(DatasetError, match="question 1 has no answer of gpt35"):
+        load("faireval", folder)
+    answers.write_text(whole)
+    (folder / "review" / "review_gpt35_vicuna-13b_human.txt").write_text("TIE\n")
+    with pytest.raises(DatasetError, match="holds 1 labels for 5 questions"):
+        load("faireval", folder)
+
+
+def test_models_that_do_not_answer_the_same_questions(load, tmp_path):
+    outputs = [{"instruction": i, "output": "o", "generator": g} for i, g in (("x", "gpt4_turbo"), ("y", "mine"))]
+    with pytest.raises(DatasetError, match="gpt4_turbo has no output for this instruction: y"):
+        load("alpaca_eval", _written(tmp_path / "outputs.jsonl", *outputs))
+    (tmp_path / "table").mkdir()
+    _written(tmp_path / "table" / "o.jsonl", outputs[0], {**outputs[1], "instruction": "x"})
+    (tmp_path / "table" / "instruction_difficulty.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DatasetError, match="not a table of index and instruction_difficulty"):
+        load("alpaca_eval", tmp_path / "table")
+
+
+def test_arena_hard_with_parts_missing(load, tmp_path):
+    question = {"uid": "u1", "category": "hard_prompt", "prompt": "p"}
+    answer = {"uid": "u1", "messages": [{"role": "assistant", "content": "a"}], "model": "o3-mini-2025-01-31"}
+    _written(tmp_path / "question.jsonl", question)
+    base = _written(tmp_path / "model_answer" / "o3.jsonl", answer)
+    with pytest.raises(DatasetError, match="holds outputs of o3-mini-2025-01-31 only"):
+        load("arena_hard", tmp_path)
+    writing = _written(tmp_path / "model_answer" / "gemini.jsonl", {**answer, "model": "gemini-2.0-flash-001"})
+    _written(tmp_path / "more" / "question.jsonl", {**question, "uid": "u2", "category": "creative_writing"})
+    with pytest.raises(DatasetError, match="only; add the answers of a model to compare"):
+        load("arena_hard", tmp_path)
+    writing.unlink()
+    (tmp_path / "more" / "question.jsonl").unlink()
+    mine = _written(tmp_path / "model_answer" / "mine.jsonl", {**answer, "model": "mine", "messages": []})
+    with pytest.raises(DatasetError, match="the row holds no answer"):
+        load("arena_hard", tmp_path)
+    _written(mine, {**answer, "model": "mine"})
+    assert len(load("arena_hard", tmp_path).cases) == 1
+    assert load("arena_hard", tmp_path, baseline="mine").cases[0].responses[1].model == "mine"
+    _written(base, {**answer, "uid": "u2"})
+    with pytest.raises(DatasetError, match="o3-mini-2025-01-31 has no answer to question u1"):
+        load("arena_hard", tmp_path)
+
+
+def test_a_packed_folder_saved_by_datasets_is_read(load, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    row = {"input": "i", "output_1": "a", "output_2": "b", "label": 2}
+    target = tmp_path / "natural"
+    target.mkdir()
+    with pa.OSFile(str(target / "dataset.arrow"), "wb") as sink:
+        table = pa.Table.from_pylist([row])
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    assert load("llmbar", target / "dataset.arrow").cases[0].label == "B"

@@ -16,6 +16,7 @@ from evalkit.datasets.named import BENCHMARKS
 from evalkit.errors import ConfigError
 from evalkit.scoring import GROUPS, score_run
 from evalkit.scoring.published import RULES
+from evalkit.types import Case, Judgment, Response
 
 A, B, TIE, LOST = 1.0, -1.0, 0.0, None
 SCALE = {"min": 0, "max": 10}
@@ -380,3 +381,106 @@ def test_what_needs_scores_says_so_of_pairs(measure, load, name):
     found = measure(name, {case.id: {} for case in load(name, mode="pointwise").cases})
     assert {metric.value for metric in found.values()} == {None}
     assert all("mode=pointwise" in metric.note for metric in found.values())
+
+
+def _own(name, cases, judgments, mode="pairwise", **sections):
+    config = RunConfig(
+        judge={"model": "m"},
+        criteria=[{"name": "quality"}],
+        mode={"name": mode},
+        swap=sections.pop("swap", {"policy": "none"} if mode == "pointwise" else {}),
+        dataset={"benchmark": name},
+        scoring={"bootstrap": 50},
+        **sections,
+    )
+    found = score_run(config, cases, judgments).metrics
+    return {key.removeprefix(f"{name}/"): one for key, one in found.items() if key.startswith(f"{name}/")}
+
+
+def _pair(name, first="a", second="b", label=None, models=(None, None), **metadata):
+    return Case(name, "p", (Response(first, models[0]), Response(second, models[1])), label=label, metadata=metadata)
+
+
+def _both(name, first, second):
+    return [
+        Judgment(name, (0, 1), shown, 0, "m", "ok", margin)
+        for shown, margin in (((0, 1), first), ((1, 0), second))
+        if margin is not None
+    ]
+
+
+def test_cases_of_ones_own_without_a_set_are_one():
+    cases = [_pair("1", label="A"), _pair("2", label="B")]
+    found = _own("llmbar", cases, _both("1", A, A) + _both("2", B, A))
+    assert set(found) == {"mean_accuracy", "agreement_rate"}
+    assert found["mean_accuracy"].value == pytest.approx(3 / 4)
+    assert "name no set" in found["mean_accuracy"].note
+
+
+def test_orders_that_were_drawn_count_as_one():
+    cases = [_pair("1", label="A", subset="natural"), _pair("2", label="B", subset="natural")]
+    judgments = [_both("1", A, A)[1], _both("2", A, A)[0]]
+    found = _own("llmbar", cases, judgments, swap={"policy": "random"})
+    assert found["mean_accuracy"].value == pytest.approx(1 / 2)
+    faireval = _own("faireval", cases, judgments, swap={"policy": "random"})
+    assert (faireval["accuracy"].value, faireval["conflict_rate"].value) == (pytest.approx(1 / 2), None)
+
+
+def test_several_models_each_have_their_own_numbers():
+    models = [("one", "base"), ("base", "two x"), (None, "base"), ("one", "base")]
+    cases = [_pair(str(k), "long" * k, "short", models=m, baseline="base") for k, m in enumerate(models)]
+    judgments = [judgment for k in range(4) for judgment in _both(str(k), A, A)]
+    found = _own("alpaca_eval", cases, judgments)
+    assert (found["win_rate/one"].value, found["win_rate/two_x"].value) == (1.0, 0.0)
+    assert found["win_rate/one"].n == 2
+    assert found["length_controlled_win_rate/two_x"].value is None
+    arena = _own("arena_hard", cases, judgments)
+    assert (arena["score/one"].value, arena["score/two_x"].value) == (1.0, 0.0)
+
+
+def test_scores_of_a_model_and_its_baseline_are_compared():
+    cases = [_pair(str(k), models=("mine", "gpt4_turbo")) for k in range(3)]
+    scores = [(4, 2), (1, 5), (3, 3)]
+    judgments = [
+        Judgment(str(k), (i,), (i,), 0, "m", "ok", criteria={"quality": score})
+        for k, two in enumerate(scores)
+        for i, score in enumerate(two)
+    ]
+    assert _own("alpaca_eval", cases, judgments, "pointwise")["win_rate"].value == pytest.approx(1 / 2)
+    nobody = [_pair(str(k), models=("mine", "other"), baseline="third") for k in range(3)]
+    assert _own("alpaca_eval", nobody, judgments, "pointwise")["win_rate"].value is None
+    assert _own("faireval", [_pair(str(k), label="A") for k in range(3)], judgments, "pointwise")[
+        "accuracy"
+    ].value == pytest.approx(1 / 3)
+
+
+def test_what_cases_do_not_say_leaves_no_number():
+    cases = [_pair("1"), _pair("2")]
+    judgments = _both("1", A, A) + _both("2", A, A)
+    assert _own("rewardbench2", cases, judgments)["score"].note == "no case has a subset"
+    assert _own("rm_bench", cases, judgments)["average"].note == "no case has a domain"
+    assert _own("mt_bench", cases, judgments)["agreement"].note == "no pair with a verdict has such a vote"
+    assert "mode=pointwise" in _own("halluqa", cases, judgments)["non_hallucination_rate"].note
+    assert "mode=pointwise" in _own("prometheus", cases, judgments)["pearson"].note
+    one = [Judgment("1", (0,), (0,), 0, "m", "ok", criteria={"quality": 1})]
+    graded = [Case("1", "p", (Response("r", "s"),), metadata={"grades": {"overall": [2]}})]
+    found = _own("summeval", graded, one, "pointwise")
+    assert {found[f"overall/{level}/pearson"].value for level in ("sample", "summary", "system")} == {None}
+
+
+def test_a_tied_prompt_without_its_reference_and_a_score_without_an_end():
+    scores = {"tied:0": (5, 4, 1), "ref:1": (3, 1), "odd": (1, 2)}
+    cases = [
+        Case(
+            name, "p", tuple(map(Response, "abc"[: len(own)])), metadata={"subset": "Ties", "num_correct": len(own) - 1}
+        )
+        for name, own in scores.items()
+    ]
+    judgments = [
+        Judgment(name, (k,), (k,), 0, "m", "ok", criteria={"quality": score})
+        for name, own in scores.items()
+        for k, score in enumerate(own)
+    ]
+    found = _own("rewardbench2", cases, judgments, "pointwise")
+    assert found["ties"].value is None  # no pair of a tied prompt and its reference
+    assert (found["ties"].worst_low, found["ties"].n) == (None, 2)

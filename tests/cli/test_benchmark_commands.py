@@ -67,3 +67,49 @@ def test_arena_hard_weighs_much_better_as_its_judge_says(call: Callable[..., Don
 )
 def test_what_is_wrong_is_one_line(call: Callable[..., Done], words: list[str], line: str):
     assert line in call("plan", *words, status=1).line()
+
+
+def _imported(call: Callable[..., Done], name: str, path: object) -> dict[str, dict[str, float]]:
+    call("import", name, str(path), *BRIEF, "hydra.run.dir=run")
+    metrics = json.loads(Path("run/metrics.json").read_text())["metrics"]
+    return {key.removeprefix(f"{name}/"): one for key, one in metrics.items() if key.startswith(f"{name}/")}
+
+
+def test_imported_annotations_of_alpaca_eval_keep_its_direction(call: Callable[..., Done], tmp_path: Path):
+    rows = [
+        {
+            "instruction": f"Task {n}",
+            "output_1": "of the baseline",
+            "generator_1": "gpt4_1106_preview",
+            "output_2": "of the model" * (n + 1),
+            "generator_2": "small-7b",
+            "annotator": "weighted",
+            "preference": preference,
+        }
+        for n, preference in enumerate([1.9, 1.2, 2.0, 1.5])
+    ]
+    (tmp_path / "annotations.json").write_text(json.dumps(rows))
+    found = _imported(call, "alpaca_eval", tmp_path / "annotations.json")
+    assert found["win_rate"]["value"] == pytest.approx((0.9 + 0.2 + 1.0 + 0.5) / 4)
+    manifest = json.loads(Path("run/manifest.json").read_text())
+    assert manifest["dataset"]["benchmark"]["licence"] == "CC BY-NC 4.0"
+
+
+def test_imported_games_of_arena_hard_keep_their_strength(call: Callable[..., Done], tmp_path: Path):
+    games = [("B>>A", "A>B"), ("A=B", "B>A"), ("A>>B", "A>>B")]  # the baseline is shown first in the first game
+    rows = [
+        {"uid": f"u{n}", "category": "hard_prompt", "judge": "j", "model": "mine", "games": [{"score": s} for s in two]}
+        for n, two in enumerate(games)
+    ]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = _imported(call, "arena_hard", tmp_path / "mine.jsonl")
+    # Credits and weights: 1 of 3, 1 of 1; 1/2 of 1, 0 of 1; 0 of 3, 1 of 3.
+    assert found["score"]["value"] == pytest.approx((3 + 1 + 0.5 + 0 + 0 + 3) / 12)
+
+
+@pytest.mark.shared
+def test_imported_results_of_llmbar_have_its_published_figure(call: Callable[..., Done], shared: Path):
+    folder = shared / "data" / "llmbar" / "Natural" / "evaluators" / "PaLM2" / "Vanilla"
+    found = _imported(call, "llmbar", folder / "result.json")
+    assert found["mean_accuracy"]["worst_low"] == pytest.approx(0.83)
+    assert found["mean_accuracy"]["missing"] == 4

@@ -7,12 +7,6 @@ from typing import Final
 from evalkit.datasets.named.benchmark import At, Benchmark, choice, row_by_row, shape
 from evalkit.datasets.readers import Row
 
-_JUDGEBENCH_SUBSETS: Final = {
-    "mmlu-pro": "knowledge",
-    "livebench-reasoning": "reasoning",
-    "livebench-math": "math",
-    "livecodebench": "coding",
-}
 _SCENARIOS: Final = {
     "summarization": "post_summarization text_summarization note_summarization",
     "exam_questions": "math_reasoning solving_exam_question_with_math solving_exam_question_without_math",
@@ -52,16 +46,13 @@ def _llmbar(row: Row, at: At) -> Row:
 
 
 def _judgebench(row: Row, at: At) -> Row:
-    source = str(row.get("source") or "")
-    subset = next((name for start, name in _JUDGEBENCH_SUBSETS.items() if source.startswith(start)), None)
     return {
         "id": row["pair_id"],
         "prompt": row["question"],
         "response_a": row["response_A"],
         "response_b": row["response_B"],
         "label": choice(row["label"], {"A>B": "A", "B>A": "B", "A=B": "TIE"}, at.place),
-        "source": source,
-        "subset": subset,
+        "source": row.get("source"),
         "response_model": row.get("response_model"),
     }
 

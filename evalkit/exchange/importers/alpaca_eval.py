@@ -25,6 +25,8 @@ def read(path: Path, options: Options) -> Found:
         judge = options.judge or str(row.get("annotator") or "annotator")
         shown = _answer(row, 1), _answer(row, 2)
         known = {key: row[key] for key in ("dataset", "datasplit") if row.get(key)}
+        if row.get("generator_1"):
+            known["baseline"] = row["generator_1"]
         records.append(Record(numbers[instruction], instruction, shown, _said(row, judge), metadata=known))
     return Found(records, notes=(UNORDERED,))
 

@@ -9,7 +9,7 @@ from typing import Any
 from evalkit.exchange.files import Peek, rows_of, text
 from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
 from evalkit.exchange.templates import answers_in, question_in
-from evalkit.parsing import UnreadableError, read_verdict
+from evalkit.parsing import UnreadableError, read_margin
 
 BASELINE = "baseline"
 
@@ -22,7 +22,7 @@ def sniff(start: Peek) -> bool:
 def read(path: Path, options: Options) -> Found:
     """Return a record for each game."""
     records = [record for place, row in rows_of(path) for record in _games(row, place, options)]
-    return Found(records, {"format": "bracket"})
+    return Found(records, {"format": "bracket", "graded": True})
 
 
 def _games(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Record]:
@@ -30,7 +30,7 @@ def _games(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Rec
     judge = options.judge or str(row.get("judge") or folder or "judge")
     models = str(row.get("baseline") or BASELINE), str(row["model"])
     name = str(row.get("question_id") or row.get("uid"))
-    metadata = {"category": row["category"]} if row.get("category") else {}
+    metadata = {"baseline": models[0], **({"category": row["category"]} if row.get("category") else {})}
     for index, game in enumerate(row["games"]):
         if not isinstance(game, Mapping):
             continue
@@ -53,13 +53,14 @@ def _said(game: Mapping[str, Any], judge: str) -> Said:
     if not score:
         return lost(judge, "score is null", text=words)
     try:
-        winner = _winner(str(score))
+        margin = _margin(str(score))
     except UnreadableError as bad:
         return lost(judge, bad.reason, text=words)
-    return Said(judge, value={"A": 1.0, "B": -1.0}.get(winner, 0.0), text=words, answer={"verdict": str(score)})
+    return Said(judge, value=margin, text=words, answer={"verdict": str(score)})
 
 
-def _winner(score: str) -> str:
+def _margin(score: str) -> float:
+    """Return the margin of the response shown first: much better is 1, better a third."""
     from evalkit.config import OutputConfig
 
-    return read_verdict(f"[[{score}]]", OutputConfig(format="bracket"))
+    return read_margin(f"[[{score}]]", OutputConfig(format="bracket", graded=True))

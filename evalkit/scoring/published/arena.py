@@ -20,6 +20,16 @@ NO_MODEL = "no case names a model and its baseline"
 STRONG = 2 / 3
 """A margin of at least so much is a verdict of much better, where verdicts have strengths."""
 STRONG_WEIGHT = 3.0
+USUAL = (
+    "baseline",
+    "gpt4_1106_preview",
+    "gpt4_turbo",
+    "text_davinci_003",
+    "gpt-4-0314",
+    "o3-mini-2025-01-31",
+    "gemini-2.0-flash-001",
+)
+"""Models that AlpacaEval and Arena-Hard compare others with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,7 @@ class _Contest:
 
     @classmethod
     def of(cls, view: View) -> _Contest:
-        sides = [_sides(case) for case in view.cases]
+        sides = [_sides(case, view.config.dataset.baseline) for case in view.cases]
         margin = np.full((len(sides), 2 if view.both else 1), np.nan)
         first = (view.pairs.i == 0) & (view.pairs.j == 1)
         margin[view.pairs.case[first]] = _margins(view)[first]
@@ -56,11 +66,17 @@ def _margins(view: View) -> Floats:
     return margin if view.both else over_orders(margin)[:, None]
 
 
-def _sides(case: Case) -> tuple[str, int]:
-    """Return the model of a case, and 1 where it is the first response, -1 where the baseline is."""
+def _sides(case: Case, named: str | None) -> tuple[str, int]:
+    """Return the model of a case, and 1 where it is the first response, -1 where the baseline is.
+
+    The baseline is what the case says, or else `named`, a usual one, or the second response's model.
+    """
     first, second = (case.responses[k].model if len(case.responses) > k else None for k in (0, 1))
-    baseline = case.metadata.get("baseline") or second
-    if not first or not second or baseline not in (first, second):
+    if not first or not second:
+        return "", 0
+    usual = next((name for name in (first, second) if name in USUAL), second)
+    baseline = case.metadata.get("baseline") or named or usual
+    if baseline not in (first, second):
         return "", 0
     return (second, -1) if baseline == first else (first, 1)
 
@@ -92,9 +108,8 @@ def _length_controlled(view: View, name: str, credit: Floats, used: Bools, lost:
     section 3, equation 2). Their weak penalty, tuned by cross-validation with two gamed baselines, is left out.
     """
     cases = [view.cases[k] for k in np.flatnonzero(used).tolist()]
-    own = np.array([_length(case, 0) for case in cases], dtype=np.float64)
-    other = np.array([_length(case, 1) for case in cases], dtype=np.float64)
-    difference = own - other
+    baseline = view.config.dataset.baseline
+    difference = np.array([_longer(case, _sides(case, baseline)[1]) for case in cases], dtype=np.float64)
     spread = float(difference.std(ddof=1)) if len(cases) > 1 else 0.0
     difficulty = _difficulty(cases)
     terms = [np.ones(len(cases)), np.tanh(difference / spread) if spread > FUZZ else np.zeros(len(cases))]
@@ -113,10 +128,9 @@ def _length_controlled(view: View, name: str, credit: Floats, used: Bools, lost:
     )
 
 
-def _length(case: Case, side: int) -> int:
-    """Return the characters of the model's output (side 0) or the baseline's (side 1)."""
-    place = side if _sides(case)[1] == 1 else 1 - side
-    return len(case.responses[place].text)
+def _longer(case: Case, turn: int) -> int:
+    """Return by how many characters the model's output is longer than the baseline's."""
+    return turn * (len(case.responses[0].text) - len(case.responses[1].text))
 
 
 def _difficulty(cases: list[Case]) -> Floats | None:
@@ -162,7 +176,7 @@ def arena_hard(view: View) -> list[Statistic | Metric]:
 
 
 def _by_category(view: View, models: dict[str, Bools]) -> dict[str, Bools]:
-    categories = view.subsets()
+    categories = view.subsets("subset", "category")
     if len(categories) < 2:
         return models
     apart = {f"{end}/{name}": rows & own for end, rows in models.items() for name, own in categories.items()}

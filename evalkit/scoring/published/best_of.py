@@ -10,7 +10,7 @@ import numpy as np
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Floats, Ints
 from evalkit.scoring.published.parts import blend, mean, nothing
-from evalkit.scoring.published.view import View, slug
+from evalkit.scoring.published.view import View
 from evalkit.types import Metric
 
 TIES = "ties"
@@ -200,7 +200,7 @@ def _domains(view: View) -> dict[str, dict[str, Bools]]:
     """Return the cases of each domain, safety in its two parts."""
     domains: dict[str, dict[str, Bools]] = {}
     for name, cases in view.subsets("domain").items():
-        domains.setdefault("safety" if name.startswith("safety") else slug(name), {})[name] = cases
+        domains.setdefault("safety" if name.startswith("safety") else name, {})[name] = cases
     return domains
 
 

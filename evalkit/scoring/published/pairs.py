@@ -12,12 +12,19 @@ from evalkit.scoring.agreement import CLASSES, kappa
 from evalkit.scoring.bootstrap import Statistic, divide
 from evalkit.scoring.columns import CODES, NONE, TIE, Bools, Codes, Floats, sign
 from evalkit.scoring.published.parts import blend, nothing, rates
-from evalkit.scoring.published.view import View
+from evalkit.scoring.published.view import View, by_name
 from evalkit.types import Case, Metric
 
 UNREAD = "no labelled pair could be read"
 ONE_ORDER = "each pair was judged in one order: set swap=both"
 LLMBAR_SETS = ("natural", "neighbor", "gptinst", "gptout", "manual")
+JUDGEBENCH_SOURCES = {
+    "mmlu-pro": "knowledge",
+    "livebench-reasoning": "reasoning",
+    "livebench-math": "math",
+    "livecodebench": "coding",
+}
+"""Category by the beginning of the name of the set that a question is from."""
 
 
 def llmbar(view: View) -> list[Statistic | Metric]:
@@ -25,14 +32,15 @@ def llmbar(view: View) -> list[Statistic | Metric]:
 
     Accuracy is the mean of the two orders' accuracies, agreement the share of pairs of which both orders name the same
     output; the averages are over sets, each counting the same (Zeng et al. 2024, arXiv 2310.07641, section 4, the table
-    of main results). They count an unreadable answer as wrong: that is `worst_low` here.
+    of main results). They count an unreadable answer as wrong: that is `worst_low` here. Cases without a set are one.
     """
-    subsets = view.subsets()
+    named = view.subsets()
+    subsets = named or {"": np.ones(len(view.cases), dtype=bool)}
     accuracy = {name: _order_rates(view, cases[view.pairs.case]) for name, cases in subsets.items()}
     agreement = {name: _agreed(view, f"llmbar/agreement_rate/{name}", cases) for name, cases in subsets.items()}
     found: list[Statistic | Metric] = []
-    for group, names in _llmbar_groups(tuple(subsets)).items():
-        note = _lacking(group, names)
+    for group, names in _llmbar_groups(tuple(named)).items() if named else (("", [""]),):
+        note = _lacking(group, names) if named else "the cases name no set: taken as one"
         orders = [order for name in names for order in accuracy[name]]
         found.append(blend(f"llmbar/mean_accuracy{group}", orders, note=note, why="no case has a subset"))
         together = [agreement[name] for name in names]
@@ -85,7 +93,12 @@ def judgebench(view: View) -> list[Statistic | Metric]:
     read = (view.passes != NONE).any(axis=1)
     hit = votes.sum(axis=1) > 0
     name, wanted = "judgebench/net_vote_accuracy", view.labelled
-    return [*rates(name, view.tally, hit, wanted & read, wanted & ~read, view.subsets(), why=UNREAD)]
+    categories = view.subsets() or by_name([_category(str(source or "")) for source in view.of_cases("source")])
+    return [*rates(name, view.tally, hit, wanted & read, wanted & ~read, categories, why=UNREAD)]
+
+
+def _category(source: str) -> str:
+    return next((name for start, name in JUDGEBENCH_SOURCES.items() if source.startswith(start)), "")
 
 
 def auto_j(view: View) -> list[Statistic | Metric]:

@@ -49,4 +49,4 @@ def _models(models: NDArray[np.object_]) -> dict[str, Bools]:
 
 
 def _kinds(view: View) -> dict[str, Bools]:
-    return {f"/{name}": cases for name, cases in view.subsets().items()}
+    return {f"/{name.replace('-', '_')}": cases for name, cases in view.subsets("subset", "Category").items()}

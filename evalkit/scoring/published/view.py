@@ -17,6 +17,8 @@ from evalkit.scoring.passes import over_orders
 from evalkit.scoring.resolve import combine_samples, group_mean, pair_margins
 from evalkit.types import Case
 
+SUBSET = "subset"
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -71,10 +73,15 @@ class View:
         """Return what the metadata of each case holds under a key, none where it holds nothing."""
         return [case.metadata.get(key) for case in self.cases]
 
-    def subsets(self, key: str = "subset") -> dict[str, Bools]:
-        """Return which cases are of each subset, by its name in metrics, in alphabetical order."""
-        names = np.array([slug(str(value)) if value else "" for value in self.of_cases(key)], dtype=object)
-        return {name: np.asarray(names == name) for name in sorted(set(names.tolist()) - {""})}
+    def subsets(self, *keys: str) -> dict[str, Bools]:
+        """Return which cases are of each subset, by its name in metrics, in alphabetical order.
+
+        The name stands under the first of `keys` that a case's metadata have, by default under `subset`.
+        """
+        found = [
+            next((case.metadata[key] for key in keys or (SUBSET,) if case.metadata.get(key)), "") for case in self.cases
+        ]
+        return by_name([slug(str(name)) for name in found])
 
     def scores(self) -> Floats | None:
         """Return each response's score before any normalisation, NaN where missing; none if nothing has scores."""
@@ -95,6 +102,12 @@ class View:
             return self.outcome.resolved.lean[self.pairs.find(case, i, j)]
         place = scored.offset[case]
         return sign(scored.raw[place + i] - scored.raw[place + j])
+
+
+def by_name(names: Sequence[str]) -> dict[str, Bools]:
+    """Return which places hold each name, in alphabetical order; an empty one is none."""
+    column = np.array(names, dtype=object)
+    return {name: np.asarray(column == name) for name in sorted(set(names) - {""})}
 
 
 def slug(text: str) -> str:
