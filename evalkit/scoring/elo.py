@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from evalkit.scoring.columns import Floats, Ints
 from evalkit.scoring.systems import Games
+
+Places: TypeAlias = NDArray[np.integer[Any]]
 
 STEP = 16.0
 SCALE = 400.0
@@ -14,7 +20,7 @@ WORK = 4_000_000
 """So many games are played over all orders; with more, each order is a random part of them."""
 
 
-def elo(systems: int, i: Ints, j: Ints, score: Floats, *, step: float = STEP) -> Floats:
+def elo(systems: int, i: Places, j: Places, score: NDArray[Any], *, step: float = STEP) -> Floats:
     """Return Elo's ratings, of mean 0, after games played from left to right, a row for each sequence.
 
     `score` is 1 where i won, 0.5 for a tie; NaN is no game. After each, step × (score - expected) moves from one to the
@@ -33,18 +39,23 @@ def elo(systems: int, i: Ints, j: Ints, score: Floats, *, step: float = STEP) ->
 def elo_over_orders(games: Games, *, resampled: bool, seed: int, orders: int = ORDERS) -> Floats:
     """Return the ratings after each of many random orders of all games, or of the games of resampled cases."""
     generator = np.random.default_rng(seed)
-    drawn = [_drawn(games, generator) if resampled else np.arange(len(games)) for _ in range(orders)]
-    most = min(max(map(len, drawn)), max(1, WORK // orders))
-    chosen = [generator.permutation(places)[:most] for places in drawn]
-    table = np.full((orders, most), -1)
-    for row, places in enumerate(chosen):
-        table[row, : len(places)] = places
-    score = np.where(table < 0, np.nan, (games.winner[table] + 1) / 2)
-    return elo(len(games.names), games.i[table], games.j[table], score)
+    again = deepcopy(generator)
+    cases, place = np.unique(games.case, return_inverse=True)
 
+    def drawn(source: np.random.Generator) -> Ints:
+        """Return the games of as many cases, drawn with replacement, as there are with games; or all of them."""
+        if not resampled:
+            return np.arange(len(games))
+        times = np.bincount(source.integers(0, len(cases), len(cases)), minlength=len(cases))
+        return np.repeat(np.arange(len(games)), times[place])
 
-def _drawn(games: Games, generator: np.random.Generator) -> Ints:
-    """Return the games of as many cases, drawn with replacement, as there are with games."""
-    cases = np.unique(games.case)
-    times = np.bincount(generator.integers(0, len(cases), len(cases)), minlength=len(cases))
-    return np.repeat(np.arange(len(games)), times[np.searchsorted(cases, games.case)])
+    # Drawn twice over, so that not all of all orders is held at once.
+    longest = max(len(drawn(generator)) for _ in range(orders))
+    most = min(longest, max(1, WORK // orders))
+    table = np.full((orders, most), -1, dtype=np.int32)
+    for row in table:
+        chosen = generator.permutation(drawn(again))[:most]
+        row[: len(chosen)] = chosen
+    score = np.where(table < 0, np.nan, (games.winner.astype(np.float32)[table] + 1) / 2)
+    i, j = (side.astype(np.int32)[table] for side in (games.i, games.j))
+    return elo(len(games.names), i, j, score)

@@ -24,7 +24,7 @@ POINTS = SCALE / log(10)
 """Ratings are handed out on Elo's scale, on which 400 points are odds of ten to one; their mean is 0."""
 NAMED = 20
 """Up to so many systems have metrics of their own; ranking.json always has all of them."""
-BLOCK = 2**24
+BLOCK = 2**20
 NO_MAXIMUM = "some system won, or lost, every game against the others: its rating has no finite estimate"
 MODEL = "Bradley-Terry with ties (Davidson 1970), in points of Elo's scale: 400 are ten wins to one loss"
 
