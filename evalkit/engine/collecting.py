@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evalkit.engine.asking import Ask
 from evalkit.spool import Spool
-from evalkit.types import Judgment
+from evalkit.types import Completion, Failure, Judgment
 
 MOST_AFTER = 2**20
 """More judgments than this never follow from one unit."""
@@ -52,3 +52,27 @@ class OpenGroups:
             return None
         del self._open[positions[0]]
         return [found[position] for position in positions]
+
+
+class Landed:
+    """What requests came to, by content key, for equal ones that come later; a call that was never made is not kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Spool to a file in or above `folder`, once answers are too many."""
+        self._outcomes: Spool[Completion | Failure] = Spool(folder=folder)
+        self._places: dict[bytes, int] = {}
+
+    def keep(self, key: str, outcome: Completion | Failure) -> None:
+        """Keep what a request came to.
+
+        Raises:
+            ConfigError: if it cannot be written.
+        """
+        if isinstance(outcome, Completion) or outcome.attempts:
+            self._places[bytes.fromhex(key)] = len(self._outcomes)
+            self._outcomes.append(outcome)
+
+    def get(self, key: str) -> Completion | Failure | None:
+        """Return what an equal request came to, or none."""
+        place = self._places.get(bytes.fromhex(key)) if self._places else None
+        return None if place is None else self._outcomes[place]

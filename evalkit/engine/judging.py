@@ -109,6 +109,7 @@ class _Run:
             claims=store if store_mode == "read_write" else None,
             clock=clock,
             changed=self._report,
+            spool=spool,
         )
         self._waiting: deque[Ask] = deque()
         self._done, self._groups = Collected(spool), OpenGroups()

@@ -6,11 +6,13 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from evalkit.config import RunnerConfig
 from evalkit.engine.attempts import LONGEST_RETRY_AFTER, Call, Caller
 from evalkit.engine.budget import BudgetReached
+from evalkit.engine.collecting import Landed
 from evalkit.engine.outcome import Tally
 from evalkit.engine.waiting import Clock
 from evalkit.errors import CallError
@@ -69,7 +71,8 @@ def backoff(attempt: int, asked: float | None, draw: Callable[[], float] = rando
 class Sender:
     """Sends a run's requests; `writes` says whether answers are kept, `calls` whether any may be sent at all.
 
-    `claims` is where a request is claimed before it is sent, so that other processes wait for its answer.
+    `claims` is where a request is claimed before it is sent, so that other processes wait for its answer. `spool` is
+    the folder for answers that equal requests may ask for again, if they are found nowhere else.
     """
 
     def __init__(
@@ -83,11 +86,13 @@ class Sender:
         claims: Store | None = None,
         clock: Clock,
         changed: Callable[[], None] = lambda: None,
+        spool: Path | None = None,
     ) -> None:
         self._caller = Caller(judges, store, runner, tally, clock, self._unless_over)
         self._runner, self._tally, self._calls, self._clock, self._changed = runner, tally, calls, clock, changed
         self._claims = claims if isinstance(claims, Claiming) else None
         self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}
+        self._landed = Landed(spool)
         self._given_up = asyncio.Event()
         self.out = self._caller.out
         self.stopping = False
@@ -111,16 +116,24 @@ class Sender:
             return Failure("not_stored", "no stored answer, and store.mode=read_only sends nothing", attempts=0)
         if (flight := self._flights.get(key)) is not None:
             return self._shared(await asyncio.shield(flight))
+        if (landed := self._landed.get(key)) is not None:
+            return self._shared(landed)
         self._flights[key] = flight = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._once(Call(judge, request, key))
         except BaseException as error:
-            del self._flights[key]
             flight.set_exception(error if isinstance(error, Exception) else Stopped())
             flight.exception()  # looked at here, so that nobody else has to
             raise
-        flight.set_result(outcome.completion if isinstance(outcome, Answer) else outcome)
-        return outcome
+        else:
+            told = outcome.completion if isinstance(outcome, Answer) else outcome
+            flight.set_result(told)
+            # Where answers are claimed, an equal request that comes later finds this one in the store.
+            if isinstance(told, Failure) or self._claims is None:
+                self._landed.keep(key, told)
+            return outcome
+        finally:
+            del self._flights[key]
 
     def _shared(self, outcome: Completion | Failure) -> Answer | Failure:
         if isinstance(outcome, Failure):

@@ -1,0 +1,122 @@
+"""Whole runs whose cases, judgments and verdicts are not held: the files are the same, and nothing else is left."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+from evalkit import spool
+from evalkit.app import judge_and_score, rescore
+from evalkit.config import RunConfig
+from evalkit.runs import layout, read_run
+from evalkit.types import Case, Judgment, Verdict
+
+LONG, SHORT = 240, 60
+
+
+def benchmark():
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "memory.py"
+    spec = spec_from_file_location("memory_benchmark", path)
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Cases of which every answer is stored, and how to configure a run on so many of them."""
+    folder, memory = tmp_path_factory.mktemp("long"), benchmark()
+    memory.fill(folder, LONG)
+
+    def configure(limit: int = LONG, **runner) -> RunConfig:
+        config = memory.config(folder, LONG).dump()
+        config["dataset"]["limit"] = limit
+        config["scoring"]["bootstrap"] = 50
+        return RunConfig.model_validate(config | {"runner": runner})
+
+    return configure
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Nothing is held that can be in a file."""
+    monkeypatch.setattr(spool, "HELD", 0)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    names = (layout.CASES, layout.JUDGMENTS, layout.VERDICTS, layout.METRICS)
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def test_the_files_are_the_same_whatever_is_held_and_how_many_are_asked_at_once(stored, monkeypatch, tmp_path):
+    judge_and_score(stored(), tmp_path / "held")
+    monkeypatch.setattr(spool, "HELD", 0)
+    for concurrency in (1, 24):
+        judge_and_score(stored(concurrency=concurrency), tmp_path / str(concurrency))
+        assert contents(tmp_path / str(concurrency)) == contents(tmp_path / "held")
+    names = [line.split(b'"', 4)[3].decode() for line in contents(tmp_path / "1")[layout.JUDGMENTS].splitlines()]
+    assert names == [f"case-{k}" for k in range(LONG) for _ in range(2)]
+
+
+def test_a_result_can_be_gone_through_again_and_again(stored, written, tmp_path):
+    result = judge_and_score(stored(), tmp_path / "run")
+    assert (len(result.cases), len(result.judgments), len(result.verdicts)) == (LONG, 2 * LONG, LONG)
+    assert result.judgments[-1].case_id == result.cases[LONG - 1].id == list(result.verdicts)[-1].case_id
+    again = read_run(tmp_path / "run")
+    assert (again.cases, again.judgments, again.verdicts) == (result.cases, result.judgments, result.verdicts)
+    assert again.judgments != result.judgments[1:]
+    scored = rescore(stored(), result, tmp_path / "again")
+    assert scored.verdicts == result.verdicts
+    assert scored.metrics == result.metrics
+
+
+def test_few_objects_are_alive_while_it_goes_on_and_after(stored, written, tmp_path):
+    alive, files = [], []
+
+    def look(progress) -> None:
+        if progress.done % 100 == 0:
+            alive.append(sum(isinstance(one, Judgment) for one in gc.get_objects()))
+            files.extend(path for path in tmp_path.rglob("*"))
+
+    gc.collect()
+    result = judge_and_score(stored(), tmp_path / "run", observe=look)
+    assert len(alive) == 4
+    assert max(alive) < 60
+    assert files == []
+    gc.collect()
+    assert sum(isinstance(one, Case | Judgment | Verdict) for one in gc.get_objects()) < 60
+    assert len(result.judgments) == 2 * LONG
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+    assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
+
+
+def test_an_interrupted_run_leaves_nothing(stored, written, tmp_path):
+    class Enough(Exception):
+        pass
+
+    def stop(progress) -> None:
+        if progress.done == 100:
+            raise Enough
+
+    with pytest.raises(Enough):
+        judge_and_score(stored(), tmp_path / "runs" / "run", observe=stop)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_four_times_the_cases_take_hardly_more_memory(stored, written, tmp_path):
+    peaks = []
+    judge_and_score(stored(SHORT), tmp_path / "warm")
+    for count in (SHORT, LONG):
+        gc.collect()
+        tracemalloc.start()
+        judge_and_score(stored(count), tmp_path / str(count))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    judgments = (tmp_path / str(LONG) / layout.JUDGMENTS).stat().st_size
+    print(peaks, judgments)
+    assert peaks[1] - peaks[0] < judgments
