@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, beside, divide, share
+from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide, share
 from evalkit.scoring.columns import TIE, A, B, Bools, Codes, Floats
 from evalkit.scoring.ties import Resolved, Shown
 
@@ -45,7 +45,7 @@ def _per_order(resolved: Resolved, shown: Shown, tally: Tally) -> Statistic:
     ends = [share(float(right[:, k].sum()), every, float(lost[:, k].sum())) for k in (0, 1)]
     return Statistic(
         "agreement/accuracy_per_order",
-        beside(columns),
+        np.stack(columns, axis=1),
         lambda totals: (divide(totals[:, 0], totals[:, 2]) + divide(totals[:, 1], totals[:, 3])) / 2,
         n=int(read.sum()),
         cases=int(np.count_nonzero(tally(read[:, 0] | read[:, 1]))),
@@ -95,7 +95,7 @@ def _kappa(resolved: Resolved, tally: Tally) -> Statistic:
     lost = resolved.labelled & ~resolved.present
     label, winner = resolved.pairs.label, resolved.winner
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
-    columns = beside(cells)
+    columns = np.stack(cells, axis=1)
     return Statistic(
         "agreement/kappa",
         columns,
@@ -103,7 +103,7 @@ def _kappa(resolved: Resolved, tally: Tally) -> Statistic:
         n=int(used.sum()),
         cases=int(np.count_nonzero(tally(used))),
         missing=int(lost.sum()),
-        worst=_kappa_bounds(columns.sum(axis=0, dtype=np.float64), label, lost),
+        worst=_kappa_bounds(columns.sum(axis=0), label, lost),
         why="verdicts and labels are all of one class" if used.any() else UNLABELLED,
     )
 

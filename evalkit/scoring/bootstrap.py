@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns import Bools, Floats, Ints
+from evalkit.scoring.tables import Table, totals_of
 from evalkit.scoring.values import tidy
 from evalkit.types import Metric
 
@@ -31,14 +32,14 @@ Bounds: TypeAlias = tuple[float | None, float | None]
 class Statistic:
     """One number of a run, in a form that can be resampled.
 
-    `columns` has a row for each case; `value` maps their totals, or for `weighted` statistics the weights of the cases
-    themselves, to one number for each row: NaN where it is not defined, which `why` then explains. `cases` counts the
-    cases it rests on; a `proportion` lies in [0, 1]. Resamples in which it is not defined are left out; for a `strict`
-    one, which is undefined where it would be extreme, too many of them leave no interval.
+    `columns` has a row for each case, and is held as a `Table`; `value` maps their totals, or for `weighted` statistics
+    the weights of the cases themselves, to one number for each row: NaN where it is not defined, which `why` then
+    explains. `cases` counts the cases it rests on; a `proportion` lies in [0, 1]. Resamples in which it is not defined
+    are left out; for a `strict` one, which is undefined where it would be extreme, too many of them leave no interval.
     """
 
     name: str
-    columns: NDArray[Any]
+    columns: Floats | Table
     value: Callable[[Floats], Floats]
     n: int
     cases: int
@@ -50,10 +51,18 @@ class Statistic:
     note: str | None = None
     why: str = "nothing to count"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", Table.of(self.columns))
+
+    @property
+    def table(self) -> Table:
+        """The columns."""
+        return Table.of(self.columns)
+
     def observed(self) -> float:
         """Return the value on the cases as they are, each once."""
-        weights = np.ones((1, len(self.columns)))
-        return float(self.value(weights if self.weighted else weights @ self.columns)[0])
+        weights = np.ones((1, self.table.cases))
+        return float(self.value(weights if self.weighted else self.table.totals(weights))[0])
 
 
 class Together:
@@ -103,7 +112,7 @@ class Tally:
         n, hits, missing = int(among.sum()), int((hit & among).sum()), int(lost.sum())
         return Statistic(
             name,
-            beside([self(hit & among), self(among)]),
+            np.stack([self(hit & among), self(among)], axis=1),
             lambda totals: divide(totals[:, 0], totals[:, 1]),
             n=n,
             cases=int(np.count_nonzero(self(among))),
@@ -113,14 +122,6 @@ class Tally:
             note=note,
             why=why,
         )
-
-
-def beside(columns: Sequence[Floats]) -> NDArray[Any]:
-    """Return columns as a table, its numbers as bytes where they are whole and small, as counts by case mostly are."""
-    with np.errstate(invalid="ignore"):
-        small = np.stack([column.astype(np.uint8) for column in columns], axis=1)
-    exact = all(np.array_equal(short, column) for short, column in zip(small.T, columns, strict=True))
-    return small if exact else np.stack(columns, axis=1)
 
 
 def share(hits: float, of: float, open_: float) -> Bounds:
@@ -151,48 +152,32 @@ def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, cases: int
     out = np.full((len(statistics), scoring.bootstrap), np.nan)
     if not cases:
         return out
-    blocks = {id(statistic.columns): statistic.columns for statistic in statistics}
-    different, places = _different_columns(blocks)
-    sums_of = _totals(different, cases)
+    different, places = _different_columns({id(statistic.table): statistic.table for statistic in statistics})
     for rows, weights in draw(cases, scoring.bootstrap, scoring.seed):
-        sums = sums_of(weights)
+        sums = totals_of(different, weights)
         totals = {name: sums[:, columns] for name, columns in places.items()}
         for row, statistic in enumerate(statistics):
-            out[row, rows] = statistic.value(weights if statistic.weighted else totals[id(statistic.columns)])
+            out[row, rows] = statistic.value(weights if statistic.weighted else totals[id(statistic.table)])
     return out
 
 
-def _different_columns(blocks: Mapping[int, NDArray[Any]]) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
-    """Return the blocks' columns, each of them once, and where among them each block's columns stand.
+def _different_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
+    """Return the tables' columns, each of them once, and where among them each table's columns stand.
 
     Statistics share much of what they count: of a million judgments' columns, less than half are different ones.
     """
     known: dict[bytes, int] = {}
     kept: list[NDArray[Any]] = []
     places: dict[int, list[int]] = {}
-    for name, block in blocks.items():
+    for name, table in tables.items():
         places[name] = []
-        for column in block.T:
-            key = blake2b(column.astype(np.float64).tobytes(), digest_size=16).digest()
+        for column in table.columns:
+            key = blake2b(column.data, digest_size=16).digest()
             if key not in known:
                 known[key] = len(kept)
                 kept.append(column)
             places[name].append(known[key])
     return kept, places
-
-
-def _totals(columns: Sequence[NDArray[Any]], cases: int) -> Callable[[Floats], Floats]:
-    """Return the function from weights to the totals of columns; not more of these than fit are made floats at once."""
-    width = max(1, CHUNK // cases)
-    if len(columns) <= width:
-        table = _table(columns, cases)
-        return lambda weights: np.asarray(weights @ table)
-    parts = [columns[start : start + width] for start in range(0, len(columns), width)]
-    return lambda weights: np.concatenate([weights @ _table(part, cases) for part in parts], axis=1)
-
-
-def _table(columns: Sequence[NDArray[Any]], cases: int) -> Floats:
-    return np.stack(columns, axis=1).astype(np.float64, copy=False) if columns else np.zeros((cases, 0))
 
 
 def draw(cases: int, resamples: int, seed: int) -> Iterator[tuple[slice, Floats]]:

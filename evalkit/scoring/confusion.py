@@ -10,7 +10,7 @@ import numpy as np
 
 from evalkit.scales import Scale
 from evalkit.scoring.agreement import CLASSES, UNLABELLED
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, beside, divide
+from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.columns import NAMES, TIE, Bools, Codes, Floats
 from evalkit.scoring.pointwise import Scored
 from evalkit.scoring.ties import Resolved
@@ -24,11 +24,11 @@ def confusion_statistics(resolved: Resolved, cases: int) -> list[Statistic]:
     tally, used = Tally(resolved.pairs.case, cases), resolved.labelled & resolved.present
     label, winner = resolved.pairs.label, resolved.winner
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
-    columns, lost = beside(cells), resolved.labelled & ~resolved.present
+    columns, lost = np.stack(cells, axis=1), resolved.labelled & ~resolved.present
     ties = bool(((label == TIE) & used).any() or ((winner == TIE) & used).any() or lost.any())
     categories = 3 if ties else 2
 
-    totals = columns.sum(axis=0, dtype=np.float64)
+    totals = columns.sum(axis=0)
     filled = _vertices(totals, label, lost)
     statistic = partial(
         Statistic,

@@ -11,7 +11,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scales import Scale
-from evalkit.scoring.bootstrap import Statistic, Tally, beside, divide
+from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import TIE, A, B, Bools, Floats, Ints
 from evalkit.scoring.pointwise import Scored
 from evalkit.scoring.ties import Resolved
@@ -118,7 +118,7 @@ def _sums(target: Target) -> Floats:
     y, f = np.where(labelled, target.meant, 0.0), np.where(labelled, target.said, 0.0)
     rest = np.where(unlabelled, target.said, 0.0)
     columns = (labelled, y, f, y * f, unlabelled, rest, f * f + rest * rest)
-    return beside([tally(column.astype(np.float64)) for column in columns])
+    return np.stack([tally(column.astype(np.float64)) for column in columns], axis=1)
 
 
 def _powered(totals: Floats) -> Floats:
@@ -151,7 +151,7 @@ def rogan_gladen(target: Target) -> Statistic:
     one_class = positives in (0, n)
     return Statistic(
         target.name.replace("corrected/win_rate", "corrected/rogan_gladen"),
-        beside([tally(column) for column in columns]),
+        np.stack([tally(column) for column in columns], axis=1),
         _unmixed,
         n=int(there.sum()),
         cases=int(np.count_nonzero(tally(labelled))),
@@ -188,7 +188,7 @@ def corrected_details(config: RunConfig, targets: Sequence[Target]) -> dict[str,
 
 
 def _plan(target: Target, confidence: float) -> dict[str, Any]:
-    totals = _sums(target).sum(axis=0, dtype=np.float64)[None]
+    totals = _sums(target).sum(axis=0)[None]
     n, others = int(totals[0, 0]), int(totals[0, 4])
     said = target.said[np.isfinite(target.said)]
     plan: dict[str, Any] = {

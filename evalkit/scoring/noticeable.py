@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.bootstrap import Statistic, Tally, beside, divide
+from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import FUZZ, TIE, Bools, Codes, Floats, Ints
 from evalkit.scoring.frontier import useful_thresholds
 from evalkit.scoring.outcome import Outcome
@@ -113,7 +113,7 @@ def _from_labels(resolved: Resolved, cases: int) -> Statistic:
     tally = Tally(resolved.pairs.case[used], cases)
     hits = [tally(right & (level == k)) for k in range(len(levels))]
     tries = [tally(level == k) for k in range(len(levels))]
-    columns = beside([*hits, *tries]) if len(levels) else np.zeros((cases, 0))
+    columns = np.stack([*hits, *tries], axis=1) if len(levels) else np.zeros((cases, 0))
     return Statistic(
         "jnd/labels",
         columns,

@@ -133,7 +133,7 @@ def _flips(draws: Draws, read: Ints) -> Floats:
 
 def _bounds(found: Statistic, asked: Ints, span: float | None) -> tuple[float | None, float | None]:
     """Return the mean with every question left out at 0, and at the most it can be: two samples, one at each end."""
-    total, every = float(found.columns[:, 0].sum()), found.n + len(asked)
+    total, every = float(found.table.columns[0].sum()), found.n + len(asked)
     if not every:
         return None, None
     most = np.ones(len(asked))

@@ -96,14 +96,14 @@ def test_few_objects_are_alive_while_it_goes_on_and_after(stored, written, tmp_p
 
 
 def test_an_interrupted_run_leaves_nothing(stored, written, tmp_path):
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     def stop(progress) -> None:
         if progress.done == 100:
-            raise Enough
+            raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         judge_and_score(stored(), tmp_path / "runs" / "run", observe=stop)
     assert list(tmp_path.iterdir()) == []
 
@@ -117,6 +117,4 @@ def test_four_times_the_cases_take_hardly_more_memory(stored, written, tmp_path)
         judge_and_score(stored(count), tmp_path / str(count))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    judgments = (tmp_path / str(LONG) / layout.JUDGMENTS).stat().st_size
-    print(peaks, judgments)
-    assert peaks[1] - peaks[0] < judgments
+    assert peaks[1] < 2 * peaks[0], peaks

@@ -76,7 +76,7 @@ def statistic(columns, value=None, **more):
 
 
 def measured(item, resamples=200):
-    return measure([item], ScoringConfig(bootstrap=resamples), len(item.columns))["x"]
+    return measure([item], ScoringConfig(bootstrap=resamples), item.table.cases)["x"]
 
 
 def test_a_proportion_on_which_all_cases_agree_gets_a_score_interval():
