@@ -8,6 +8,7 @@ import numpy as np
 
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.columns import Bools, Floats
+from evalkit.scoring.tables import Table
 from evalkit.types import Metric
 
 
@@ -59,8 +60,8 @@ def blend(
     if not parts:
         return nothing(name, why)
     shares = [1 / len(parts)] * len(parts) if weights is None else [weight / sum(weights) for weight in weights]
-    ends = np.cumsum([0, *(part.columns.shape[1] for part in parts)])
-    columns = np.concatenate([part.columns for part in parts], axis=1)
+    ends = np.cumsum([0, *(len(part.table.columns) for part in parts)])
+    table = Table(tuple(column for part in parts for column in part.table.columns), parts[0].table.cases)
 
     def value(totals: Floats) -> Floats:
         found = [part.value(totals[:, ends[k] : ends[k + 1]]) for k, part in enumerate(parts)]
@@ -68,10 +69,10 @@ def blend(
 
     return Statistic(
         name,
-        columns,
+        table,
         value,
         n=sum(part.n for part in parts),
-        cases=int(np.count_nonzero(columns.any(axis=1))),
+        cases=int(np.count_nonzero(np.any([column != 0 for column in table.columns], axis=0))),
         missing=sum(part.missing for part in parts),
         worst=_blended([part.worst for part in parts], shares),
         proportion=proportion,

@@ -1,0 +1,77 @@
+"""Scoring in memory that does not grow with what judges wrote, and not with cases times resamples."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from evalkit.scoring import score_run
+from evalkit.scoring.bootstrap import Statistic, draw, resample
+from evalkit.scoring.tables import Table, totals_of
+from evalkit.spool import Lazy
+from evalkit.types import Case, Completion, Judgment, Response
+
+TEXT = 50_000
+
+
+class Made(Lazy[Judgment]):
+    """Two long judgments for each case, made when asked for."""
+
+    def __init__(self, cases: int) -> None:
+        self.cases = cases
+
+    def __len__(self) -> int:
+        return 2 * self.cases
+
+    def _make(self, place: int) -> Judgment:
+        case, order = divmod(place, 2)
+        text = Completion(str(place).ljust(TEXT))
+        value = float((case * 7 + order) % 3 - 1)
+        shown = ((0, 1), (1, 0))[order]
+        return Judgment(f"c{case}", (0, 1), shown, 0, "m", "ok", value, 0.8, {"quality": value}, completion=text)
+
+
+def test_no_completion_is_held(configure):
+    cases = [Case(f"c{k}", "q", (Response("a"), Response("bb")), label="A") for k in range(500)]
+    config = configure(scoring={"bootstrap": 20})
+    score_run(config, cases[:4], Made(4))
+    gc.collect()
+    tracemalloc.start()
+    verdicts = score_run(config, cases, Made(500)).verdicts
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(verdicts) == 500
+    assert peak < 1000 * TEXT / 4, f"{peak} bytes for 1,000 answers of {TEXT}"
+
+
+def test_resamples_are_not_held_side_by_side():
+    cases, resamples = 30_000, 400
+    statistic = Statistic("x", np.ones((cases, 2)), lambda totals: totals[:, 0] / totals[:, 1], n=cases, cases=cases)
+
+    class Settings:
+        bootstrap, seed = resamples, 0
+
+    tracemalloc.start()
+    resample([statistic], Settings(), cases)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * cases * resamples, f"{peak} bytes"
+
+
+def test_whole_small_numbers_are_bytes_and_nothing_is_lost():
+    columns = np.array([[0, 255, 256, 0.5, -1, np.nan], [3, 0, 0, 1, 0, 0]])
+    table = Table.of(columns)
+    assert [column.dtype.itemsize for column in table.columns] == [1, 1, 8, 8, 8, 8]
+    assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(table.columns, columns.T, strict=True))
+    assert Table.of(columns) is table
+    assert Table.of(columns.copy()) is not table
+
+
+@pytest.mark.parametrize("cases", [7, 300_000])
+def test_totals_are_those_of_all_columns_at_once(cases):
+    columns = np.random.default_rng(0).integers(0, 9, (cases, 9)).astype(float)
+    weights = next(draw(cases, 3, 0))[1]
+    assert totals_of(Table.of(columns).columns, weights) == pytest.approx(weights @ columns)
