@@ -61,10 +61,13 @@ class Choice:
         return (*([filtered] if self._left_out else []), *self._notes)
 
     def _passing(self, rows: Rows) -> Numbered:
+        if self._holds is None:
+            yield from ((number, place, row) for number, (place, row) in enumerate(rows, 1))
+            return
         for number, (place, row) in enumerate(rows, 1):
             self._read = number
             try:
-                if self._holds is not None and not self._holds(row):
+                if not self._holds(row):
                     self._left_out += 1
                     continue
             except RowFault as fault:

@@ -34,6 +34,7 @@ _ENDS: Final = {
     "response_a": (("response_a", "model_a"), ("response_b", "model_b")),
     "response": (("response", "model"),),
 }
+_PAIR: Final = ("id", "prompt", "response_a", "response_b", "model_a", "model_b", "label")
 _OF_A_CASE: Final = frozenset({"id", "prompt", "context", "reference", "label"})
 _MOST_LAYOUTS: Final = 1000
 _KEPT: Final = frozenset({str, int, bool, type(None)})
@@ -45,6 +46,7 @@ class Layout:
     """How rows with the same columns are read: what reads each field that they have, none for one they have not.
 
     `ends` are the two responses of a pair, or the one response; `metadata` the columns that no field is read from.
+    `pair`, for rows that hold just a labelled pair, reads id, prompt, responses, models and label at once.
     """
 
     shape: str
@@ -57,6 +59,7 @@ class Layout:
     ends: tuple[tuple[str, Getter | None, str, Getter | None], ...]
     metadata: tuple[str, ...]
     extra: tuple[str, ...]
+    pair: Callable[[Row], tuple[Any, ...]] | None
 
 
 class Columns:
@@ -144,7 +147,15 @@ class Columns:
             ends=tuple((text, found.get(text), model, found.get(model)) for text, model in ends),
             metadata=tuple(column for column in row if column not in taken),
             extra=tuple(sorted({self._mapped.get("labels", "labels")} & row.keys())),
+            pair=self._pair(shape, found, row),
         )
+
+    def _pair(self, shape: str, found: Mapping[str, Getter], row: Row) -> Callable[[Row], tuple[Any, ...]] | None:
+        columns = [self._mapped.get(field, field) for field in _PAIR]
+        further = {"context", "reference", "labels"} & found.keys()
+        if shape != "response_a" or self._added or further or not all(column in row for column in columns):
+            return None
+        return itemgetter(*columns)
 
     def _present(self, field: str, row: Row) -> Getter | None:
         """Return what reads a field from rows with these columns; of a path only a row can say whether it is there."""
@@ -211,10 +222,9 @@ def look_up(row: Row, path: str) -> Any:
 
 def plain_row(row: Row) -> Row:
     """Return a row as JSON has it; the row itself where it is so already, as most are."""
-    for value in row.values():
-        if type(value) not in _KEPT:
-            return {str(column): plain(value) for column, value in row.items()}
-    return row
+    if _KEPT.issuperset(map(type, row.values())):
+        return row
+    return {str(column): plain(value) for column, value in row.items()}
 
 
 def plain(value: Any) -> Any:

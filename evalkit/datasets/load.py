@@ -66,13 +66,16 @@ class CaseStream:
         Raises:
             DatasetError: if a row is none; that an id stands twice is said after the last case at the latest.
         """
-        any_row, ids = False, self._ids
+        any_row, read, add = False, self._reader.read, self._ids.add
         for number, place, row in self._choice.choose(self._all):
             any_row = True
-            case = self._read(row, number, place)
+            try:
+                case = read(row, number, place)
+            except DatasetError as bad:
+                raise self._recognised(bad) from None
             if case is None:
                 continue
-            ids.add(case.id, place)
+            add(case.id, place)
             self.rows += 1
             if case.label is not None or any(response.grade is not None for response in case.responses):
                 self._labelled += 1
@@ -100,14 +103,12 @@ class CaseStream:
         rows = iter(self._rows())
         return joined(rows, self._joins) if self._joins else rows
 
-    def _read(self, row: Row, number: int, place: str) -> Case | None:
-        try:
-            return self._reader.read(row, number, place)
-        except DatasetError as bad:
-            known = recognise(self._files[0]) if self._files and bad.what.startswith("no column") else None
-            if known is None or self._config.fields:
-                raise
-            raise DatasetError(bad.what, where=bad.where, remedy=f"it {known.hint}") from None
+    def _recognised(self, bad: DatasetError) -> DatasetError:
+        """Return the error with a better remedy, if columns are missing since the file is one of a named benchmark."""
+        known = recognise(self._files[0]) if self._files and bad.what.startswith("no column") else None
+        if known is None or self._config.fields:
+            return bad
+        return DatasetError(bad.what, where=bad.where, remedy=f"it {known.hint}")
 
     def _finish(self) -> None:
         self._reader.columns.check_seen(self.source)

@@ -6,6 +6,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -100,8 +101,9 @@ def _damaged(path: Path, bad: Exception) -> DatasetError:
     return DatasetError(f"cannot be unpacked ({bad})", where=str(path), remedy="it is cut off or damaged: get it again")
 
 
-def lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
-    r"""Yield a text file's lines as (number from 1, bytes, offset of these in the file), ended by `\n` alone.
+@contextmanager
+def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
+    r"""Open a text file for its lines, each with its number (from 1), ended by `\n` alone.
 
     The bytes are UTF-8 as far as the file is: a byte-order mark is left out, and UTF-16 that begins with one is
     encoded anew.
@@ -113,31 +115,25 @@ def lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
         first = file.readline()
         if first.startswith(_UTF32):
             raise DatasetError("is UTF-32", where=str(path), remedy="save the file as UTF-8")
-        if not first.startswith(_UTF16):
-            skipped = len(_BOM) if first.startswith(_BOM) else 0
-            if first:
-                yield 1, first[skipped:], skipped
-            offset = len(first)
-            for number, line in enumerate(file, 2):
-                yield number, line, offset
-                offset += len(line)
-            return
-    yield from _utf16(path)
+        if first.startswith(_UTF16):
+            yield _utf16(path)
+        else:
+            yield enumerate(chain([first.removeprefix(_BOM)] if first else [], file), 1)
 
 
-def _utf16(path: Path) -> Iterator[tuple[int, bytes, int]]:
+def _utf16(path: Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     with io.TextIOWrapper(open_bytes(path), encoding="utf-16", newline="\n") as file:
         try:
             for number, line in enumerate(file, 1):
-                yield number, line.encode("utf-8"), 0
+                yield number, line.encode("utf-8")
         except UnicodeError as bad:
             where, remedy = f"{path}:{number + 1}", "save the file as UTF-8"
             raise DatasetError(f"is not UTF-16, as its first bytes say ({bad})", where=where, remedy=remedy) from None
 
 
-def decoded(line: bytes, number: int, offset: int, path: Path) -> str:
-    """Return a line of `lines` as text.
+def decoded(line: bytes, number: int, path: Path) -> str:
+    """Return a line as text.
 
     Raises:
         DatasetError: if it is not UTF-8, naming the first such byte by its offset in the file.
@@ -145,5 +141,11 @@ def decoded(line: bytes, number: int, offset: int, path: Path) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as bad:
-        what = f"the byte at offset {offset + bad.start} is not UTF-8"
+        what = f"the byte at offset {_offset(path, number) + bad.start} is not UTF-8"
         raise DatasetError(what, where=f"{path}:{number}", remedy="save the file as UTF-8") from None
+
+
+def _offset(path: Path, number: int) -> int:
+    with open_bytes(path) as file:
+        before = [next(file) for _ in range(number)]
+    return sum(map(len, before[:-1])) + (len(_BOM) if number == 1 and before[0].startswith(_BOM) else 0)

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from evalkit.datasets.others import other_formats, other_reader
-from evalkit.datasets.packed import decoded, inner_suffix, lines
+from evalkit.datasets.packed import decoded, inner_suffix, open_lines
 from evalkit.datasets.tables import read_arrow, read_parquet
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
@@ -60,16 +60,18 @@ def _record(value: Any, place: str, remedy: str = "write each row as {column: va
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, Row]]:
-    for number, line, offset in lines(path):
-        try:
-            value = from_json(line, allow_inf_nan=False, cache_strings="keys")
-        except ValueError:  # which is slower and says more, and reads what that one does not: half surrogates, NaN
-            text = decoded(line, number, offset, path)
-            if not text.strip():
-                continue
-            value = _slowly(text, f"{path}:{number}", number)
-        place = f"{path}:{number}"
-        yield place, value if type(value) is dict else _record(value, place, _remedy(line, number))
+    name = str(path)
+    with open_lines(path) as lines:
+        for number, line in lines:
+            try:
+                value = from_json(line, allow_inf_nan=False, cache_strings="keys")
+            except ValueError:  # the other is slower, says more, and reads what this one does not: half surrogates, NaN
+                text = decoded(line, number, path)
+                if not text.strip():
+                    continue
+                value = _slowly(text, f"{path}:{number}", number)
+            place = f"{name}:{number}"
+            yield place, value if type(value) is dict else _record(value, place, _remedy(line, number))
 
 
 def _slowly(text: str, place: str, number: int) -> Any:
@@ -93,7 +95,9 @@ def _reason(bad: Exception) -> str:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    return (decoded(line, number, offset, path) for number, line, offset in lines(path))
+    with open_lines(path) as lines:
+        for number, line in lines:
+            yield decoded(line, number, path)
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, Row]]:

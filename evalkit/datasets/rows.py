@@ -18,6 +18,7 @@ from evalkit.datasets.texts import LeftOut, Texts
 from evalkit.errors import DatasetError, did_you_mean
 from evalkit.types import Annotation, Case, Response, Winner
 
+_TEXTS = frozenset({str})
 _ALONE = frozenset({"pointwise"})
 _PARTS = ("text", "model", "label", "grade", "labels")
 NUMBERED = "cases without an id, named by the number of their row"
@@ -83,8 +84,25 @@ class CaseReader:
             return str(number)
         return found
 
+    def _pair(self, layout: Layout, values: tuple[Any, ...], row: Row, place: str) -> Case | None:
+        """Return the case of a row that holds a labelled pair and nothing to interpret; none if the row is another.
+
+        It says what `_case` says, for most rows of most data sets, in a third of the time.
+        """
+        if not _TEXTS.issuperset(map(type, values)):
+            return None
+        id_, prompt, first, second, model_a, model_b, label = values
+        longest = max(len(prompt), len(first), len(second))
+        if longest > self._texts.short or not (id_ and prompt and first and second and label) or first == second:
+            return None
+        shown = (Response(first, model_a or None), Response(second, model_b or None))
+        winner, pair = self._labels.attach(label, shown, place)
+        return Case(id_, prompt, pair, None, None, winner, {column: row[column] for column in layout.metadata}, {})
+
     def _case(self, row: Row, number: int, place: str) -> Case:
         layout, texts = self.columns.layout(row), self._texts
+        if layout.pair is not None and (case := self._pair(layout, layout.pair(row), row, place)) is not None:
+            return case
         responses = self._responses(row, layout, place)
         self._check(responses, place)
         label: Winner | None = None

@@ -30,7 +30,7 @@ class Texts:
     def __init__(self, config: DatasetConfig, tally: Tally) -> None:
         self._nulls, self._most = config.nulls, config.max_chars
         self._tally = tally
-        self._short = min(config.max_chars or LONGEST, LONGEST)
+        self.short = min(config.max_chars or LONGEST, LONGEST)
 
     def needed(self, value: Any, field: str, plural: str, place: str) -> str:
         """Return a text that every case has; `plural` is what such texts are called in notes.
@@ -39,7 +39,7 @@ class Texts:
             DatasetError: if it is null (and such rows are refused), or is no text.
             LeftOut: if it is null, and such rows are left out.
         """
-        if type(value) is str and 0 < len(value) <= self._short:
+        if type(value) is str and 0 < len(value) <= self.short:
             return value
         if value is None:
             return self._null(field, plural, place)
@@ -52,7 +52,7 @@ class Texts:
         """Return a text that a case may have; none for null and for an empty one."""
         if value is None or value is ABSENT or value == "":
             return None
-        if type(value) is str and len(value) <= self._short:
+        if type(value) is str and len(value) <= self.short:
             return value
         return self._cut(self._text(value, field, place), f"{field}s", place) or None
 

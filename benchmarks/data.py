@@ -1,0 +1,157 @@
+"""Data: a million rows read as cases, as `evalkit plan` reads them, beside reading them with the plain library.
+
+    uv run python benchmarks/data.py [ROWS] [--whole]
+
+JSONL and Parquet of ROWS rows, and of a tenth of them, are written to a temporary folder. Each reading is a process of
+its own: processor seconds of the reading alone, and the process's peak memory. Plain is `json.loads` for each line, and
+pyarrow's `to_pylist` for each batch. With `--whole`, `evalkit plan` too is run on the JSONL files: every prompt is
+filled and every content key made, which is what takes the time there.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROWS, TIMES, GROWTH = 1_000_000, 3.0, 1.15
+WORDS = tuple(f"word{i}" for i in range(3000))
+
+
+def rows(count: int) -> Iterator[dict[str, object]]:
+    """Yield rows of about a kilobyte: a prompt, two responses of two models, a label and a topic."""
+    draw = random.Random(0)
+    texts = [" ".join(draw.choices(WORDS, k=60)) for _ in range(1000)]
+    for number in range(count):
+        yield {
+            "id": f"case-{number}",
+            "prompt": f"{number} {draw.choice(texts)[:150]}",
+            "response_a": draw.choice(texts),
+            "response_b": draw.choice(texts),
+            "model_a": "one",
+            "model_b": "two",
+            "label": "AB"[number % 2],
+            "topic": "general",
+        }
+
+
+def write(folder: Path, count: int) -> list[Path]:
+    import pyarrow
+    import pyarrow.parquet
+
+    jsonl, parquet = folder / f"{count}.jsonl", folder / f"{count}.parquet"
+    with jsonl.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows(count))
+    writer, batch = None, []
+    for row in rows(count):
+        batch.append(row)
+        if len(batch) == 20_000 or row["id"] == f"case-{count - 1}":
+            table = pyarrow.Table.from_pylist(batch)
+            writer = writer or pyarrow.parquet.ParquetWriter(parquet, table.schema)
+            writer.write_table(table)
+            batch = []
+    if writer is not None:
+        writer.close()
+    return [jsonl, parquet]
+
+
+def plain(path: Path) -> int:
+    count = 0
+    if path.suffix == ".jsonl":
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                json.loads(line)
+                count += 1
+        return count
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as parquet:
+        for batch in parquet.iter_batches():
+            count += len(batch.to_pylist())
+    return count
+
+
+def cases(path: Path) -> int:
+    from evalkit.config import DatasetConfig
+    from evalkit.datasets import iter_cases
+
+    return sum(1 for _ in iter_cases(DatasetConfig(path=str(path)), mode="pairwise"))
+
+
+def whole(path: Path) -> int:
+    from evalkit.cli import main
+
+    status = main(["plan", "judge=gpt-4o-mini", "store.mode=off", "dataset=file", f"dataset.path={path}"])
+    return -status
+
+
+def measure(way: str, path: Path) -> tuple[float, float]:
+    """Return the processor seconds of one reading, and the peak memory of its process in MiB."""
+    done = subprocess.run([sys.executable, __file__, way, str(path)], capture_output=True, text=True, check=True)
+    seconds, memory = done.stdout.split("\n")[-2].split()
+    return float(seconds), float(memory)
+
+
+def inside(way: str, path: Path) -> None:
+    import numpy  # noqa: F401 - imports, which do not depend on the rows, are not in the time
+    import pyarrow.parquet  # noqa: F401
+
+    if way == "cases":
+        import evalkit.datasets  # noqa: F401
+    begun = time.process_time()
+    {"plain": plain, "cases": cases, "whole": whole}[way](path)
+    seconds = time.process_time() - begun
+    print(f"{seconds:.3f} {peak():.1f}")
+
+
+def peak() -> float:
+    """Return this process's peak memory in MiB; what getrusage says is at least that of the process that started it."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    line = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def main(count: int, with_plan: bool) -> int:
+    fine = True
+    print("| rows | plain | peak | as cases | peak | times plain |\n| --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        peaks: dict[tuple[str, str], list[float]] = {}
+        for size in (count // 10, count):
+            for path in write(Path(folder), size):
+                read, ours = measure("plain", path), measure("cases", path)
+                times = ours[0] / read[0]
+                peaks.setdefault((path.suffix, "cases"), []).append(ours[1])
+                fine &= times <= TIMES or size < count
+                print(
+                    f"| {size:,} {path.suffix} | {read[0]:.2f} s | {read[1]:.0f} MiB | {ours[0]:.2f} s | "
+                    f"{ours[1]:.0f} MiB | {times:.2f} |",
+                    flush=True,
+                )
+                if with_plan and path.suffix == ".jsonl":
+                    plan = measure("whole", path)
+                    peaks.setdefault((path.suffix, "plan"), []).append(plan[1])
+                    print(f"| {size:,} {path.suffix}, `evalkit plan` | | | {plan[0]:.1f} s | {plan[1]:.0f} MiB | "
+                          f"{plan[0] / read[0]:.0f} |", flush=True)  # fmt: skip
+                path.unlink()
+    for (suffix, way), (small, large) in peaks.items():
+        grown = large / small
+        fine &= grown <= GROWTH
+        print(f"{way} of {suffix}: peak memory of ten times the rows is {grown:.2f} times as much")
+    print("fine" if fine else f"NOT within {TIMES:g} times plain, or memory grows by more than {GROWTH - 1:.0%}")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    words = [word for word in sys.argv[1:] if word != "--whole"]
+    if words and words[0] in ("plain", "cases", "whole"):
+        inside(words[0], Path(words[1]))
+    else:
+        sys.exit(main(int(words[0]) if words else ROWS, "--whole" in sys.argv))
