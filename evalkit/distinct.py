@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 HELD = 2**15
-_PART = 2**19
-_MOST_PARTS = 256
+_PART = 2**17
+_MOST_PARTS = 64
 
 
 class Hashes:

@@ -13,6 +13,7 @@ from evalkit.errors import ConfigError, DatasetError
 
 Row = dict[str, Any]
 _BATCH = 1024
+_BUFFER = 2**20
 _FILE_MARK = b"ARROW1"
 
 
@@ -31,8 +32,16 @@ def arrow(module: str, path: Path | str, what: str) -> Any:
 def read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a Parquet file, row group by row group."""
     parquet = arrow("pyarrow.parquet", path, "parquet")
-    with _said_in_one_line(path, "a parquet"), parquet.ParquetFile(path) as file:
-        yield from placed(file.iter_batches(batch_size=_BATCH), str(path))
+    with _said_in_one_line(path, "a parquet"), parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
+        yield from placed(_batches(file, path), str(path))
+
+
+def _batches(file: Any, path: Path) -> Iterator[Any]:
+    # One row group after the other, and by one thread: else memory grows with the file, as pyarrow keeps what it freed.
+    pool = arrow("pyarrow", path, "parquet").default_memory_pool()
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(batch_size=_BATCH, row_groups=[group], use_threads=False)
+        pool.release_unused()
 
 
 def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
