@@ -40,6 +40,8 @@ class Join:
         self._tally, self._by_file = tally, Tally()
         self._ours = [getter(column, f"{self._key}.by") for column in config.ours]
         self._columns = config.ours
+        given = {part: getattr(config, part) for part in ("text", "model", "label", "annotator")}
+        self._named: dict[str, str] = {part: named for part, named in given.items() if named is not None}
         self._found: dict[Key, Any] = {}
         self._places: dict[Key, str] = {}
         self._asked: set[Key] = set()
@@ -79,11 +81,7 @@ class Join:
     def _read(self, config: JoinConfig, base: Path | None) -> None:
         read = {"columns": self._take_row, "responses": self._take_response, "labels": self._take_label}[config.add]
         theirs = [getter(column, f"{self._key}.key") for column in config.theirs]
-        parts = {
-            part: getter(named, f"{self._key}.{part}")
-            for part in ("text", "model", "label", "annotator")
-            if (named := getattr(config, part)) is not None
-        }
+        parts = {part: getter(named, f"{self._key}.{part}") for part, named in self._named.items()}
         for path in find_files(config.path, base, key=f"{self._key}.path", format=config.format):
             for place, row in file_source([path], config.format, str(path)).rows():
                 key = _key_of(row, theirs, config.theirs, place)
@@ -131,9 +129,8 @@ class Join:
     def _part(self, row: Row, part: str, parts: Mapping[str, Getter], place: str) -> Any:
         value = parts[part](row)
         if value is ABSENT:
-            named = f"{self._key}.{part}"
-            what, remedy = no_column(part, row, f" for {named}")
-            raise DatasetError(what, where=place, remedy=f"{remedy}: set {named}")
+            what, remedy = no_column(self._named[part], row, f" for {self._key}.{part}")
+            raise DatasetError(what, where=place, remedy=remedy)
         return value
 
     def _twice(self, key: Key, place: str, more: str = "") -> DatasetError:

@@ -1,0 +1,236 @@
+"""Files packed, in other encodings, in folders and patterns, Arrow, standard input: the same cases, or one line."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from evalkit.config import DatasetConfig
+from evalkit.datasets import Dataset, files, iter_cases, load_cases
+from evalkit.errors import ConfigError
+
+ROWS = [
+    {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A", "topic": "t"},
+    {"id": "二", "prompt": "two\nlines, 中文\u2028", "response_a": "é", "response_b": "z", "label": "B", "topic": "u"},
+]
+JSONL = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
+
+
+def load(path: Path | str, mode: str = "pairwise", **settings: object) -> Dataset:
+    return load_cases(DatasetConfig(path=str(path), **settings), mode=mode)
+
+
+def complaint(path: Path | str, **settings: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(path, **settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def right(tmp_path: Path) -> Dataset:
+    path = tmp_path / "plain.jsonl"
+    path.write_text(JSONL, encoding="utf-8")
+    return load(path)
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda data: bytes(pyarrow.Codec("zstd").compress(data)),
+}
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_packed_files_are_told_by_suffix_or_by_their_first_bytes(tmp_path: Path, suffix: str, right: Dataset) -> None:
+    packed = PACKERS[suffix](JSONL.encode())
+    named, unnamed = tmp_path / f"d.jsonl.{suffix}", tmp_path / "d2.jsonl"
+    named.write_bytes(packed)
+    unnamed.write_bytes(packed)
+    assert load(named).fingerprint == load(unnamed).fingerprint == right.fingerprint
+    named.write_bytes(packed + packed)  # packed files put one after the other are one, as for gunzip
+    assert "id 'one' is already that of line 1" in complaint(named)
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"d.jsonl.{suffix}"
+    rows = "".join(json.dumps({**ROWS[0], "id": str(i)}) + "\n" for i in range(3000))
+    path.write_bytes(PACKERS[suffix](rows.encode())[:-20])
+    assert complaint(path).startswith(f"{path}: cannot be unpacked (")
+    path.write_bytes(JSONL.encode())
+    assert "data, as its name says; rename or pack it" in complaint(path)
+
+
+def test_packed_csv_and_json(tmp_path: Path, right: Dataset) -> None:
+    path = tmp_path / "d.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(ROWS).encode()))
+    assert load(path).fingerprint == right.fingerprint
+    path = tmp_path / "d.tsv.gz"
+    path.write_bytes(gzip.compress('prompt\tresponse\n"a\nb"\tr\n'.encode("utf-16")))
+    assert load(path, "pointwise").cases[0].prompt == "a\nb"
+    path = tmp_path / "d.parquet.gz"
+    path.write_bytes(gzip.compress(b"PAR1"))
+    assert "a parquet file packed with gzip; unpack it" in complaint(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("suffix", ["jsonl", "json"])
+def test_encodings_with_a_byte_order_mark(tmp_path: Path, encoding: str, suffix: str, right: Dataset) -> None:
+    text = JSONL if suffix == "jsonl" else json.dumps(ROWS, ensure_ascii=False)
+    path = tmp_path / f"d.{suffix}"
+    path.write_bytes(("\ufeff" * encoding.endswith("e") + text).encode(encoding))
+    assert load(path).fingerprint == right.fingerprint
+
+
+def test_other_encodings_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_bytes(JSONL.encode("utf-32"))
+    assert complaint(path) == f"{path}: is UTF-32; save the file as UTF-8"
+    path.write_bytes(JSONL.encode("utf-16")[:-1])
+    assert "is not UTF-16, as its first bytes say" in complaint(path)
+    path.write_bytes('{"id": 1, "prompt": "caf\xe9"}\n'.encode("latin-1"))
+    assert complaint(path) == f"{path}:1: the byte at offset 24 is not UTF-8; save the file as UTF-8"
+
+
+def test_arrow_files_streams_and_feather(tmp_path: Path, right: Dataset) -> None:
+    table = pyarrow.Table.from_pylist(ROWS)
+    file, stream, feather = tmp_path / "d.arrow", tmp_path / "s.arrow", tmp_path / "d.feather"
+    with pyarrow.ipc.new_file(str(file), table.schema) as writer:
+        writer.write_table(table, max_chunksize=1)
+    with pyarrow.ipc.new_stream(str(stream), table.schema) as writer:
+        writer.write_table(table)
+    pyarrow.feather.write_feather(table, str(feather))
+    assert {load(path).fingerprint for path in (file, stream, feather)} == {right.fingerprint}
+    file.write_bytes(b"not arrow")
+    assert "not an arrow file" in complaint(file)
+
+
+def test_parquet_of_several_row_groups_and_nested_columns(tmp_path: Path) -> None:
+    rows = [{"prompt": f"p{i}", "responses": ["a", "b"], "n": i, "m": {"k": [i, None]}} for i in range(10)]
+    path = tmp_path / "d.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=3)
+    cases = load(path).cases
+    assert [case.prompt for case in cases] == [f"p{i}" for i in range(10)]
+    assert cases[9].metadata == {"n": 9, "m": {"k": [9, None]}}
+    twice = pyarrow.table([[1], [2]], names=["prompt", "prompt"])
+    pyarrow.parquet.write_table(twice, path)
+    assert "two columns are named 'prompt'" in complaint(path)
+
+
+def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "data"
+    (folder / "deep").mkdir(parents=True)
+    for name, number in (("b.jsonl", 2), ("a.jsonl", 1), ("deep/c.jsonl", 3), (".hidden.jsonl", 4), ("README.md", 5)):
+        (folder / name).write_text(json.dumps({**ROWS[0], "id": str(number)}) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def ids(path: str) -> list[str]:
+        return [case.id for case in load(path).cases]
+
+    assert ids("data") == ids("data/*.jsonl") == ids(f"{folder}/[ab].jsonl") == ["1", "2"]
+    assert ids("data/**/*.jsonl") == ["1", "2", "3"]
+    assert complaint("data/*.csv") == "dataset.path=data/*.csv: no file matches; mend the pattern"
+    (folder / "b.jsonl").write_text(json.dumps({**ROWS[0], "id": "1"}) + "\n", encoding="utf-8")
+    assert complaint("data") == "data/b.jsonl:1: id '1' is already that of data/a.jsonl:1; make ids unique"
+    (folder / "b[1].jsonl").write_text(json.dumps({**ROWS[0], "id": "9"}) + "\n", encoding="utf-8")
+    assert ids("data/b[1].jsonl") == ["9"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    config = DatasetConfig(path="data/a*.jsonl")
+    assert [case.id for case in load_cases(config, mode="pairwise", base=tmp_path).cases] == ["1"]
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    def give(content: bytes) -> None:
+        files._spooled.cache_clear()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    yield give
+    files._spooled.cache_clear()
+
+
+def test_standard_input_is_read_once_and_can_be_used_twice(stdin: Callable[[bytes], None], right: Dataset) -> None:
+    stdin(gzip.compress(JSONL.encode()))
+    first, second = (load("-", format="jsonl") for _ in range(2))
+    assert first.fingerprint == second.fingerprint == right.fingerprint
+    assert first.source == "stdin"
+
+
+def test_complaints_about_standard_input(stdin: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(b'{"id": 1}\n')
+    assert complaint("-").startswith("dataset.format: not set, and standard input has no name")
+    assert complaint("-", format="jsonl").startswith("stdin:1: no column 'response'")
+    stdin(b"{\n")
+    assert complaint("-", format="jsonl").startswith("stdin:1: the row is not JSON")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert "standard input is a terminal; pipe a file into it" in complaint("-", format="jsonl")
+
+
+def test_paths_that_are_not_fetched(tmp_path: Path) -> None:
+    assert complaint("s3://bucket/d.jsonl") == (
+        "dataset.path=s3://bucket/d.jsonl: 's3:' is not fetched from here; download it"
+    )
+    assert "no such file" in complaint(tmp_path / "a:b.jsonl")
+
+
+def test_fast_and_slow_json_agree(tmp_path: Path) -> None:
+    floats = [
+        "0.1",
+        "1e22",
+        "123456789.123456789",
+        "5e-324",
+        "2.2250738585072014e-308",
+        "1e999",
+        "-0.0",
+        "12345678901234567890",
+    ]
+    path = tmp_path / "d.jsonl"
+    odd = [f'{{"prompt": "p", "response": "r", "v": {value}}}' for value in (*floats, "NaN", "Infinity")]
+    path.write_text("\n".join([*odd, '{"prompt": "\\ud800", "response": "r", "v": [1, 1]}']), encoding="utf-8")
+    cases = load(path, "pointwise").cases
+    found = [case.metadata["v"] for case in cases]
+    assert found == [
+        *(float(v) if v != "1e999" else "inf" for v in floats[:-1]),
+        int(floats[-1]),
+        None,
+        "Infinity",
+        [1, 1],
+    ]
+    assert cases[-1].prompt == "\ud800"
+
+
+def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evalkit import distinct
+    from evalkit.datasets import repeats
+
+    monkeypatch.setattr(repeats, "HELD", 4)
+    monkeypatch.setattr(distinct, "HELD", 8)
+    monkeypatch.setattr(distinct, "_PART", 16)
+    path = tmp_path / "d.jsonl"
+
+    def write(*ids: int) -> None:
+        path.write_text("".join(json.dumps({**ROWS[0], "id": id_}) + "\n" for id_ in ids), encoding="utf-8")
+
+    write(*range(100))
+    assert len(load(path).cases) == 100
+    write(*range(100), 17, *range(200, 230))
+    assert complaint(path) == f"{path}:101: id '17' is already that of line 18; make ids unique"
+    assert [case.id for case in load(path, limit=50).cases] == [str(i) for i in range(50)]
+    stream = iter_cases(DatasetConfig(path=str(path), limit=3), mode="pairwise")
+    assert [case.id for case in stream] == ["0", "1", "2"]
+    assert stream.rows == 3

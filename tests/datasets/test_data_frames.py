@@ -1,0 +1,224 @@
+"""Cases from Python and from Hugging Face data sets on disk, a run of a frame, and a plan of a stream."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+
+from evalkit.cli import main
+from evalkit.config import DatasetConfig
+from evalkit.datasets import Dataset, load_cases
+from evalkit.errors import ConfigError
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "1", "prompt": "P", "response_a": "x", "response_b": "y", "label": "A", "n": 1, "cost": 0.5},
+    {"id": "2", "prompt": "Q", "response_a": "x", "response_b": "z", "label": None, "n": None, "cost": None},
+]
+
+
+def load(frame: Any, **settings: Any) -> Dataset:
+    return load_cases(DatasetConfig(**settings), mode="pairwise", frame=frame)
+
+
+@pytest.fixture
+def right(tmp_path: Path) -> Dataset:
+    path = tmp_path / "d.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return load_cases(DatasetConfig(path=str(path)), mode="pairwise")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ROWS,
+        pyarrow.Table.from_pylist(ROWS),
+        polars.DataFrame(ROWS),
+        pandas.DataFrame(ROWS, dtype=object),
+        pandas.DataFrame(ROWS).convert_dtypes(),
+    ],
+    ids=["mappings", "arrow", "polars", "pandas", "nullable"],
+)
+def test_each_kind_of_frame_gives_the_cases_of_the_file(frame: Any, right: Dataset) -> None:
+    dataset = load(frame)
+    assert dataset.fingerprint == right.fingerprint
+    assert dataset.source == "frame"
+    assert [note.replace("frame:row ", "") for note in dataset.notes] == ["cases without a label: 1 of 2"]
+
+
+def test_what_pandas_holds_becomes_plain(right: Dataset) -> None:
+    frame = pandas.DataFrame(
+        {
+            "prompt": ["p"],
+            "response_a": [3],
+            "response_b": [True],
+            "when": [pandas.Timestamp("2026-01-02")],
+            "gone": [pandas.NaT],
+            "vector": [np.array([1, 2])],
+            7: [np.float32(0.5)],
+        }
+    )
+    dataset = load(frame)
+    assert [response.text for response in dataset.cases[0].responses] == ["3", "true"]
+    assert dataset.cases[0].metadata == {"when": "2026-01-02T00:00:00", "gone": None, "vector": [1, 2], "7": 0.5}
+    assert "numbers and booleans taken as text: 2 (first: frame:row 1)" in dataset.notes
+    many = pandas.DataFrame([{**ROWS[0], "id": str(i)} for i in range(5000)])
+    assert [case.id for case in load(many, sample={"n": 3, "seed": 1}).cases] == [
+        case.id for case in load(many.to_dict("records"), sample={"n": 3, "seed": 1}).cases
+    ]
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        ("text", "frame: cases of type str cannot be read; give a frame"),
+        ((row for row in ROWS), "frame: cases of type generator cannot be read"),
+        ([1], "frame:row 1: the row is of type int, not a mapping"),
+        (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "frame: two columns are named 'a'"),
+        (pandas.DataFrame({"prompt": ["p"]}), "frame:row 1: no column 'response'"),
+        ([], "frame: the file holds no rows"),
+    ],
+)
+def test_what_is_no_frame_is_one_line(frame: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(frame)
+    assert str(caught.value).startswith(said)
+
+
+# Hugging Face
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("hub")
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("HF_HOME", str(folder / "home"))
+        import datasets
+
+        datasets.disable_progress_bars()
+        plain = datasets.Dataset.from_list(ROWS)
+        plain.save_to_disk(str(folder / "one"))
+        datasets.DatasetDict({"train": plain, "test": plain.select([1])}).save_to_disk(str(folder / "two"))
+        (folder / "files").mkdir()
+        (folder / "files" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+        yield folder
+
+
+def test_a_data_set_saved_to_disk(hub: Path, right: Dataset) -> None:
+    def read(name: str, **settings: Any) -> Dataset:
+        return load_cases(DatasetConfig(path=str(hub / name), **settings), mode="pairwise")
+
+    assert read("one", format="hf").fingerprint == read("one").fingerprint == right.fingerprint
+    assert [case.id for case in read("two", split="test").cases] == ["2"]
+    assert read("files", format="hf", split="test").fingerprint == right.fingerprint
+    for settings, said in (
+        ({}, "dataset.split: not set, and the data set has several splits; choose from test, train"),
+        ({"split": "tset"}, "dataset.split: no split 'tset'; did you mean 'test'?"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            read("two", **settings)
+        assert str(caught.value) == said
+
+
+def test_a_name_that_cannot_be_loaded_or_no_library(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = DatasetConfig(path="nobody/nothing", format="hf")
+    with pytest.raises(ConfigError, match=r"^nobody/nothing: cannot be loaded \("):
+        load_cases(config, mode="pairwise")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ConfigError, match=r"needs the library datasets; install it: pip install 'evalkit\[hf\]'"):
+        load_cases(config, mode="pairwise")
+
+
+# A run of a frame, and plans
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    class First(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "[[A]]"}}
+            body = json.dumps({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), First) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}/v1"
+        serving.shutdown()
+        thread.join()
+
+
+def test_a_frame_is_run_and_the_config_does_not_claim_another_data_set(server: str, tmp_path: Path) -> None:
+    from evalkit import load_config, run
+
+    judge = ["judge=openai_compatible", "judge.model=openai/m", f"judge.api_base={server}", "judge.transport=direct"]
+    config = load_config(overrides=[*judge, "output=bracket", "tracking=none", "swap=none"])
+    result = run(config, tmp_path / "run", cases=polars.DataFrame(ROWS))
+    assert [verdict.winner for verdict in result.verdicts] == ["A", "A"]
+    assert result.manifest["dataset"]["source"] == "frame"
+    assert result.config["dataset"]["path"] is None
+    assert (tmp_path / "run" / "cases.jsonl").read_text(encoding="utf-8").count("\n") == 2
+
+
+def planned(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert main(["plan", "judge=gpt-4o-mini", *words]) == 0
+    return capsys.readouterr().out.splitlines()[1:]
+
+
+def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from evalkit import distinct
+
+    rows = [{**ROWS[0], "id": str(i), "prompt": f"P{i % 20}"} for i in range(40)]
+    path = tmp_path / "d.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    words = ["dataset=file", f"dataset.path={path}", "swap=none,both", "-m"]
+    held = planned(capsys, *words)
+    assert [line.split()[-5:-2] for line in held[:3]] == [["40", "0", "20"], ["80", "0", "40"], ["120", "0", "40"]]
+    monkeypatch.setattr(distinct, "HELD", 4)
+    monkeypatch.setattr(distinct, "_PART", 8)
+    assert planned(capsys, *words) == held
+
+
+def test_patterns_samples_and_joins_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in "ab":
+        rows = [{"q": i, "text": f"{name}{i}"} for i in range(6)]
+        Path(f"{name}.answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    Path("q.jsonl").write_text(
+        "".join(json.dumps({"q": i, "text": f"Q{i}"}) + "\n" for i in range(6)), encoding="utf-8"
+    )
+    join = [
+        "dataset.join.answers.path=*.answers.jsonl",
+        "dataset.join.answers.by=q",
+        "dataset.join.answers.add=responses",
+    ]
+    fields = ["dataset.fields.id=q", 'dataset.fields.prompt="Say: {{ text }}"']
+    lines = planned(
+        capsys, "dataset=file", "dataset.path=q.jsonl", *fields, *join, "dataset.sample={n: 4, seed: 2}", "swap=none"
+    )
+    assert lines[0].split()[2:5] == ["4", "0", "4"]
+    assert main(["plan", "judge=gpt-4o-mini", "dataset=file", "dataset.path=q.jsonl", "dataset.smaple={n: 4}"]) == 1
+    assert "dataset.smaple: no such key; did you mean 'sample'?" in capsys.readouterr().err
