@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from evalkit.cli.driving import Job, drive
 
@@ -16,7 +17,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(job: Job) -> int:
-    # Imported once a config has been found right, so that what is wrong with one is said at once.
+    # Imported once a config has been found right, so that what is wrong with one is said at once; MLflow, beside.
+    from evalkit.tracking import warm_up
+
+    warm_up(job.config.tracking, folder=Path.cwd())
     from evalkit.cli.job import run_job
 
     return run_job(job)

@@ -46,6 +46,11 @@ class MlflowTracker:
             with one_at_a_time(f"{self.uri} {experiment} {identity}"):
                 return self._recorded(client, experiment, identity) or self._send(client, experiment, result)
 
+    def greet(self) -> None:
+        """Open the store once, so that it opens quickly when there is something to record."""
+        with one_line_errors(self.uri, None):
+            self._client()
+
     def _client(self) -> MlflowClient:
         # Two processes that both find an empty database would both create its tables.
         with one_at_a_time(self.uri):

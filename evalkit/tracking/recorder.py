@@ -19,6 +19,7 @@ from typing import Any
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.tracking.connection import import_all
+from evalkit.tracking.location import sqlite_file
 
 
 def main() -> None:
@@ -40,8 +41,11 @@ def _make_ready(uri: str) -> None:
     # What goes wrong goes wrong again when a run is recorded, and is said there.
     with suppress(Exception):
         import_all(uri)
-        import evalkit.runs.read
-        import evalkit.tracking.mlflow_tracker  # noqa: F401
+        import evalkit.runs.read  # noqa: F401
+        from evalkit.tracking.mlflow_tracker import MlflowTracker
+
+        if (file := sqlite_file(uri)) is not None and file.exists():
+            MlflowTracker(uri, TrackingConfig()).greet()
     gc.freeze()
     gc.enable()
 
