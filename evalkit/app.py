@@ -22,7 +22,7 @@ from evalkit.engine import judge as judge_cases
 from evalkit.engine.blocking import run_async
 from evalkit.evaluators import make_evaluator
 from evalkit.hashing import digest
-from evalkit.judges import make_arbiter, make_judges, spec_of
+from evalkit.judges import judges_told, make_arbiter, make_judges
 from evalkit.protocols import Evaluator
 from evalkit.report import run_files
 from evalkit.resources import project
@@ -267,7 +267,7 @@ def describe(
             "rows": len(materials.dataset.cases),
             **({"benchmark": dict(materials.dataset.benchmark)} if materials.dataset.benchmark else {}),
         },
-        "judges": [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config.judge)],
+        "judges": judges_told(config),
         "mode": config.mode.name,
         "judge": config.judge.label,
         "started": started.isoformat(),

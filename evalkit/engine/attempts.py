@@ -36,7 +36,8 @@ class Call:
 class Caller:
     """Makes the calls of a run; `store` is where answers are kept, if anywhere.
 
-    `out` holds the tasks whose call is on its way; `allowed` raises where a call that waited may no longer be made.
+    `out` holds the tasks whose call is on its way, to the provider or to the disk; `allowed` raises where a call that
+    waited may no longer be made.
     """
 
     def __init__(
@@ -51,10 +52,13 @@ class Caller:
         self._judges, self._runner, self._tally = judges, runner, tally
         self._keeper = None if store is None else Keeper(store)
         self._limits = [JudgeLimit(judge, runner, clock) for judge in judges]
+        self._places = asyncio.Semaphore(runner.concurrency)
         self._budget = Budget(runner)
         self._ready: set[int] = set()
         self._allowed = allowed
         self.out: set[asyncio.Task[Any] | None] = set()
+        self.also_checked: tuple[int, ...] = ()
+        """Judges that may be asked later: what is wrong with one must show before anything is paid."""
 
     async def attempt(self, call: Call) -> Completion:
         """Make one call and return its answer, which is stored by then unless it is a refusal.
@@ -68,17 +72,22 @@ class Caller:
         await self._prepare(call.judge)
         reservation = await self._budget.reserve(self._ceiling(call))
         cost: float | None = 0.0
+        me = asyncio.current_task()
         try:
-            async with self._limits[call.judge].turn(call.request) as turn:
+            async with self._places, self._limits[call.judge].turn(call.request) as turn:
                 self._allowed()
                 self._tally.sends(call.attempt)
                 cost = None
-                completion = await self._in_time(call, turn)
-                cost = completion.cost_usd
+                self.out.add(me)
+                completion = replace(await self._answer(call, turn), attempts=call.attempt)
+            # Its place is another's by now: the disk must not hold up the provider.
+            cost = completion.cost_usd
+            await self._keep(call, completion)
         except CallError as error:
             cost = None if error.kind in _MAYBE_BILLED else 0.0
             raise
         finally:
+            self.out.discard(me)
             await self._budget.settle(reservation, cost)
             self._tally.budget_left = self._budget.left
         self._tally.paid(completion)
@@ -88,16 +97,6 @@ class Caller:
         """Let those through who wait for their turn, once no call may be made any more."""
         for limit in self._limits:
             limit.lift()
-
-    async def _in_time(self, call: Call, turn: Turn) -> Completion:
-        me = asyncio.current_task()
-        self.out.add(me)
-        try:
-            completion = replace(await self._answer(call, turn), attempts=call.attempt)
-            await self._keep(call, completion)
-        finally:
-            self.out.discard(me)
-        return completion
 
     async def _answer(self, call: Call, turn: Turn) -> Completion:
         limit, judge = self._limits[call.judge], self._judges[call.judge]
@@ -126,10 +125,11 @@ class Caller:
             await self._keeper.keep(call.key, self._judges[call.judge].spec.model, completion)
 
     async def _prepare(self, judge: int) -> None:
-        prepare = getattr(self._judges[judge], "prepare", None)
-        if prepare is not None and judge not in self._ready:
-            await prepare()
-            self._ready.add(judge)
+        for one in (judge, *self.also_checked):
+            prepare = getattr(self._judges[one], "prepare", None)
+            if prepare is not None and one not in self._ready:
+                await prepare()
+                self._ready.add(one)
 
     def _ceiling(self, call: Call) -> float | None:
         ceiling = getattr(self._judges[call.judge], "ceiling", None)

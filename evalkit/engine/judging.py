@@ -21,6 +21,8 @@ from evalkit.types import Case, Failure, JudgeRequest, Judgment
 
 GRACE_SECONDS = 30.0
 MOST_TURNS = 1
+WORKERS = 2
+"""For each call at once: while one waits for an answer, another's is kept and read."""
 # A small run is worth its end whatever fails of it.
 HOPELESS_FROM = 20
 NEVER_SENT = ("budget", "not_stored", "stopped")
@@ -70,7 +72,8 @@ async def judge(
     everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
     run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock(), spool)
     run.asks = Asks(cases, evaluator, [j.spec for j in judges], run.reads)
-    run.arbiter = None if arbiter is None else len(judges)
+    if arbiter is not None:
+        run.have_arbiter(len(judges))
     try:
         with on_interrupt(run.interrupt), imports_uncollected():
             await run.workers()
@@ -115,11 +118,17 @@ class _Run:
         self._done, self._groups = Collected(spool), OpenGroups()
         self._tasks: list[asyncio.Task[None]] = []
         self._interrupted = False
+        self._followed = 0
         self.sending = 0.0
+
+    def have_arbiter(self, judge: int) -> None:
+        """Put what follows to the judge of this index."""
+        self.arbiter = judge
+        self._sender.check_also(judge)
 
     async def workers(self) -> None:
         """Run the workers until every ask is answered, one of them fails, or the run is stopped."""
-        self._tasks = [asyncio.create_task(self._work()) for _ in range(self._runner.concurrency)]
+        self._tasks = [asyncio.create_task(self._work()) for _ in range(WORKERS * self._runner.concurrency)]
         try:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
             self.sending = self._tally.sending()
@@ -204,9 +213,11 @@ class _Run:
         if (whole := self._groups.complete(ask, judgment)) is None:
             return []
         judge = group.judge if self.arbiter is None else self.arbiter
-        return [
+        asks = [
             self._ask(judge, request, group, after) for after, request in enumerate(follow(group.case, whole), start=1)
         ]
+        self._followed += len(asks)
+        return asks
 
     def _ask(self, judge: int, request: JudgeRequest, group: Group, after: int, position: int | None = None) -> Ask:
         """Return an ask that was not planned, with its stored answer if there is one."""
@@ -252,7 +263,8 @@ class _Run:
 
     def _report(self) -> None:
         if self._observe is not None:
-            self._observe(self._tally.progress(self.asks.total))
+            total = self.asks.total
+            self._observe(self._tally.progress(None if total is None else total + self._followed))
 
 
 def _leads_on(before: JudgeRequest, after: JudgeRequest) -> bool:

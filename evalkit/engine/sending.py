@@ -98,6 +98,10 @@ class Sender:
         self.stopping = False
         self.stopped: str | None = None
 
+    def check_also(self, judge: int) -> None:
+        """Check a judge, too, before the first call to any."""
+        self._caller.also_checked = (judge,)
+
     def give_up(self, why: str) -> None:
         """Send nothing more: what is in flight may finish, what is stored still counts, the rest fails with `why`."""
         self.stopped = why
@@ -122,6 +126,8 @@ class Sender:
         try:
             outcome = await self._once(Call(judge, request, key))
         except BaseException as error:
+            # What ends the run ends it now: a place that is free again must not be taken first.
+            self.stopping = self.stopping or (isinstance(error, Exception) and not isinstance(error, Stopped))
             flight.set_exception(error if isinstance(error, Exception) else Stopped())
             flight.exception()  # looked at here, so that nobody else has to
             raise

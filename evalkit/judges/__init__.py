@@ -1,7 +1,7 @@
 """Judges: models that are asked. Describing and making them imports nothing heavy; the first call does."""
 
-from evalkit.judges.making import make_arbiter, make_judges
+from evalkit.judges.making import judges_told, make_arbiter, make_judges
 from evalkit.judges.redaction import redact
 from evalkit.judges.specs import spec_of
 
-__all__ = ["make_arbiter", "make_judges", "redact", "spec_of"]
+__all__ = ["judges_told", "make_arbiter", "make_judges", "redact", "spec_of"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
 from evalkit.judges.direct_transport import DirectTransport
@@ -35,7 +36,22 @@ def make_arbiter(config: RunConfig) -> Judge | None:
     Raises:
         JudgeSetupError: if the config describes a judge that cannot be.
     """
+    arbiter = _arbiter(config)
+    return None if arbiter is None else make_judges(arbiter, config.runner)[0]
+
+
+def judges_told(config: RunConfig) -> list[dict[str, Any]]:
+    """Return what a run's manifest says of its judges, the arbiter last.
+
+    Raises:
+        JudgeSetupError: if the config describes a judge that cannot be.
+    """
+    arbiter = _arbiter(config)
+    told = [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config.judge)]
+    further = () if arbiter is None else spec_of(arbiter)
+    return told + [{"name": s.name, "model": s.model, "api_base": s.api_base, "arbiter": True} for s in further]
+
+
+def _arbiter(config: RunConfig) -> JudgeConfig | None:
     swap = config.swap
-    if swap.arbiter is None or swap.policy != "both" or swap.resolve != "third_pass":
-        return None
-    return make_judges(swap.arbiter, config.runner)[0]
+    return swap.arbiter if swap.policy == "both" and swap.resolve == "third_pass" else None

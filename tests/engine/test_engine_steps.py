@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from engine_fakes import DONE, Both, Memory, Prepared, Scripted, Third, Time, cases
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import Judged, judge
-from evalkit.errors import CallError
+from evalkit.errors import CallError, JudgeSetupError
 from evalkit.types import Calls, JudgeRequest, JudgeSpec
 
 BUSY = CallError("rate_limit", "slow down", retryable=False)
@@ -99,3 +100,28 @@ async def test_an_arbiter_that_fails_is_a_failed_judgment_of_the_judge_it_was_as
     last = judged.judgments[-1]
     assert (last.status, last.judge, last.arbiter) == ("failed", "fake", "arbiter")
     assert judged.calls.failed == 1
+
+
+class Checked(Scripted):
+    """A judge that is found wanting when it is checked."""
+
+    async def prepare(self) -> None:
+        raise JudgeSetupError("no API key", where="swap.arbiter")
+
+
+async def test_an_arbiter_that_cannot_be_called_ends_a_run_before_anything_is_paid():
+    asked, store = Scripted(at_odds("none")), Memory()
+    with pytest.raises(JudgeSetupError, match="no API key"):
+        await run(2, Third(), [asked], store, arbiter=Checked(spec=ARBITER))
+    assert not asked.asked
+    await run(2, Third(), [asked], store)
+    stored = await run(2, Third(), [asked], store, arbiter=Checked(spec=ARBITER))
+    assert stored.calls == Calls(planned=4, stored=4)
+
+
+async def test_the_total_grows_by_what_follows():
+    seen = []
+    await run(3, Third(), [Scripted(at_odds())], observe=seen.append)
+    assert {progress.total for progress in seen} == {6, 7}
+    assert all(progress.done <= progress.total for progress in seen)
+    assert (seen[-1].done, seen[-1].total) == (7, 7)

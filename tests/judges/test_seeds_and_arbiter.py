@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
-from evalkit.judges import make_arbiter, make_judges
+from evalkit.judges import judges_told, make_arbiter, make_judges
 from evalkit.judges.specs import sent_params
 from evalkit.types import JudgeRequest
 
@@ -37,6 +37,18 @@ def test_an_arbiter_is_made_only_where_it_is_asked():
     assert made(arbiter=wise) is None
     assert made(arbiter=wise, resolve="third_pass", policy="none") is None
     assert made(resolve="third_pass") is None
+
+
+def test_a_manifest_names_the_arbiter_where_it_is_asked():
+    def told(**swap):
+        return judges_told(RunConfig(judge={"model": "a/m"}, criteria=[{"name": "c"}], swap=swap))
+
+    wise = {"model": "a/wise", "temperature": 1}
+    assert [one["model"] for one in told(arbiter=wise)] == ["a/m"]
+    assert [(one["model"], one.get("arbiter")) for one in told(arbiter=wise, resolve="third_pass")] == [
+        ("a/m", None),
+        ("a/wise", True),
+    ]
 
 
 async def test_samples_are_sent_with_their_seeds(provider, monkeypatch):

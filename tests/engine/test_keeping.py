@@ -1,0 +1,81 @@
+"""Answers on their way to the disk: several in one commit, and none of them in the way of a call."""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Event
+
+import pytest
+from engine_fakes import DONE, Both, Memory, Scripted, cases
+
+from evalkit.config import RunnerConfig
+from evalkit.engine import judge
+from evalkit.engine.keeping import Keeper
+from evalkit.errors import StoreError
+
+
+class Disk(Memory):
+    """A store whose first commit is not done before `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[int] = []
+        self.go = Event()
+
+    def put_many(self, answers) -> None:
+        self.commits.append(len(answers))
+        if len(self.commits) == 1:
+            assert self.go.wait(30)
+        for key, model, completion in answers:
+            self.put(key, model, completion)
+
+
+async def test_answers_that_come_while_one_is_written_share_the_next_commit_and_calls_go_on():
+    store = Disk()
+
+    def answer(request, nth):
+        if nth == 8:  # that many are answered while the first is not yet on the disk
+            store.go.set()
+        return DONE
+
+    judge_ = Scripted(answer)
+    judged = await judge(cases(20), Both(orders=1), [judge_], store, RunnerConfig(concurrency=4))
+    assert judge_.most_at_once == 4
+    assert len(store.kept) == len(judged.judgments) == sum(store.commits) == 20
+    assert store.commits[1] >= 4
+    assert {j.status for j in judged.judgments} == {"ok"}
+
+
+async def test_an_answer_counts_only_once_it_is_kept():
+    store = Disk()
+    keeper = Keeper(store)
+    waiting = [asyncio.ensure_future(keeper.keep(f"k{n}", "m", DONE)) for n in range(3)]
+    while not store.commits:
+        await asyncio.sleep(0)
+    assert not any(one.done() for one in waiting)
+    store.go.set()
+    await asyncio.gather(*waiting)
+    assert set(store.kept) == {"k0", "k1", "k2"}
+
+
+async def test_a_commit_that_fails_fails_each_of_its_answers_and_the_next_is_tried():
+    class Full(Memory):
+        def put_many(self, answers) -> None:
+            if any(key == "large" for key, _, _ in answers):
+                raise StoreError("s.sqlite: is the disk full?")
+            for key, model, completion in answers:
+                self.put(key, model, completion)
+
+    keeper = Keeper(store := Full())
+    ends = await asyncio.gather(*(keeper.keep(key, "m", DONE) for key in ("a", "large")), return_exceptions=True)
+    assert [type(end) for end in ends] == [StoreError, StoreError]
+    with pytest.raises(StoreError):
+        await keeper.keep("large", "m", DONE)
+    await keeper.keep("b", "m", DONE)
+    assert set(store.kept) == {"b"}
+
+
+async def test_a_store_that_keeps_one_at_a_time_will_do():
+    keeper = Keeper(store := Memory())
+    await asyncio.gather(*(keeper.keep(str(n), "m", DONE) for n in range(5)))
+    assert store.puts == ["0", "1", "2", "3", "4"]
