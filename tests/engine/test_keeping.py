@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from threading import Event
 
 import pytest
@@ -10,6 +11,7 @@ from engine_fakes import DONE, Both, Memory, Scripted, cases
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
+from evalkit.engine.blocking import run_async
 from evalkit.engine.keeping import Keeper
 from evalkit.errors import StoreError
 
@@ -79,3 +81,22 @@ async def test_a_store_that_keeps_one_at_a_time_will_do():
     keeper = Keeper(store := Memory())
     await asyncio.gather(*(keeper.keep(str(n), "m", DONE) for n in range(5)))
     assert store.puts == ["0", "1", "2", "3", "4"]
+
+
+async def test_what_was_imported_is_left_out_of_collections_only_as_long_as_a_run_lasts():
+    frozen: list[int] = []
+    judge_ = Scripted(lambda request, nth: frozen.append(gc.get_freeze_count()) or DONE)
+    await judge(cases(1), Both(orders=1), [judge_], None, RunnerConfig())
+    assert frozen[0] > 0
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_result_is_not_written_out_when_the_loop_ends():
+    class Result:
+        def __repr__(self) -> str:
+            raise AssertionError("written out")
+
+    async def work() -> Result:
+        return Result()
+
+    assert isinstance(run_async(work()), Result)

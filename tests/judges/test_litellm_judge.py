@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import threading
+from dataclasses import replace
 
 import pytest
 from fake_provider import Reply, completion, refused, said
@@ -11,7 +12,7 @@ from fake_provider import Reply, completion, refused, said
 from evalkit.config import JudgeConfig, Price, RunnerConfig
 from evalkit.engine import judge as run_judge
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import make_judges
+from evalkit.judges import loading, make_judges
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, TokenLogprob, Usage
 
 SCHEMA = {
@@ -98,6 +99,21 @@ async def test_an_unknown_price_is_none(provider):
     provider.script.append(reply)
     [got] = await ask(made(provider, model="openai/my-own-model"))
     assert got.cost_usd is None
+
+
+@pytest.mark.parametrize("gone", [ImportError, TypeError])
+async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(provider, monkeypatch, gone):
+    def made_otherwise() -> None:
+        raise gone("another version")
+
+    [spared] = await ask(made(provider, model="openai/my-own-model"), JSON)
+    assert loading.unpriced("hosted_vllm/my-own-model", JSON.messages)
+    monkeypatch.setattr(loading, "_account", made_otherwise)
+    assert loading.unpriced("hosted_vllm/my-own-model", JSON.messages) == {}
+    [plain] = await ask(made(provider, model="openai/my-own-model"), JSON)
+    assert replace(spared, latency=0.0) == replace(plain, latency=0.0)
+    one, two = provider.requests
+    assert one == two
 
 
 async def test_a_structured_answer_is_asked_for_by_schema_where_the_model_takes_one(provider):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from evalkit.config import StoreConfig
 from evalkit.errors import StoreError
 from evalkit.store import SqliteStore, open_store, store_path
+from evalkit.store.rows import Row, row_of
 from evalkit.types import Completion, TokenLogprob, Usage
 
 FULL = Completion(
@@ -256,3 +257,25 @@ def test_a_read_only_folder_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(StoreError, match="name a writable file"):
         SqliteStore(tmp_path / "s.sqlite")
+
+
+def test_a_look_up_does_not_wait_for_what_is_being_written(path):
+    store = SqliteStore(path)
+    store.put("k", "m", FULL)
+    found = store.locked(lambda db: (db.execute("BEGIN IMMEDIATE"), store.get_many(["k"]), db.execute("ROLLBACK"))[1])
+    assert found == {"k": FULL}
+    store.close()
+
+
+def test_many_are_kept_in_one_commit_or_none_is(path):
+    store = SqliteStore(path)
+    commits: list[str] = []
+    store._db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
+    store.put_many([(str(n), "m", Completion(str(n))) for n in range(50)])
+    assert len(commits) == 1
+    assert len(store.get_many([str(n) for n in range(50)])) == 50
+    store._db.set_trace_callback(None)
+    with pytest.raises(StoreError):
+        store.commit([row_of("new", "m", 0.0, Completion("x")), Row("k", None, 0.0, "{}", None)])
+    assert store.get_many(["new"]) == {}
+    store.close()
