@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from evalkit.datasets.fingerprints import fingerprint
 from evalkit.datasets.named import benchmark_of
 from evalkit.evaluators import make_evaluator
 from evalkit.exchange import Brought
+from evalkit.exchange.labelling import Label, with_labels
 from evalkit.exchange.rereading import Difference, differences, reread
 from evalkit.resources import project
 from evalkit.runs.codec import encode_line
@@ -72,6 +74,21 @@ def _dataset(config: RunConfig, brought: Brought, source: str) -> Dataset:
     whose = () if known is None else (known.note,)
     described = None if known is None else known.described()
     return Dataset(brought.cases, fingerprint(brought.cases), source, (*whose, *brought.notes), described)
+
+
+def relabel(result: RunResult, folder: Path, labels: Sequence[Label], source: str) -> RunResult:
+    """Add people's labels to a finished run, score it again and rewrite its folder.
+
+    Raises:
+        DatasetError: if a label is of no case of the run.
+        ConfigError: if the folder cannot be written.
+    """
+    cases = with_labels(result.cases, labels)
+    counts = Counter(label.annotator for label in labels)
+    given = {"source": source, "annotators": dict(sorted(counts.items())), "at": datetime.now(UTC).isoformat()}
+    manifest = {**result.manifest, "labels": [*result.manifest.get("labels", []), given]}
+    config = RunConfig.model_validate(result.config)
+    return rescore(config, replace(result, cases=cases, manifest=manifest), folder)
 
 
 def _read_again(config: RunConfig, brought: Brought) -> list[Judgment]:

@@ -20,6 +20,8 @@ COMMANDS = {
     ),
     "track": ("evalkit.cli.track", "send a finished run to MLflow"),
     "import": ("evalkit.cli.import_", "turn judgments made elsewhere into a run folder: formats with --help"),
+    "export": ("evalkit.cli.export", "write a run's judgments as a file for other tools"),
+    "label": ("evalkit.cli.label", "add people's labels to a finished run; have people label in MLflow"),
     "store": ("evalkit.cli.store", "look after stored answers: stats, prune, export, import"),
     "ui": ("evalkit.cli.ui", "open MLflow on the configured tracking store"),
     "plugins": ("evalkit.cli.plugins", "list what other packages add, and from where"),

@@ -41,7 +41,7 @@ class MlflowTracker:
         """
         with one_line_errors(self.uri, result.folder):
             client = self._client()
-            experiment = _experiment(client, self.uri, self.config.experiment)
+            experiment = experiment_of(client, self.uri, self.config.experiment)
             identity = str(result.manifest.get("run_id") or "")
             with one_at_a_time(f"{self.uri} {experiment} {identity}"):
                 return self._recorded(client, experiment, identity) or self._send(client, experiment, result)
@@ -79,7 +79,8 @@ class MlflowTracker:
         return run
 
 
-def _experiment(client: MlflowClient, uri: str, name: str) -> str:
+def experiment_of(client: MlflowClient, uri: str, name: str) -> str:
+    """Return the id of an experiment, made if there is none; its artifacts stand beside an SQLite file."""
     found = client.get_experiment_by_name(name) or _new_experiment(client, uri, name)
     if found.lifecycle_stage == "deleted":
         remedy = f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`"

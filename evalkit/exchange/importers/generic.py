@@ -80,8 +80,10 @@ class _Columns:
     def has(self, row: Mapping[str, Any], name: str) -> bool:
         return name in self._fields or name in row
 
-    def under(self, prefix: str) -> list[str]:
-        return [name for name in self._fields if name.startswith(f"{prefix}.")]
+    def under(self, prefix: str, row: Mapping[str, Any]) -> list[str]:
+        """Return the names of a kind, such as `score.style`: those mapped, else the columns that go by one."""
+        named = [name for name in self._fields if name.startswith(f"{prefix}.")]
+        return named or [name for name in row if name.startswith(f"{prefix}.")]
 
     def saw(self, row: Mapping[str, Any]) -> None:
         self._names = tuple(row)
@@ -98,7 +100,7 @@ class _Columns:
 def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, options: Options) -> Iterator[Record]:
     columns.saw(row)
     judge = str(columns.get(row, "judge") or options.judge or "judge")
-    scored = columns.has(row, "score") or columns.under("score")
+    scored = columns.has(row, "score") or columns.under("score", row)
     if not scored and not any(columns.has(row, name) for name in ("winner", "margin", "text")):
         names = ", ".join(map(str, list(row)[:8]))
         remedy = f"map them: --fields winner=COLUMN, or score=COLUMN; the columns are {names}"
@@ -109,7 +111,7 @@ def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, 
     more: dict[str, Any] = {
         "context": text(columns.get(row, "context")) or None,
         "reference": text(columns.get(row, "reference")) or None,
-        "metadata": {key.partition(".")[2]: columns.get(row, key) for key in columns.under("metadata")},
+        "metadata": {key.partition(".")[2]: columns.get(row, key) for key in columns.under("metadata", row)},
     }
     question = str(name) if name is not None else prompt or str(index)
     if scored or columns.has(row, "response"):
@@ -122,7 +124,7 @@ def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, 
     shown = pair[::-1] if swapped else pair
     people = {
         key.partition(".")[2]: winner_of(columns.get(row, key), models, options.winners, place)
-        for key in columns.under("label")
+        for key in columns.under("label", row)
     }
     label = winner_of(columns.get(row, "label"), models, options.winners, place)
     yield Record(
@@ -191,7 +193,7 @@ class _Said:
         return Said(self._judge, value=value, confidence=self._confidence(), **self._more)
 
     def scores(self) -> Said:
-        named = self._columns.under("score")
+        named = self._columns.under("score", self._row)
         cells = {name.partition(".")[2]: self._columns.get(self._row, name) for name in named}
         cells = cells or {"quality": self._columns.get(self._row, "score")}
         scores = {name: number(value) for name, value in cells.items()}

@@ -1,0 +1,50 @@
+"""`evalkit export RUN --to LAYOUT`: a run's judgments as a file for other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evalkit.cli.words import take_values
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.runs import read_run
+
+LAYOUTS = ("csv", "parquet", "alpaca_eval", "mt_bench", "argilla", "label_studio")
+USAGE = f"evalkit export RUN --to {'|'.join(LAYOUTS)} [--output FILE] [--seed N]"
+
+
+def main(words: Sequence[str]) -> int:
+    """Write a run's judgments to a file, by default beside the run's own.
+
+    Raises:
+        ConfigError: if the words do not say what to write, or the file cannot be written.
+    """
+    values, rest = take_values("export", words, ("--to", "--output", "--seed"), USAGE)
+    if len(rest) != 1:
+        raise ConfigError("needs a run folder", where="evalkit export", remedy=USAGE)
+    layout = values.get("--to", "")
+    if layout not in LAYOUTS:
+        remedy = did_you_mean(layout, LAYOUTS) if layout else USAGE
+        raise ConfigError("no such layout" if layout else "needs a layout", where=f"--to {layout}", remedy=remedy)
+    folder, seed = Path(rest[0]), values.get("--seed", "0")
+    if not seed.lstrip("-").isdigit():
+        raise ConfigError("is not a whole number", where=f"--seed {seed}", remedy="write --seed 0")
+    result = read_run(folder)
+    from evalkit.exchange.exporters import EXPORTS, export
+
+    file = Path(values.get("--output") or folder / f"{layout}.{EXPORTS[layout][0]}")
+    content = export(result, layout, int(seed))
+    _write(file, content)
+    print(f"{len(result.judgments)} judgments of {len(result.cases)} cases written to {file}")
+    return 0
+
+
+def _write(file: Path, content: bytes) -> None:
+    written = file.with_name(f".{file.name}.tmp")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written.write_bytes(content)
+        written.replace(file)
+    except OSError as bad:
+        remedy = "give another --output"
+        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(file), remedy=remedy) from None

@@ -1,0 +1,96 @@
+"""`evalkit label RUN …`: people's labels into a finished run, and what is worth labelling out to where they label."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from evalkit.cli.words import take_values
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError
+from evalkit.exchange.labelling import Label
+from evalkit.runs import read_run
+from evalkit.types import RunResult
+
+USAGE = "evalkit label RUN FILE | RUN --to mlflow [--n 50] [--annotators ANN,BOB] [--seed 0] | RUN --from mlflow"
+OPTIONS = ("--to", "--from", "--n", "--annotators", "--seed")
+MLFLOW = "mlflow"
+HUMAN = "human"
+
+
+def main(words: Sequence[str]) -> int:
+    """Read labels from a file or from MLflow and score the run again; or send what is worth labelling to MLflow.
+
+    Raises:
+        ConfigError: if the words do not say what to do, or the labels are not of this run.
+        TrackingError: if MLflow cannot be reached.
+    """
+    overrides = [word for word in words if word.startswith("tracking.")]
+    values, rest = take_values("label", [word for word in words if word not in overrides], OPTIONS, USAGE)
+    if not rest or len(rest) > 2 or ("--to" in values) + ("--from" in values) + (len(rest) == 2) != 1:
+        raise ConfigError(
+            "needs a run folder, and where labels come from or go to", where="evalkit label", remedy=USAGE
+        )
+    folder = Path(rest[0])
+    result = read_run(folder)
+    if "--to" in values:
+        return _send(result, values, overrides)
+    source = rest[1] if len(rest) == 2 else values["--from"]
+    labels = _from_mlflow(result, overrides) if source == MLFLOW else _from_file(Path(source))
+    from evalkit.adopting import relabel
+    from evalkit.cli.summary import print_summary
+
+    print_summary(relabel(result, folder, labels, source))
+    counts = Counter(label.annotator for label in labels)
+    people = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({people})")
+    return 0
+
+
+def _from_file(path: Path) -> list[Label]:
+    from evalkit.exchange.labels_in import labels_of
+
+    return labels_of(path)
+
+
+def _config(result: RunResult, overrides: Sequence[str]) -> RunConfig:
+    from evalkit.cli.folders import with_settings
+
+    return with_settings(RunConfig.model_validate(result.config), overrides, ("tracking",))
+
+
+def _from_mlflow(result: RunResult, overrides: Sequence[str]) -> list[Label]:
+    from evalkit.tracking.labels import fetch_labels
+
+    return fetch_labels(_config(result, overrides).tracking, result, folder=Path.cwd())
+
+
+def _send(result: RunResult, values: dict[str, str], overrides: Sequence[str]) -> int:
+    if values["--to"] != MLFLOW:
+        remedy = "use --to mlflow, or `evalkit export RUN --to argilla` or label_studio"
+        raise ConfigError("labels are not asked for there", where=f"--to {values['--to']}", remedy=remedy)
+    count, seed = _whole(values, "--n", "50"), _whole(values, "--seed", "0")
+    names = [name.strip() for name in values.get("--annotators", HUMAN).split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError("needs different names", where="--annotators", remedy="write --annotators ann,bob")
+    from evalkit.exchange.teaching import worth_labelling
+    from evalkit.tracking.labels import send_tasks
+
+    units = worth_labelling(result, count, seed)
+    if not units:
+        remedy = "choices are kept for a case's first two responses, grades for each"
+        raise ConfigError("the run holds nothing that can be labelled", where="evalkit label", remedy=remedy)
+    sent = send_tasks(_config(result, overrides).tracking, result, units, names, seed=seed, folder=Path.cwd())
+    print(f"{len(units)} to label for each of {', '.join(names)}, in MLflow's experiment '{sent.experiment}':")
+    for name, place in sent.queues.items():
+        print(f"  {name}: {place}")
+    print("`evalkit ui` opens MLflow; `evalkit label RUN --from mlflow` reads what people said")
+    return 0
+
+
+def _whole(values: dict[str, str], option: str, default: str) -> int:
+    text = values.get(option, default)
+    if not text.isdigit() or (option == "--n" and int(text) == 0):
+        raise ConfigError("is not a whole number", where=f"{option} {text}", remedy=f"write {option} {default}")
+    return int(text)

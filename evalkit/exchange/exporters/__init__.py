@@ -1,0 +1,47 @@
+"""A run's judgments in other projects' layouts, as bytes to be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from evalkit.errors import ConfigError
+from evalkit.exchange.exporters.judged import alpaca_eval, mt_bench
+from evalkit.exchange.exporters.table import as_csv, as_parquet, rows_of_run
+from evalkit.exchange.labelling import argilla_records, label_studio_tasks, tasks_of
+from evalkit.types import RunResult
+
+
+def _listed(rows: list[dict[str, object]]) -> bytes:
+    return (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _lines(rows: list[dict[str, object]]) -> bytes:
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return text.encode("utf-8", "backslashreplace")
+
+
+EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int], bytes]]] = MappingProxyType(
+    {
+        "csv": ("csv", lambda result, _: as_csv(rows_of_run(result))),
+        "parquet": ("parquet", lambda result, _: as_parquet(rows_of_run(result))),
+        "alpaca_eval": ("json", lambda result, _: _listed(alpaca_eval(result))),
+        "mt_bench": ("jsonl", lambda result, _: _lines(mt_bench(result))),
+        "argilla": ("json", lambda result, seed: _listed(argilla_records(tasks_of(result, seed=seed)))),
+        "label_studio": ("json", lambda result, seed: _listed(label_studio_tasks(tasks_of(result, seed=seed)))),
+    }
+)
+"""Each layout, with its file's suffix and what makes it of a run and a seed for what is shuffled."""
+
+
+def export(result: RunResult, name: str, seed: int = 0) -> bytes:
+    """Return a run's judgments in a layout of `EXPORTS`, as the content of one file.
+
+    Raises:
+        ConfigError: if the run holds nothing that the layout has a place for.
+    """
+    content = EXPORTS[name][1](result, seed)
+    if not result.judgments:
+        raise ConfigError("the run holds no judgments", where=f"evalkit export --to {name}", remedy="name another run")
+    return content

@@ -1,0 +1,316 @@
+"""What people are asked to label as MLflow traces and review queues, and their feedback back as labels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalkit.config import TrackingConfig
+from evalkit.errors import ConfigError, EvalkitError, TrackingError
+from evalkit.exchange.labelling import CHOICES, Label, Task, shown_of, tasks_of, unswapped
+from evalkit.exchange.spellings import winner_of
+from evalkit.tracking.connection import open_client
+from evalkit.tracking.location import sqlite_file, tracking_uri, without_password
+from evalkit.types import RunResult, Unit
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Assessment, Span, Trace, TraceInfo
+
+QUESTIONS = {2: "better response", 1: "grade"}
+"""The name of the feedback that is a label: of pairs, and of single responses."""
+NOBODY = ("", "User", "default", "unknown")
+"""What MLflow's pages name the source of feedback on a server without sign-in: then the queue tells whose it is."""
+RUN, CASE, SHOWN, ANNOTATOR = (f"evalkit.label.{name}" for name in ("run", "case", "shown", "annotator"))
+_TITLES = {
+    "prompt": "question",
+    "context": "context",
+    "reference": "reference answer",
+    "response": "response",
+    "response_a": "response A",
+    "response_b": "response B",
+}
+_PREVIEW, _WIDE = 1_000, 100_000
+"""How many characters of question and responses the review page shows: as many as MLflow's column holds, which SQLite
+does not limit."""
+_CUT = "… [cut: 'View full trace' has all of it]"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Where tasks went: the experiment's name and id, and for each annotator the place to label at."""
+
+    experiment: str
+    experiment_id: str
+    queues: Mapping[str, str]
+
+
+def send_tasks(
+    config: TrackingConfig,
+    result: RunResult,
+    units: Sequence[tuple[str, Unit]],
+    annotators: Sequence[str],
+    *,
+    seed: int,
+    folder: Path,
+) -> Sent:
+    """Log what is to be labelled for each annotator by themselves: blind, in an order of chance, in a queue of theirs.
+
+    Nobody sees what another says. They go to an experiment of their own, where no judge's verdict is.
+
+    Raises:
+        TrackingError: if MLflow cannot be reached or refuses.
+    """
+    uri = tracking_uri(config, folder)
+    with _told(uri):
+        from evalkit.tracking.mlflow_tracker import experiment_of
+
+        client = open_client(uri)
+        name = f"{config.experiment} labels"
+        experiment = experiment_of(client, uri, name)
+        queues = {}
+        for annotator in annotators:
+            tasks = tasks_of(result, seed=_seed(seed, annotator), units=units)
+            traces = _log(uri, experiment, result, tasks, annotator)
+            queues[annotator] = _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit))
+        return Sent(name, experiment, queues)
+
+
+def _seed(seed: int, annotator: str) -> int:
+    return int(hashlib.sha256(f"{seed} {annotator}".encode()).hexdigest()[:12], 16)
+
+
+def _log(uri: str, experiment: str, result: RunResult, tasks: Sequence[Task], annotator: str) -> list[str]:
+    from mlflow.tracing.client import TracingClient
+
+    tracing, now = TracingClient(uri), int(time.time() * 1000)
+    width = _PREVIEW if sqlite_file(uri) is None else _WIDE
+    logged = [_Logged(task, annotator, _run(result), place, now + place, width) for place, task in enumerate(tasks)]
+    for one in logged:
+        tracing.start_trace(one.info(experiment))
+    tracing.log_spans(experiment, [one.span() for one in logged])
+    return [one.trace_id for one in logged]
+
+
+def _run(result: RunResult) -> str:
+    return str(result.manifest.get("run_id") or result.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Logged:
+    """One task as a trace; `started` in milliseconds since 1970."""
+
+    task: Task
+    annotator: str
+    run: str
+    place: int
+    started: int
+    width: int
+
+    @property
+    def identity(self) -> str:
+        return hashlib.sha256(f"{self.run} {self.annotator} {self.task.name} {self.started}".encode()).hexdigest()
+
+    @property
+    def trace_id(self) -> str:
+        return f"tr-{self.identity[:32]}"
+
+    def parts(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what is asked, and the responses that are judged."""
+        texts = {_TITLES[name]: text for name, text in self.task.texts.items()}
+        return (
+            {name: text for name, text in texts.items() if not name.startswith("response")},
+            {name: text for name, text in texts.items() if name.startswith("response")},
+        )
+
+    def info(self, experiment: str) -> TraceInfo:
+        from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+        asked, said = self.parts()
+        return TraceInfo(
+            trace_id=self.trace_id,
+            trace_location=TraceLocation.from_experiment_id(experiment),
+            request_time=self.started,
+            execution_duration=1,
+            state=TraceState.OK,
+            request_preview=_page(asked, self.width),
+            response_preview=_page(said, self.width),
+            trace_metadata={},
+            tags={
+                "mlflow.traceName": f"to label {self.place + 1}",
+                "mlflow.trace.spansLocation": "TRACKING_STORE",
+                RUN: self.run,
+                CASE: self.task.case_id[:4000],
+                SHOWN: ",".join(map(str, self.task.shown)),
+                ANNOTATOR: self.annotator,
+            },
+        )
+
+    def span(self) -> Span:
+        from mlflow.entities import Span
+
+        asked, said = self.parts()
+        values = {
+            "mlflow.traceRequestId": self.trace_id,
+            "mlflow.spanType": "CHAT_MODEL",
+            "mlflow.spanInputs": {"messages": [{"role": "user", "content": _page(asked)}]},
+            "mlflow.spanOutputs": {"choices": [{"message": {"role": "assistant", "content": _page(said)}}]},
+            "mlflow.message.format": "openai",
+        }
+        return Span.from_dict(
+            {
+                "trace_id": self.trace_id,
+                "span_id": self.identity[32:48],
+                "parent_span_id": None,
+                "name": f"to label {self.place + 1}",
+                "start_time_unix_nano": self.started * 1_000_000,
+                "end_time_unix_nano": (self.started + 1) * 1_000_000,
+                "status": {"code": "OK", "message": ""},
+                "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
+            }
+        )
+
+
+def _page(texts: Mapping[str, str], limit: int | None = None) -> str:
+    """Return texts under their titles as Markdown, one alone without; what goes beyond `limit` is cut, and says so."""
+    if limit is not None:
+        share = limit // len(texts) - 30
+        texts = {name: text if len(text) <= share else text[: share - len(_CUT)] + _CUT for name, text in texts.items()}
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return "\n\n".join(f"**{name[:1].upper()}{name[1:]}**\n\n{text}" for name, text in texts.items())
+
+
+def _queue(uri: str, experiment: str, result: RunResult, annotator: str, traces: Sequence[str], size: int) -> str:
+    """Put traces into a review queue of the annotator's; a server without queues has the traces alone."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracing.client import TracingClient
+
+    tracing = TracingClient(uri)
+    alone = f"the traces tagged {ANNOTATOR} = {annotator}: add feedback named '{QUESTIONS[size]}'"
+    if not hasattr(tracing, "_create_review_queue"):
+        return alone
+    with suppress(NotImplementedError):
+        schema = _schema(tracing, experiment, result, size)
+        name = f"{annotator}: {Path(result.folder or 'run').name}"
+        try:
+            queue = tracing._get_review_queue_by_name(experiment, name)
+        except MlflowException:
+            # On a server without sign-in everybody is `default`.
+            queue = tracing._create_review_queue(
+                experiment, name=name, queue_type="custom", users=[annotator, "default"], schema_ids=[schema]
+            )
+        tracing._add_items_to_review_queue(queue.queue_id, item_ids=list(traces))
+        return f"review queue '{name}'"
+    return alone
+
+
+def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
+    from mlflow.exceptions import MlflowException
+    from mlflow.genai.label_schemas import InputCategorical, InputNumeric
+
+    name = QUESTIONS[size]
+    if size == 2:
+        entry: Any = InputCategorical(options=list(CHOICES))
+        told = "Which response answers the question better: A, B, or neither (TIE)?"
+    else:
+        rubric = result.config["rubric"]
+        entry = InputNumeric(min_value=rubric["min"], max_value=rubric["max"])
+        told = f"How good is the response, from {rubric['min']:g} to {rubric['max']:g}?"
+    try:
+        found = tracing._get_label_schema_by_name(experiment, name)
+    except MlflowException:
+        found = tracing._create_label_schema(
+            experiment, name=name, type="feedback", input=entry, instruction=told, enable_comment=True
+        )
+    return str(found.schema_id)
+
+
+def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> list[Label]:
+    """Return what people said in MLflow of a run's tasks, the last word of each annotator on each.
+
+    An annotator is the user whom MLflow names as the feedback's source; on a server without sign-in, where it names
+    none, the one whose queue the task is in.
+
+    Raises:
+        ConfigError: if nobody has labelled anything, or a label is none.
+        TrackingError: if MLflow cannot be reached or refuses.
+    """
+    uri = tracking_uri(config, folder)
+    with _told(uri):
+        client = open_client(uri)
+        found = client.get_experiment_by_name(f"{config.experiment} labels")
+        traces = list(_traces(client, str(found.experiment_id), _run(result))) if found else []
+        said = [(trace, one) for trace in traces for one in _given(trace)]
+    if not said:
+        remedy = "`evalkit label RUN --to mlflow` asks them" if not traces else "they label in MLflow: `evalkit ui`"
+        raise ConfigError(f"nobody has labelled anything of this run, of {len(traces)} tasks", where=uri, remedy=remedy)
+    labels: dict[tuple[str, Unit, str], Label] = {}
+    for trace, one in sorted(said, key=lambda pair: pair[1].create_time_ms or 0):
+        label = _label(trace, one)
+        labels[label.case_id, label.unit, label.annotator] = label
+    return list(labels.values())
+
+
+def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[Trace]:
+    token = None
+    wanted = f"tag.`{RUN}` = '{run}'"
+    while True:
+        page = client.search_traces(
+            locations=[experiment], filter_string=wanted, max_results=100, page_token=token, include_spans=False
+        )
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def _given(trace: Trace) -> Iterator[Assessment]:
+    for one in trace.info.assessments or ():
+        human = one.source is not None and one.source.source_type == "HUMAN"
+        if human and one.name in QUESTIONS.values() and getattr(one, "valid", True) is not False:
+            yield one
+
+
+def _label(trace: Trace, one: Assessment) -> Label:
+    tags, place = trace.info.tags, f"trace {trace.info.trace_id}"
+    shown = shown_of(tags[SHOWN], place)
+    source = str(one.source.source_id or "")
+    annotator = tags.get(ANNOTATOR, "human") if source in NOBODY else source
+    value = one.feedback.value if getattr(one, "feedback", None) is not None else one.expectation.value
+    unit = tuple(sorted(shown))
+    if len(unit) == 1:
+        return Label(tags[CASE], unit, annotator, _grade(value, place))
+    winner = winner_of(value, (None, None), {}, place)
+    if winner is None:
+        raise ConfigError(f"'{value}' is not a label", where=place, remedy="answer A, B or TIE there")
+    return Label(tags[CASE], unit, annotator, unswapped(winner, shown))
+
+
+def _grade(value: Any, place: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"'{value}' is not a number", where=place, remedy="answer with a number there") from None
+
+
+@contextmanager
+def _told(uri: str) -> Iterator[None]:
+    """Turn whatever goes wrong with MLflow into one line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except EvalkitError:
+        raise
+    except Exception as problem:
+        place = without_password(uri)
+        reason = without_password(" ".join((str(problem) or type(problem).__name__).split()))[:300]
+        raise TrackingError(f"{place}: MLflow could not exchange labels: {reason}") from problem
