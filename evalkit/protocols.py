@@ -87,7 +87,11 @@ class DatasetLoader(Protocol):
 
 @runtime_checkable
 class ReadsWinner(Protocol):
-    """A way to read pairwise verdicts in running text; constructed as `cls(config)` with the `output` group."""
+    """A way to read pairwise verdicts in running text; constructed as `cls(config)` with the `output` group.
+
+    Where its method has parameters `cut_off` or `sources`, it is told by these names whether the text ends early, and
+    the texts under judgment, from which a verdict may be quoted.
+    """
 
     def winner(self, text: str) -> Winner:
         """Return who won as shown: A is the response shown first.
@@ -100,7 +104,10 @@ class ReadsWinner(Protocol):
 
 @runtime_checkable
 class ReadsScore(Protocol):
-    """A way to read scores in running text; constructed as `cls(config)` with the `output` group."""
+    """A way to read scores in running text; constructed as `cls(config)` with the `output` group.
+
+    It is told of `cut_off` and `sources` as `ReadsWinner` is.
+    """
 
     def score(self, text: str) -> object:
         """Return the score as written, a number or its text; whether it is on the scale is checked by who asks.

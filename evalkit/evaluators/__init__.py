@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, PluginError
 from evalkit.evaluators.commit import CommitFirst
+from evalkit.evaluators.guarding import guarded
 from evalkit.plugins import EVALUATORS, PROMPTS, find, folders, make
 from evalkit.prompting import Prompts
 from evalkit.protocols import Evaluator, Following
@@ -39,6 +40,8 @@ def make_evaluator(config: RunConfig, *, prompt_folders: Sequence[Path] = ()) ->
         )
     prompts = Prompts(config.prompt.language, [*prompt_folders, *folders(PROMPTS)])
     made: Evaluator = make(found, config, prompts, *_params(found, config), name=name, where="mode.name")
+    if name not in OURS:
+        made = guarded(made, name)
     _check_abilities(made, config)
     return CommitFirst(made, prompts) if config.mode.commit_first else made
 

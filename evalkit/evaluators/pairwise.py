@@ -174,7 +174,7 @@ class Pairwise:
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
         output, sources = self._config.output, marked_texts(request.messages)
         if self._own is not None:
-            winner = self._own(completion.text)
+            winner = self._own(completion.text, cut_off=is_cut_off(completion), sources=sources)
         else:
             winner = read_verdict(completion.text, output, cut_off=is_cut_off(completion), sources=sources)
         self._check_tie(winner, "the verdict")

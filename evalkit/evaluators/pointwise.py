@@ -154,7 +154,7 @@ class Pointwise:
         output, sources = self._config.output, marked_texts(request.messages)
         cut_off = is_cut_off(completion)
         if self._own is not None:
-            score = self._own(completion.text)
+            score = self._own(completion.text, cut_off=cut_off, sources=sources)
         else:
             score = read_rating(completion.text, output, self._scale, cut_off=cut_off, sources=sources)
         return Reading(read_by=output.format, criteria={self._names[0]: score}, answer={"score": score})

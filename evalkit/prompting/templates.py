@@ -89,7 +89,8 @@ class Prompts:
         for candidate in (given, *(folder / given for folder in self._folders)):
             if candidate.is_file():
                 return self._files.admit(candidate.resolve())
-        raise PromptError(f"there is no file '{name}'", where="prompt.template", remedy="give the path of a template")
+        remedy = "give the path of a template, or a name without folder and suffix, such as pairwise"
+        raise PromptError(f"there is no file '{name}'", where="prompt.template", remedy=remedy)
 
     def _missing(self, name: str, path: str) -> PromptError:
         languages = {found.parent.name for folder in self._folders for found in folder.glob(f"*/{name}{SUFFIX}")}
@@ -100,8 +101,9 @@ class Prompts:
             known = {
                 found.name.removesuffix(SUFFIX) for folder in self._folders for found in folder.glob(f"*/*{SUFFIX}")
             }
-        remedy = f"write prompts/{path}, or " + did_you_mean(self.language if languages else name, known)
-        return PromptError(what, where=where, remedy=remedy)
+        hint = did_you_mean(self.language if languages else name, known)
+        rest = f"if not, write prompts/{path}" if hint.startswith("did") else f"or write prompts/{path}"
+        return PromptError(what, where=where, remedy=f"{hint} {rest}" if hint.startswith("did") else f"{hint}, {rest}")
 
     def _check(self, path: str, known: frozenset[str]) -> None:
         """Refuse a placeholder that is not among `known`, in the template or in one that it extends or includes."""
@@ -113,8 +115,18 @@ class Prompts:
             raise _unknown(self._files.place(path, first.lineno), first.name, known)
         for other in meta.find_referenced_templates(tree):
             if other is not None:
-                self._environment.get_template(other)
+                try:
+                    self._environment.get_template(other)
+                except TemplateNotFound:
+                    raise self._not_there(path, tree, other) from None
                 self._check(other, known)
+
+    def _not_there(self, path: str, tree: nodes.Template, other: str) -> PromptError:
+        wanting = tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport))
+        lines = [node.lineno for node in wanting if other in (part.value for part in node.find_all(nodes.Const))]
+        remedy = f"name one as <language>/<name>{SUFFIX}, or a shipped one as shipped/en/pairwise{SUFFIX}"
+        where = self._files.place(path, min(lines, default=None))
+        return PromptError(f"template '{other}' is not there", where=where, remedy=remedy)
 
 
 def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message]:

@@ -12,7 +12,7 @@ from fake_provider import Provider, said
 
 STUDY = "defaults: [config, _self_]\n\ntie:\n  treshold: 0.1"
 SWEPT_STUDY = "defaults: [config, {override /judge: gpt4}, _self_]\nhydra: {mode: MULTIRUN}"
-NO_TEMPLATE = "prompt.template: no template 'quux'; write prompts/en/quux.md.j2, or choose from "
+NO_TEMPLATE = "prompt.template: no template 'quux'; choose from "
 
 
 def files(commands: Commands) -> None:

@@ -168,8 +168,16 @@ def test_a_file_that_is_not_text_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("language", "name", "said"),
     [
-        ("en", "pairwis", "prompt.template: no template 'pairwis'; .* did you mean 'pairwise'"),
-        ("fr", "pairwise", "prompt.language: no prompts in 'fr' for 'pairwise'; .* choose from en, zh"),
+        (
+            "en",
+            "pairwis",
+            "prompt.template: no template 'pairwis'; did you mean 'pairwise'\\? if not, write prompts/en/pairwis",
+        ),
+        (
+            "fr",
+            "pairwise",
+            "prompt.language: no prompts in 'fr' for 'pairwise'; choose from en, zh, or write prompts/fr/pairwise",
+        ),
         ("en", "gone/x.md.j2", "prompt.template: there is no file 'gone/x.md.j2'"),
     ],
 )

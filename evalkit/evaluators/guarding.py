@@ -1,0 +1,55 @@
+"""Evaluators of someone else's: whatever goes wrong in them is one line that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from evalkit.errors import EvalkitError, PluginError
+from evalkit.protocols import Evaluator, Following
+from evalkit.types import Case, Completion, JudgeRequest, Judgment
+
+PAID = "mend the plug-in; answers are stored"
+
+
+def guarded(inner: Evaluator, name: str) -> Evaluator:
+    """Return an evaluator whose errors, but for evalkit's own, are PluginErrors that name it and the case."""
+    return _FollowingGuarded(inner, name) if isinstance(inner, Following) else _Guarded(inner, name)
+
+
+class _Guarded:
+    def __init__(self, inner: Evaluator, name: str) -> None:
+        self._inner, self._name = inner, name
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # asked for before it is there, by what copies objects
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return what the plug-in asks."""
+        with self._blamed("plan", case.id):
+            return tuple(self._inner.plan(case))
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Return what the plug-in reads."""
+        with self._blamed("read", request.case_id):
+            return self._inner.read(request, completion)
+
+    @contextmanager
+    def _blamed(self, method: str, case_id: str) -> Iterator[None]:
+        try:
+            yield
+        except EvalkitError:
+            raise
+        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+            what = f"'{self._name}' fails in {method} on case '{case_id}': {type(error).__name__}: {error}"
+            raise PluginError(what, where="mode.name", remedy=PAID) from error
+
+
+class _FollowingGuarded(_Guarded):
+    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+        """Return what the plug-in asks once all judgments of a unit are there."""
+        with self._blamed("follow", case.id):
+            return tuple(self._inner.follow(case, judgments)) if isinstance(self._inner, Following) else ()

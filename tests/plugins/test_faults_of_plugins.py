@@ -1,0 +1,104 @@
+"""What goes wrong in another's code is one line that names it, and its readers are told what ours are."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalkit.config import OutputConfig, RunConfig
+from evalkit.errors import PluginError
+from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.formats import own_score, own_winner
+from evalkit.parsing import UnreadableError
+from evalkit.protocols import Following
+from evalkit.scales import Scale
+from evalkit.types import Case, Completion, JudgeRequest, Response
+
+CASE = Case("c7", "Say hello.", (Response("Hello."), Response("Go away.")))
+REQUEST = JudgeRequest("c7", (0, 1), (0, 1), ())
+
+
+class Failing:
+    def __init__(self, config, prompts) -> None:
+        self.own = "kept"
+
+    def plan(self, case):
+        yield REQUEST
+        raise KeyError("text")
+
+    def read(self, request, completion):
+        return completion.text["nothing"]
+
+
+class FailingAfter(Failing):
+    def follow(self, case, judgments):
+        return 1 / len(judgments)
+
+
+def named(name: str) -> str:
+    return f"{__name__}.{name}"
+
+
+def made(name: str):
+    return make_evaluator(
+        RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], mode={"name": f"{__name__}.{name}"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda one: one.plan(CASE), r"fails in plan on case 'c7': KeyError: 'text'; mend the plug-in"),
+        (
+            lambda one: one.read(REQUEST, Completion("x")),
+            r"fails in read on case 'c7': TypeError: string",
+        ),
+        (lambda one: one.follow(CASE, []), r"fails in follow on case 'c7': ZeroDivisionError: division"),
+    ],
+)
+def test_a_fault_names_the_plug_in_the_method_and_the_case(use, said):
+    with pytest.raises(PluginError, match=rf"^mode\.name: '{named('FailingAfter')}' {said}") as raised:
+        use(made("FailingAfter"))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_plug_in_keeps_what_it_has_of_its_own():
+    assert made("Failing").own == "kept"
+    assert not isinstance(made("Failing"), Following)
+    assert isinstance(made("FailingAfter"), Following)
+
+
+class Told:
+    """Reads what it is told."""
+
+    def __init__(self, config) -> None:
+        pass
+
+    def winner(self, text, *, sources, cut_off):
+        if cut_off:
+            raise ValueError("cut off")
+        return "A" if text not in sources else "B"
+
+    def score(self, text, **more):
+        return len(more["sources"]) + more["cut_off"]
+
+
+def test_readers_are_told_what_ours_are():
+    output = OutputConfig(format=f"{__name__}.Told")
+    winner, score = own_winner(output), own_score(output, Scale(1, 5, 1))
+    assert winner("x", sources=["y"]) == "A"
+    assert winner("x", sources=["x"]) == "B"
+    with pytest.raises(UnreadableError, match="cut off"):
+        winner("x", cut_off=True)
+    assert score("x", sources=["y", "z"], cut_off=True) == 3
+
+
+class Plain:
+    def __init__(self, config) -> None:
+        pass
+
+    def winner(self, text):
+        return text
+
+
+def test_a_reader_that_asks_for_nothing_is_told_nothing():
+    assert own_winner(OutputConfig(format=f"{__name__}.Plain"))("tie", cut_off=True, sources=["x"]) == "TIE"
