@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import yaml
 from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
@@ -78,9 +78,13 @@ def _decapitalize(text: str) -> str:
 def known_keys(path: Sequence[str | int]) -> list[str]:
     """Return the keys that may stand under a key path of RunConfig."""
     model: type[BaseModel] | None = RunConfig
+    named = False  # by the user, as an entry of a mapping is
     for part in path:
-        if isinstance(part, int):
+        if isinstance(part, int) or named:
+            named = False
             continue
+        field = model.model_fields.get(part) if model else None
+        named = field is not None and get_origin(field.annotation) is dict
         model = _section(model, part) if model else None
     return list(model.model_fields) if model else []
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import Example, RunConfig
+from evalkit.datasets.packed import reading
 from evalkit.datasets.readers import reader_for
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.scales import Scale
@@ -29,10 +30,8 @@ def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
     if named is None:
         return config
     path = _locate(named, base)
-    try:
+    with reading(path):
         read = tuple(_example(row, place, config.rubric.scale) for place, row in reader_for(None, path)(path))
-    except OSError as bad:
-        raise ConfigError(f"'{named}' cannot be read ({bad.strerror or bad})", where=KEY) from None
     if not read:
         raise DatasetError("the file holds no examples", where=str(path), remedy=f"write some, or leave {KEY} out")
     rubric = config.rubric.model_copy(update={"examples": (*config.rubric.examples, *read), "examples_path": None})

@@ -74,6 +74,8 @@ def open_source(
         from evalkit.datasets.hub import hub_rows
 
         return Source(named, lambda: hub_rows(config, base))
+    if foreign := next((key for key in ("subset", "split", "revision") if getattr(config, key) is not None), None):
+        raise ConfigError("is for Hugging Face data sets", where=f"dataset.{foreign}", remedy="set dataset=hf")
     return file_source(find_files(named, base, format=config.format), config.format, named)
 
 

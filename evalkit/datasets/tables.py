@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -33,14 +33,21 @@ def read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a Parquet file, row group by row group."""
     parquet = arrow("pyarrow.parquet", path, "parquet")
     with _said_in_one_line(path, "a parquet"), parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
-        yield from placed(_batches(file, path), str(path))
+        yield from placed(_batches(file), str(path))
 
 
-def _batches(file: Any, path: Path) -> Iterator[Any]:
-    # One row group after the other, and by one thread: else memory grows with the file, as pyarrow keeps what it freed.
-    pool = arrow("pyarrow", path, "parquet").default_memory_pool()
+def _batches(file: Any) -> Iterator[Any]:
+    # One row group after the other, and by one thread: else memory grows with the file.
     for group in range(file.num_row_groups):
         yield from file.iter_batches(batch_size=_BATCH, row_groups=[group], use_threads=False)
+        import_module("pyarrow").default_memory_pool().release_unused()
+
+
+def _released(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches, and have pyarrow give back to the system what it would else keep of those before."""
+    pool = import_module("pyarrow").default_memory_pool()
+    for batch in batches:
+        yield batch
         pool.release_unused()
 
 
@@ -52,10 +59,10 @@ def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
         begin.seek(0)
         if is_file:
             with ipc.open_file(begin) as file:
-                yield from placed((file.get_batch(i) for i in range(file.num_record_batches)), str(path))
+                yield from placed(_released(file.get_batch(i) for i in range(file.num_record_batches)), str(path))
         else:
             with ipc.open_stream(begin) as stream:
-                yield from placed(stream, str(path))
+                yield from placed(_released(stream), str(path))
 
 
 def placed(batches: Any, name: str) -> Iterator[tuple[str, Row]]:

@@ -220,5 +220,11 @@ def test_patterns_samples_and_joins_from_the_command_line(
         capsys, "dataset=file", "dataset.path=q.jsonl", *fields, *join, "dataset.sample={n: 4, seed: 2}", "swap=none"
     )
     assert lines[0].split()[2:5] == ["4", "0", "4"]
-    assert main(["plan", "judge=gpt-4o-mini", "dataset=file", "dataset.path=q.jsonl", "dataset.smaple={n: 4}"]) == 1
-    assert "dataset.smaple: no such key; did you mean 'sample'?" in capsys.readouterr().err
+    for wrong, said in (
+        ("dataset.smaple={n: 4}", "dataset.smaple: no such key; did you mean 'sample'?"),
+        ("dataset.join.gold={path: a, by: q, txt: b}", "dataset.join.gold.txt: no such key; did you mean 'text'?"),
+        ("dataset.sample={n: 4, m: 1}", "dataset.sample.m: no such key; choose from fraction, n, seed, stratify"),
+        ("dataset.split=test", "dataset.split: is for Hugging Face data sets; set dataset=hf"),
+    ):
+        assert main(["plan", "judge=gpt-4o-mini", "dataset=file", "dataset.path=q.jsonl", wrong]) == 1
+        assert said in capsys.readouterr().err
