@@ -20,7 +20,16 @@ from evalkit.scales import Scale
 SHIPPED = {path.stem: path for path in sorted((shipped("conf") / "rubric").glob("*.yaml"))}
 RATING = OutputConfig(format="rating")
 PATTERN = OutputConfig(format="regex", pattern=r"Score: (?P<score>\d)")
-LENGTHS = {"decimal10": 91, "likert10": 10, "likert3": 3, "likert5": 5, "own": 5, "percent100": 100}
+LENGTHS = {
+    "binary": 2,
+    "decimal10": 91,
+    "helpsteer": 5,
+    "likert10": 10,
+    "likert3": 3,
+    "likert5": 5,
+    "own": 5,
+    "percent100": 100,
+}
 
 
 def shipped_scale(name: str) -> Scale:
