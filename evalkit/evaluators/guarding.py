@@ -20,22 +20,22 @@ def guarded(inner: Evaluator, name: str) -> Evaluator:
 
 class _Guarded:
     def __init__(self, inner: Evaluator, name: str) -> None:
-        self._inner, self._name = inner, name
+        self.inner, self._name = inner, name
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # asked for before it is there, by what copies objects
+        if name == "inner":  # asked for before it is there, by what copies objects
             raise AttributeError(name)
-        return getattr(self._inner, name)
+        return getattr(self.inner, name)
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return what the plug-in asks."""
         with self._blamed("plan", case.id):
-            return tuple(self._inner.plan(case))
+            return tuple(self.inner.plan(case))
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         """Return what the plug-in reads."""
         with self._blamed("read", request.case_id):
-            return self._inner.read(request, completion)
+            return self.inner.read(request, completion)
 
     @contextmanager
     def _blamed(self, method: str, case_id: str) -> Iterator[None]:
@@ -52,4 +52,4 @@ class _FollowingGuarded(_Guarded):
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
         """Return what the plug-in asks once all judgments of a unit are there."""
         with self._blamed("follow", case.id):
-            return tuple(self._inner.follow(case, judgments)) if isinstance(self._inner, Following) else ()
+            return tuple(self.inner.follow(case, judgments)) if isinstance(self.inner, Following) else ()

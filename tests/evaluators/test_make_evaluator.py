@@ -75,7 +75,8 @@ def test_a_prompt_folder_is_passed_on(tmp_path: Path) -> None:
 def test_a_class_by_its_path_gets_its_own_settings(code: str) -> None:
     made: Any = make_evaluator(config(f"{code}.Mine", strength="3"))
     assert made.params.strength == 3
-    assert type(make_evaluator(config(f"{code}:Bare"))).__name__ == "Bare"
+    bare: Any = make_evaluator(config(f"{code}:Bare"))
+    assert type(bare.inner).__name__ == "Bare"
     with pytest.raises(PluginError, match="ModuleNotFoundError"):
         make_evaluator(config("no.such.Thing"))
 
@@ -83,7 +84,8 @@ def test_a_class_by_its_path_gets_its_own_settings(code: str) -> None:
 def test_a_class_by_entry_point(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("mine", f"{code}:Mine", "evalkit.evaluators")
     monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == point.group else [])
-    assert type(make_evaluator(config("mine"))).__name__ == "Mine"
+    mine: Any = make_evaluator(config("mine"))
+    assert type(mine.inner).__name__ == "Mine"
     with pytest.raises(PluginError, match="'mien'; did you mean 'mine'"):
         make_evaluator(config("mien"))
 
