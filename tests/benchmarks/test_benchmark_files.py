@@ -284,6 +284,9 @@ def test_models_that_do_not_answer_the_same_questions(load, tmp_path):
     outputs = [{"instruction": i, "output": "o", "generator": g} for i, g in (("x", "gpt4_turbo"), ("y", "mine"))]
     with pytest.raises(DatasetError, match="gpt4_turbo has no output for this instruction: y"):
         load("alpaca_eval", _written(tmp_path / "outputs.jsonl", *outputs))
+    twice = [{**row, "instruction": "x", "output": f"{row['generator']} {k}"} for k in (1, 2) for row in outputs]
+    cases = load("alpaca_eval", _written(tmp_path / "twice.jsonl", *twice)).cases
+    assert [[r.text for r in c.responses] for c in cases] == [["mine 1", "gpt4_turbo 1"], ["mine 2", "gpt4_turbo 2"]]
     (tmp_path / "table").mkdir()
     _written(tmp_path / "table" / "o.jsonl", outputs[0], {**outputs[1], "instruction": "x"})
     (tmp_path / "table" / "instruction_difficulty.csv").write_text("a,b\n1,2\n")
@@ -310,6 +313,9 @@ def test_arena_hard_with_parts_missing(load, tmp_path):
     _written(mine, {**answer, "model": "mine"})
     assert len(load("arena_hard", tmp_path).cases) == 1
     assert load("arena_hard", tmp_path, baseline="mine").cases[0].responses[1].model == "mine"
+    with pytest.raises(DatasetError, match="question u1 is answered twice"):
+        load("arena_hard", _written(tmp_path / "model_answer" / "again.jsonl", {**answer, "model": "mine"}).parents[1])
+    (tmp_path / "model_answer" / "again.jsonl").unlink()
     _written(base, {**answer, "uid": "u2"})
     with pytest.raises(DatasetError, match="o3-mini-2025-01-31 has no answer to question u1"):
         load("arena_hard", tmp_path)

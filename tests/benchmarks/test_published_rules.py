@@ -130,6 +130,9 @@ def test_pandalm_averages_over_all_three_classes_even_one_that_never_occurs(meas
     found = measure("pandalm", judged)
     # Labels A, B, TIE, B; said A, B, A, B: F1 2/3, 1 and 0.
     assert found["f1"].value == pytest.approx((2 / 3 + 1 + 0) / 3)
+    assert found["precision"].value == pytest.approx((1 / 2 + 1 + 0) / 3)
+    no_tie = measure("pandalm", {**judged, "2": (LOST, LOST)})
+    assert no_tie["f1"].value == pytest.approx((1 + 1 + 0) / 3)
     assert (found["accuracy"].missing, found["accuracy"].worst_low) == (1, pytest.approx(3 / 5))
 
 
@@ -261,7 +264,8 @@ def test_alpaca_eval_win_rate_and_at_one_length(measure, load):
     expected = 1 / (1 + math.exp(-fitted.params[0]))
     assert found["length_controlled_win_rate"].value == pytest.approx(expected, abs=1e-6)
     assert found["length_controlled_win_rate"].note.startswith("without a term for the difficulty")
-    assert measure("alpaca_eval", {**judged, "2": (LOST, LOST)})["win_rate"].worst_low == pytest.approx(1.75 / 4)
+    lost = measure("alpaca_eval", {**judged, "2": (LOST, LOST)})["win_rate"]
+    assert (lost.worst_low, lost.worst_high) == pytest.approx((1.75 / 4, 2.75 / 4))
 
 
 def test_alpaca_eval_uses_published_difficulties(measure, load, files, tmp_path):
@@ -303,6 +307,8 @@ def test_halluqa_in_both_readings_of_an_invalid_verdict(measure):
     assert (strict.value, strict.n) == (pytest.approx(2 / 4), 4)
     assert found["non_hallucination_rate_strict/knowledge"].value == pytest.approx(1 / 2)
     assert found["non_hallucination_rate/misleading"].value == 1.0
+    middle = measure("halluqa", {**judged, "1": (0.5,)}, "pointwise", rubric={"min": 0, "max": 1, "step": 0.5})
+    assert middle["non_hallucination_rate/misleading"].value == 0.0
 
 
 def test_prometheus_correlates_with_reference_scores(measure):

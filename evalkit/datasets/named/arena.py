@@ -6,6 +6,7 @@ The model is the first response, the baseline the second.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -33,9 +34,13 @@ _ANSWER: Final = (shape("uid", "model", "messages"), shape("question_id", "model
 def _alpaca_eval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield every model's outputs beside the baseline's, joined by instruction."""
     answers: Answers = {}
+    seen: Counter[tuple[str, str]] = Counter()
     for file in own_files(benchmark, source):
         for place, row in checked(benchmark, file):
-            answers.setdefault(str(row["generator"]), {})[str(row["instruction"])] = (place, row)
+            model, instruction = str(row["generator"]), str(row["instruction"])
+            # An instruction that stands twice is joined with its first and its second answer.
+            answers.setdefault(model, {})[f"{seen[model, instruction]}:{instruction}"] = (place, row)
+            seen[model, instruction] += 1
     baseline = _baseline(answers, source, _ALPACA_BASELINES)
     numbers = {instruction: number for number, instruction in enumerate(answers[baseline])}
     difficulty = _difficulties(source.path)
@@ -43,14 +48,14 @@ def _alpaca_eval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     for model in models:
         for instruction, (place, row) in answers[model].items():
             if instruction not in numbers:
-                what = f"{baseline} has no output for this instruction: {instruction:.40}"
+                what = f"{baseline} has no output for this instruction: {str(row['instruction']):.40}"
                 raise DatasetError(what, where=place, remedy="take both from the same set of instructions")
             number = numbers[instruction]
             yield (
                 place,
                 {
                     "id": f"{model}/{number}" if len(models) > 1 else str(number),
-                    "prompt": instruction,
+                    "prompt": row["instruction"],
                     "response_a": row["output"],
                     "response_b": answers[baseline][instruction][1]["output"],
                     "model_a": model,
@@ -104,7 +109,11 @@ def _arena_hard(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     answers: Answers = {}
     for file in own_files(benchmark, source, *_ANSWER):
         for place, row in checked(benchmark, file, *_ANSWER):
-            answers.setdefault(str(row.get("model", row.get("model_id"))), {})[_uid(row)] = (place, row)
+            own = answers.setdefault(str(row.get("model", row.get("model_id"))), {})
+            if _uid(row) in own:
+                what = f"question {_uid(row)} is answered twice by one model"
+                raise DatasetError(what, where=place, remedy="leave one answer out")
+            own[_uid(row)] = (place, row)
     baselines = _arena_baselines(answers, source, questions)
     models = [model for model in answers if model not in baselines.values()]
     if not models:
