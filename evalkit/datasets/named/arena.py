@@ -48,7 +48,7 @@ def _alpaca_eval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     for model in models:
         for instruction, (place, row) in answers[model].items():
             if instruction not in numbers:
-                what = f"{baseline} has no output for this instruction: {str(row['instruction']):.40}"
+                what = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
                 raise DatasetError(what, where=place, remedy="take both from the same set of instructions")
             number = numbers[instruction]
             yield (
