@@ -59,6 +59,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     known = {"pair_id": "p1", "source": "livebench-math", "question": "2 + 2?", "response_A": "4", "response_B": "5"}
     (made / "judgebench.jsonl").write_text(json.dumps({**known, "label": "A>B"}) + "\n")
+    passes = [f"{n},Name a prime.,7,9,ours,{order}" for n in (1, 2) for order in ("ab", "ba")]
+    judged = ["id,prompt,response_a,response_b,better,shown_first", *passes]
+    (made / "judged.csv").write_text("\n".join(judged) + "\n")
+    (made / "labels.csv").write_text("id,annotator,label\n1,ann,A\n1,bob,A\n2,ann,B\n")
     return made
 
 
