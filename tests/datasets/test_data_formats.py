@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -234,3 +235,35 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
     stream = iter_cases(DatasetConfig(path=str(path), limit=3), mode="pairwise")
     assert [case.id for case in stream] == ["0", "1", "2"]
     assert stream.rows == 3
+
+
+def test_memory_does_not_grow_with_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evalkit import distinct
+    from evalkit.datasets import repeats
+
+    monkeypatch.setattr(repeats, "HELD", 256)
+    monkeypatch.setattr(distinct, "HELD", 256)
+    monkeypatch.setattr(distinct, "_PART", 1024)
+
+    def peak(path: Path, **settings: object) -> int:
+        tracemalloc.start()
+        count = sum(1 for _ in iter_cases(DatasetConfig(path=str(path), **settings), mode="pairwise"))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert count
+        return peak
+
+    def written(count: int, suffix: str) -> Path:
+        rows = [{**ROWS[0], "id": str(i), "response_a": f"{i} " * 100} for i in range(count)]
+        path = tmp_path / f"{count}.{suffix}"
+        if suffix == "parquet":
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=500)
+        else:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return path
+
+    for suffix in ("jsonl", "parquet"):
+        few, many = written(1500, suffix), written(6000, suffix)
+        peak(few)
+        assert peak(many) < 1.2 * peak(few) + 50_000
+        assert peak(many, sample={"n": 5}) < 1.2 * peak(few, sample={"n": 5}) + 100_000
