@@ -8,10 +8,13 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalkit.report.wording import Words
 from evalkit.types import Metric
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def render(template: str, values: Mapping[str, Any], *, data: Mapping[str, str], script: str | None = None) -> str:
@@ -19,22 +22,30 @@ def render(template: str, values: Mapping[str, Any], *, data: Mapping[str, str],
 
     `data` is JSON by the id of the element it stands in; it must not hold `<`.
     """
+    code = "\n".join(asset(name) for name in ("switches.js", *([script] if script else [])))
+    page = (
+        _environment()
+        .get_template(template)
+        .render(
+            values,
+            style=asset("report.css"),
+            script=code,
+            script_hash=base64.b64encode(hashlib.sha256(code.encode()).digest()).decode(),
+            data=data,
+        )
+    )
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _environment() -> Environment:
     # Imported here so that the terminal's summary, which only wants the findings, starts without a template engine.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined)
-    environment.filters["number"] = number
-    environment.filters["brief"] = brief
+    environment.filters |= {"number": number, "brief": brief}
     environment.globals["span"] = span
-    code = "\n".join(asset(name) for name in ("switches.js", *([script] if script else [])))
-    page = environment.get_template(template).render(
-        values,
-        style=asset("report.css"),
-        script=code,
-        script_hash=base64.b64encode(hashlib.sha256(code.encode()).digest()).decode(),
-        data=data,
-    )
-    return page.encode("utf-8", "replace").decode("utf-8")
+    return environment
 
 
 @cache

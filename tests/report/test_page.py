@@ -12,7 +12,7 @@ from evalkit.report import render_report
 from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT
 from evalkit.report.rendering import asset, number, span
 from evalkit.report.wording import METRICS
-from evalkit.types import Metric
+from evalkit.types import Completion, Metric
 
 
 class Tags(HTMLParser):
@@ -70,8 +70,13 @@ def test_a_metric_without_a_value_shows_why_and_no_number(make_run):
 
 
 def test_a_thousand_cases_of_long_answers_stay_under_3_mb(make_run):
-    page = render_report(make_run(1_000, text="A long answer, with some 汉字 in it. " * 80))
-    assert len(page.encode()) < 3_000_000
+    run = make_run(1_000, text="A long answer, with some 汉字 in it. " * 80)
+    long = Completion("The judge, too, had much to say of both, and said it. " * 40)
+    page = render_report(replace(run, judgments=tuple(replace(one, completion=long) for one in run.judgments)))
+    assert 2_000_000 < len(page.encode()) < 3_000_000
+    whole, short = map(int, re.findall(r"(\d+) of 1,000 cases stand here with all their texts.*?other (\d+)", page)[0])
+    assert whole + short == 1_000
+    assert whole > 100
 
 
 def test_lone_surrogates_can_be_written(make_run):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,8 +11,10 @@ from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 
+from chromium import chromium, shoot
 from fake_provider import Provider, said, serving
 
 from evalkit.cli import main
@@ -23,20 +24,12 @@ from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.types import Metric, Verdict
 
 pytestmark = pytest.mark.browser
-FLAGS = ("gpu", "quic", "background-networking", "component-update", "sync")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium (Debian's package `chromium`)")
-    with api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--no-first-run", *(f"--disable-{flag}" for flag in FLAGS)]
-        launched = playwright.chromium.launch(executable_path=chromium, args=arguments)
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture
@@ -282,3 +275,23 @@ def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_pa
     assert page.locator("h2").first.inner_text() == "结论"
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_pictures_for_people_to_look_at(open_page, make_run, tmp_path):
+    number = {"value": 1.0, "low": 0.5, "high": 1.5, "n": 3}
+    systems = [{"system": name, "rating": number, "win_rate": number, "rank": number} for name in ("one", "two")]
+    circle = {"case_id": "c0", "responses": [0, 1, 2], "models": ["a"] * 3, "cycles": [[0, 1, 2]], "reverse": [[0, 1]]}
+    html = render_report(make_run(24), {"ranking": {"systems": systems}, "conflicts": {"cases": [circle]}})
+    looks = {
+        "report-light": ("light", "#en", 1100),
+        "report-dark-zh": ("dark", "#zh", 1100),
+        "report-phone": ("light", "", 390),
+    }
+    for name, (scheme, where, width) in looks.items():
+        page = open_page(html, where, color_scheme=scheme, viewport={"width": width, "height": 1400})
+        page.locator(".case > summary").nth(2).click()
+        body(page)
+        shoot(page, name, tmp_path)
+        figures = page.locator("figure svg").all()
+        assert figures
+        assert all(figure.bounding_box()["height"] > 20 for figure in figures)
