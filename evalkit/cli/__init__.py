@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -52,7 +53,12 @@ Exit status: 0 done, 1 wrongly described, 2 too many failed calls or out of budg
 
 def entry_point() -> None:
     """Run the command line and exit with its status."""
-    sys.exit(main(sys.argv[1:]))
+    # Few collections while modules are imported, and none at the end, when the system takes everything back: together
+    # a sixth of a run's processor time.
+    gc.set_threshold(50_000, 20, 100)
+    status = main(sys.argv[1:])
+    gc.freeze()
+    sys.exit(status)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ async def leave() -> None:
         module = litellm()
         await module.close_litellm_async_clients()
         module.in_memory_llm_clients_cache.flush_cache()
+        gc.unfreeze()
 
 
 @contextmanager
@@ -105,14 +107,15 @@ def _imported() -> Any:
 
 
 def _import_without_collecting() -> Any:
+    new, collecting = "litellm" not in sys.modules, gc.isenabled()
     # A fifth of the time its import takes is the collector walking what the import has just made; nor need it be walked
-    # in a run, at whose end the engine lets the collector have everything again.
-    collecting = gc.isenabled()
+    # as long as anybody calls.
     gc.disable()
     try:
         import litellm as module
 
-        gc.freeze()
+        if new:
+            gc.freeze()
     finally:
         if collecting:
             gc.enable()

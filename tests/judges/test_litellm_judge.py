@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import threading
@@ -107,6 +108,7 @@ async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(provide
         raise gone("another version")
 
     [spared] = await ask(made(provider, model="openai/my-own-model"), JSON)
+    assert gc.get_freeze_count() == 0  # what was imported is left out of collections only as long as anybody calls
     assert loading.unpriced("hosted_vllm/my-own-model", JSON.messages)
     monkeypatch.setattr(loading, "_account", made_otherwise)
     assert loading.unpriced("hosted_vllm/my-own-model", JSON.messages) == {}
