@@ -261,7 +261,7 @@ def describe(
         "prompt_hashes": prompts,
         "prompt_hash": digest(prompts),
         "dataset": {
-            "name": Path(materials.dataset.source).stem,
+            "name": materials.dataset.name,
             "source": materials.dataset.source,
             "fingerprint": materials.dataset.fingerprint,
             "rows": len(materials.dataset.cases),

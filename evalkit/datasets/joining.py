@@ -11,7 +11,7 @@ from evalkit.datasets.columns import ABSENT, Getter, getter
 from evalkit.datasets.expressions import RowFault, no_column
 from evalkit.datasets.files import find_files
 from evalkit.datasets.labels import spelling
-from evalkit.datasets.packed import SUFFIXES
+from evalkit.datasets.packed import bare_name
 from evalkit.datasets.readers import Row
 from evalkit.datasets.sources import file_source
 from evalkit.datasets.tally import Tally
@@ -102,7 +102,7 @@ class Join:
         text = self._part(row, "text", parts, place)
         model = _given(row, parts.get("model"))
         if model in (None, ""):
-            model = _stem(path)
+            model = bare_name(path)
             self._by_file.add(BY_FILE.format(self.name), place)
         model = str(model)
         answers = self._found.setdefault(key, [])
@@ -173,8 +173,3 @@ def _key_of(row: Row, getters: Sequence[Getter], columns: Sequence[str], place: 
 def _given(row: Row, get: Getter | None) -> Any:
     value = None if get is None else get(row)
     return None if value is ABSENT else value
-
-
-def _stem(path: Path) -> str:
-    inner = path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
-    return inner.stem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from evalkit.datasets.choosing import Choice
 from evalkit.datasets.fingerprints import Fingerprint, fingerprint
 from evalkit.datasets.joining import joined, joins_of
 from evalkit.datasets.named import benchmark_of, recognise
+from evalkit.datasets.packed import bare_name
 from evalkit.datasets.readers import Row
 from evalkit.datasets.repeats import Ids, find_repeated
 from evalkit.datasets.rows import CaseReader
@@ -35,6 +37,12 @@ class Dataset:
     source: str
     notes: tuple[str, ...] = ()
     benchmark: Mapping[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the data set is called for short: its file without suffixes; of a pattern, the folder it stands in."""
+        parts = [part for part in Path(self.source).parts if not has_magic(part)]
+        return bare_name(Path(parts[-1])) if parts else "files"
 
 
 class CaseStream:

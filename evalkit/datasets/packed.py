@@ -40,6 +40,11 @@ def inner_suffix(path: Path) -> str:
     return inner.suffix.lstrip(".").lower()
 
 
+def bare_name(path: Path) -> str:
+    """Return a file's name without the suffixes of its packing and of its format."""
+    return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).stem
+
+
 def open_bytes(path: Path) -> IO[bytes]:
     """Open a file for reading what was packed into it."""
     packed = packing(path)

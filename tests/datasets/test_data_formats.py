@@ -267,3 +267,18 @@ def test_memory_does_not_grow_with_rows(tmp_path: Path, monkeypatch: pytest.Monk
         peak(few)
         assert peak(many) < 1.2 * peak(few) + 50_000
         assert peak(many, sample={"n": 5}) < 1.2 * peak(few, sample={"n": 5}) + 100_000
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("data/pairs.v2.jsonl.gz", "pairs.v2"),
+        ("data/*.jsonl", "data"),
+        ("*.jsonl", "files"),
+        ("evalkit:sample.jsonl", "evalkit:sample"),
+        ("runs:/0a/data/cases.parquet", "cases"),
+        ("frame", "frame"),
+    ],
+)
+def test_a_data_set_has_a_short_name(source: str, name: str) -> None:
+    assert Dataset((), "", source).name == name
