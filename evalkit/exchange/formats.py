@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, cast
 
+from evalkit.datasets import named
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.exchange.files import Peek, peek
 from evalkit.exchange.records import Found, Options
@@ -67,5 +68,7 @@ def described(start: Peek) -> str:
     """Return what to do with a file that is not what it was said to be."""
     if name := _recognised(start):
         return f"it looks like {name}: evalkit import {name} {start.path}"
+    if known := named.recognise(Path(start.path)):
+        return f"it holds no judge's verdicts, and {known.hint} in evalkit run"
     keys = ", ".join(map(str, list(start.row or start.top)[:8]))
     return f"its columns are {keys}: map them with evalkit import generic … --fields" if keys else "name another file"

@@ -107,6 +107,14 @@ def test_imported_games_of_arena_hard_keep_their_strength(call: Callable[..., Do
     assert found["score"]["value"] == pytest.approx((3 + 1 + 0.5 + 0 + 0 + 3) / 12)
 
 
+def test_a_benchmark_given_to_import_is_told_by_its_name(call: Callable[..., Done]):
+    line = call("import", "judgebench", str(FILES / "mt_bench" / "human.jsonl"), status=1).line()
+    assert line.endswith(
+        "does not look like judgebench; it holds no judge's verdicts, and looks like MT-Bench "
+        "judgments; use dataset=mt_bench in evalkit run"
+    )
+
+
 @pytest.mark.shared
 def test_imported_results_of_llmbar_have_its_published_figure(call: Callable[..., Done], shared: Path):
     folder = shared / "data" / "llmbar" / "Natural" / "evaluators" / "PaLM2" / "Vanilla"
