@@ -10,7 +10,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs import read_run
 
 LAYOUTS = ("csv", "parquet", "alpaca_eval", "mt_bench", "argilla", "label_studio")
-USAGE = f"evalkit export RUN --to {'|'.join(LAYOUTS)} [--output FILE] [--seed N]"
+USAGE = f"evalkit export RUN --to {'|'.join(LAYOUTS)} [--output FILE] [--n N] [--seed N]"
 
 
 def main(words: Sequence[str]) -> int:
@@ -19,7 +19,7 @@ def main(words: Sequence[str]) -> int:
     Raises:
         ConfigError: if the words do not say what to write, or the file cannot be written.
     """
-    values, rest = take_values("export", words, ("--to", "--output", "--seed"), USAGE)
+    values, rest = take_values("export", words, ("--to", "--output", "--n", "--seed"), USAGE)
     if len(rest) != 1:
         raise ConfigError("needs a run folder", where="evalkit export", remedy=USAGE)
     layout = values.get("--to", "")
@@ -27,13 +27,15 @@ def main(words: Sequence[str]) -> int:
         remedy = did_you_mean(layout, LAYOUTS) if layout else USAGE
         raise ConfigError("no such layout" if layout else "needs a layout", where=f"--to {layout}", remedy=remedy)
     folder, seed = Path(rest[0]), values.get("--seed", "0")
-    if not seed.lstrip("-").isdigit():
-        raise ConfigError("is not a whole number", where=f"--seed {seed}", remedy="write --seed 0")
+    for option in ("--seed", "--n"):
+        if not values.get(option, "0").isdigit():
+            where = f"{option} {values[option]}"
+            raise ConfigError("is not a whole number", where=where, remedy=f"write {option} 50")
     result = read_run(folder)
     from evalkit.exchange.exporters import EXPORTS, export
 
     file = Path(values.get("--output") or folder / f"{layout}.{EXPORTS[layout][0]}")
-    content = export(result, layout, int(seed))
+    content = export(result, layout, int(seed), int(values["--n"]) if "--n" in values else None)
     _write(file, content)
     print(f"{len(result.judgments)} judgments of {len(result.cases)} cases written to {file}")
     return 0

@@ -109,6 +109,7 @@ def test_what_people_label_is_blind(pairs, layout):
     for hidden in ("m1", "m2", "winner", "[[A]]", '"j"', "TIE"):
         assert hidden not in text
     assert export(pairs, layout, "--seed", "0").decode() == text
+    assert len(json.loads(export(pairs, layout, "--n", "1"))) == 1
 
 
 def test_order_is_by_chance_and_seeded(bring, write):

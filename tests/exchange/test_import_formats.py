@@ -411,6 +411,12 @@ def test_a_wrong_file_is_told_what_it_looks_like(bring, write, name):
     assert not ran.folder.exists()
 
 
+def test_a_data_set_is_told_from_judgments(bring, write):
+    pair = {key: value for key, value in JUDGEBENCH[0].items() if key not in ("judgments", "judge_name")}
+    ran = bring("judgebench", str(write("data.jsonl", [pair])), status=1)
+    assert "it holds no judge's verdicts, and looks like JudgeBench pairs; use dataset=judgebench" in ran.err
+
+
 def test_texts_are_read_again_and_differences_listed(shape):
     ran = shape("llmbar")
     assert "texts read again: 4; 1 say something else than the file" in ran.out

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from evalkit.errors import ConfigError
 from evalkit.exchange.exporters.judged import alpaca_eval, mt_bench
 from evalkit.exchange.exporters.table import as_csv, as_parquet, rows_of_run
-from evalkit.exchange.labelling import argilla_records, label_studio_tasks, tasks_of
+from evalkit.exchange.labelling import Task, argilla_records, label_studio_tasks, tasks_of
+from evalkit.exchange.teaching import worth_labelling
 from evalkit.types import RunResult
 
 
@@ -22,26 +23,33 @@ def _lines(rows: list[dict[str, object]]) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int], bytes]]] = MappingProxyType(
+def _tasks(result: RunResult, seed: int, count: int | None) -> list[Task]:
+    units = None if count is None else worth_labelling(result, count, seed)
+    return tasks_of(result, seed=seed, units=units)
+
+
+EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, int | None], bytes]]] = MappingProxyType(
     {
-        "csv": ("csv", lambda result, _: as_csv(rows_of_run(result))),
-        "parquet": ("parquet", lambda result, _: as_parquet(rows_of_run(result))),
-        "alpaca_eval": ("json", lambda result, _: _listed(alpaca_eval(result))),
-        "mt_bench": ("jsonl", lambda result, _: _lines(mt_bench(result))),
-        "argilla": ("json", lambda result, seed: _listed(argilla_records(tasks_of(result, seed=seed)))),
-        "label_studio": ("json", lambda result, seed: _listed(label_studio_tasks(tasks_of(result, seed=seed)))),
+        "csv": ("csv", lambda result, *_: as_csv(rows_of_run(result))),
+        "parquet": ("parquet", lambda result, *_: as_parquet(rows_of_run(result))),
+        "alpaca_eval": ("json", lambda result, *_: _listed(alpaca_eval(result))),
+        "mt_bench": ("jsonl", lambda result, *_: _lines(mt_bench(result))),
+        "argilla": ("json", lambda *asked: _listed(argilla_records(_tasks(*asked)))),
+        "label_studio": ("json", lambda *asked: _listed(label_studio_tasks(_tasks(*asked)))),
     }
 )
 """Each layout, with its file's suffix and what makes it of a run and a seed for what is shuffled."""
 
 
-def export(result: RunResult, name: str, seed: int = 0) -> bytes:
+def export(result: RunResult, name: str, seed: int = 0, count: int | None = None) -> bytes:
     """Return a run's judgments in a layout of `EXPORTS`, as the content of one file.
+
+    What people are to label is shuffled by `seed`; `count` takes so many of what would teach most.
 
     Raises:
         ConfigError: if the run holds nothing that the layout has a place for.
     """
-    content = EXPORTS[name][1](result, seed)
+    content = EXPORTS[name][1](result, seed, count)
     if not result.judgments:
         raise ConfigError("the run holds no judgments", where=f"evalkit export --to {name}", remedy="name another run")
     return content
