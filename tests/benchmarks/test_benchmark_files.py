@@ -189,6 +189,13 @@ def test_prometheus_puts_responses_to_one_task_together(load):
     assert thank.context.endswith("Score 5: Yes.")
 
 
+def test_a_heading_within_a_response_does_not_end_it(load, files, tmp_path):
+    row = json.loads((files / "prometheus" / "vicuna_eval.json").read_text())[0]
+    row["instruction"] = row["instruction"].replace("Hello, friend.", "Hello.\n\n### Example:\nHi there.")
+    case = load("prometheus", _written(tmp_path / "vicuna.jsonl", row), mode="pointwise").cases[0]
+    assert case.responses[0].text == "Hello.\n\n### Example:\nHi there."
+
+
 def test_unieval_files_give_a_case_a_text_with_grades_by_criterion(load):
     d1, d2 = load("summeval", mode="pointwise").cases
     assert [response.model for response in d1.responses] == ["M0", "M1", "M2"]

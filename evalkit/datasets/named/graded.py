@@ -23,6 +23,7 @@ _RATED: Final = shape("prompt", "response", *ATTRIBUTES)
 _PREFERRED: Final = shape("prompt", "response_1", "response_2", "preference_strength")
 _PREFERRED3: Final = shape("context", "response1", "response2", "overall_preference")
 _SECTIONS: Final = ("The instruction to evaluate", "Response to evaluate", "Reference Answer", "Score Rubrics")
+_HEADING: Final = re.compile(rf"^###({'|'.join(_SECTIONS)}|Feedback)(?: \(Score 5\))?:[ ]*$", re.MULTILINE)
 _TURN: Final = "<extra_id_1>"
 
 
@@ -105,7 +106,7 @@ def _feedback(row: Row) -> tuple[Row, Row]:
 
 
 def _vicuna(row: Row, place: str) -> tuple[Row, Row]:
-    found = re.split(r"^###\s*(.+?)(?: \(Score 5\))?:[ ]*$", str(row["instruction"]), flags=re.MULTILINE)
+    found = _HEADING.split(str(row["instruction"]))
     sections = {name: text.strip() for name, text in zip(found[1::2], found[2::2], strict=True)}
     if missing := [name for name in _SECTIONS if name not in sections]:
         raise DatasetError(f"the instruction has no section '{missing[0]}'", where=place, remedy="mend the row")
