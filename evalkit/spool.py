@@ -1,4 +1,4 @@
-"""Sequences of values that are too many to be held: each is made when it is asked for, from a file or from columns."""
+"""Values that are too many to be held, in a temporary file until they are asked for."""
 
 from __future__ import annotations
 
@@ -7,58 +7,19 @@ import os
 import pickle
 import tempfile
 import weakref
-from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar, overload
+from typing import IO, TypeVar
 
 from evalkit.errors import ConfigError
+from evalkit.lazy import Arranged, Lazy
 
 T = TypeVar("T")
 
 HELD = 4 * 2**20
 """Bytes up to which values are held rather than written: most runs need no temporary file."""
-
-
-class Lazy(Sequence[T]):
-    """A sequence whose values are made one at a time, by `_make`.
-
-    It equals every sequence of equal values, and goes to other processes as a tuple.
-    """
-
-    @abstractmethod
-    def _make(self, place: int) -> T:
-        """Return the value at a place from 0 to below the length."""
-
-    @overload
-    def __getitem__(self, place: int) -> T: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
-        if isinstance(place, slice):
-            return tuple(self._make(one) for one in range(*place.indices(len(self))))
-        return self._make(range(len(self))[place])
-
-    def __iter__(self) -> Iterator[T]:
-        return map(self._make, range(len(self)))
-
-    def __eq__(self, other: object) -> bool:
-        if other is self:
-            return True
-        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
-            return NotImplemented
-        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        first = ", ".join(map(repr, self[:3]))
-        return f"{type(self).__name__}([{first}{', …' if len(self) > 3 else ''}])"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return tuple, (list(self),)
 
 
 class Spool(Lazy[T]):
@@ -152,16 +113,3 @@ class Spool(Lazy[T]):
 def _close(file: IO[bytes]) -> None:
     with suppress(OSError):  # what could not be flushed is of no use to anybody now
         file.close()
-
-
-class Arranged(Lazy[T]):
-    """The values of another sequence in an order of its own, by their places there."""
-
-    def __init__(self, values: Sequence[T], order: Sequence[int]) -> None:
-        self._values, self._order = values, order
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def _make(self, place: int) -> T:
-        return self._values[self._order[place]]

@@ -42,9 +42,14 @@ def run_job(job: Job) -> int:
 
 def failures(judgments: Sequence[Judgment]) -> Iterator[str]:
     """Yield a line for each kind of failed request, the most frequent first: how many, and one example."""
-    failed = [judgment for judgment in judgments if judgment.status == "failed"]
-    for kind, count in Counter(judgment.error_kind for judgment in failed).most_common():
-        example = next(judgment for judgment in failed if judgment.error_kind == kind)
+    counts: Counter[str | None] = Counter()
+    examples: dict[str | None, Judgment] = {}
+    for judgment in judgments:
+        if judgment.status == "failed":
+            counts[judgment.error_kind] += 1
+            examples.setdefault(judgment.error_kind, judgment)
+    for kind, count in counts.most_common():
+        example = examples[kind]
         yield f"{count} failed ({kind}), for example case {example.case_id} by {example.judge}: {example.error}"
 
 

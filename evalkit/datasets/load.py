@@ -20,7 +20,8 @@ from evalkit.datasets.rows import CaseReader
 from evalkit.datasets.sources import Fetch, Source, open_source
 from evalkit.datasets.tally import Tally
 from evalkit.errors import DatasetError
-from evalkit.spool import Arranged, Spool
+from evalkit.lazy import Arranged
+from evalkit.spool import Spool
 from evalkit.types import Case
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +12,7 @@ from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from evalkit.runs.codec import MalformedError, decoder
 from evalkit.runs.configfile import load
+from evalkit.spool import Spool
 from evalkit.types import Calls, Case, Judgment, Metric, RunResult, Verdict
 
 _AGAIN: Final = "run it again, or restore the file"
@@ -43,7 +44,7 @@ class Outcome:
 
     config: Mapping[str, Any]
     manifest: Mapping[str, Any]
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
     metrics: Mapping[str, Metric]
 
 
@@ -101,9 +102,11 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as bad:
-        raise ConfigError(
-            f"cannot be read ({bad.strerror or bad})", where=str(path), remedy="check its permissions"
-        ) from None
+        raise _unreadable(path, bad) from None
+
+
+def _unreadable(path: Path, bad: OSError) -> ConfigError:
+    return ConfigError(f"cannot be read ({bad.strerror or bad})", where=str(path), remedy="check its permissions")
 
 
 def _json(content: bytes, where: str) -> Any:
@@ -127,10 +130,18 @@ def _config(path: Path) -> dict[str, Any]:
         raise _damaged(str(path), bad) from None
 
 
-def _records(path: Path, kind: Any) -> tuple[Any, ...]:
+def _records(path: Path, kind: Any) -> Sequence[Any]:
+    """Read a file line by line, each checked now and held, if they are too many to be, in a file beside it."""
     decode = decoder(kind)
-    lines = enumerate(_content(path).split(b"\n"), 1)
-    return tuple(_record(decode, line, f"{path}:{number}") for number, line in lines if line.strip())
+    try:
+        with path.open("rb") as file:
+            lines = enumerate(file, 1)
+            return Spool(
+                (_record(decode, line, f"{path}:{number}") for number, line in lines if line.strip()),
+                folder=path.parent,
+            )
+    except OSError as bad:
+        raise _unreadable(path, bad) from None
 
 
 def _record(decode: Any, line: bytes, where: str) -> Any:

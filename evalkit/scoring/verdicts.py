@@ -9,12 +9,12 @@ from math import isnan
 
 import numpy as np
 
+from evalkit.lazy import Arranged, Lazy
 from evalkit.scoring.columns import NAMES, NONE, Codes, Columns, Floats, Ints
 from evalkit.scoring.pointwise import Scored
 from evalkit.scoring.resolve import group_mean
 from evalkit.scoring.ties import REASONS, Resolved, Shown
 from evalkit.scoring.values import tidy
-from evalkit.spool import Arranged, Lazy
 from evalkit.types import Orders, Verdict
 
 

@@ -319,14 +319,14 @@ def test_a_file_that_cannot_be_read_is_named(
     tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     write_run(tmp_path, result)
-    read = Path.read_bytes
+    opened: Any = Path.open
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, *how: Any, **further: Any) -> Any:
         if path.name == name:
             raise PermissionError(13, "Permission denied")
-        return read(path)
+        return opened(path, *how, **further)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     assert complaint(tmp_path).startswith(f"/{name}: cannot be read (Permission denied); ")
 
 

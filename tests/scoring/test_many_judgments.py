@@ -8,10 +8,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from evalkit.lazy import Lazy
 from evalkit.scoring import score_run
 from evalkit.scoring.bootstrap import Statistic, draw, resample
 from evalkit.scoring.tables import Table, totals_of
-from evalkit.spool import Lazy
 from evalkit.types import Case, Completion, Judgment, Response
 
 TEXT = 50_000
