@@ -136,7 +136,8 @@ def judgment_table(result: RunResult) -> Table:
 
 def verdict_table(result: RunResult) -> Table:
     """Return the first verdicts as a table, each with its case's prompt and responses."""
-    cases = {case.id: case for case in result.cases}
+    shown = {verdict.case_id for verdict in result.verdicts[:MAX_ROWS]}
+    cases = {case.id: case for case in result.cases if case.id in shown}
 
     def texts(verdict: Verdict) -> str | None:
         case = cases.get(verdict.case_id)
@@ -169,7 +170,8 @@ def table_note(result: RunResult) -> str | None:
 
 def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> Table:
     """Lay out the first rows, without columns that hold nothing; the UI compares runs by the first column."""
-    filled = {name: [read(row) for row in rows[:MAX_ROWS]] for name, read in columns.items()}
+    first = rows[:MAX_ROWS]
+    filled = {name: [read(row) for row in first] for name, read in columns.items()}
     used = {name: values for name, values in filled.items() if any(value not in (None, "") for value in values)}
     return {"columns": list(used), "data": [list(row) for row in zip(*used.values(), strict=True)]}
 

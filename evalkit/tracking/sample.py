@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import islice
 from typing import Literal
 
 from evalkit.types import Judgment, RunResult, Unit, Verdict
@@ -16,20 +17,26 @@ def choose(result: RunResult, count: int) -> list[Judgment]:
 
     The passes of one unit stay together.
     """
-    by_unit: dict[tuple[str, Unit], list[Judgment]] = {}
-    for judgment in result.judgments:
-        by_unit.setdefault((judgment.case_id, judgment.unit), []).append(judgment)
-    kinds: dict[Kind, list[list[Judgment]]] = {name: [] for name in _KINDS}
+    by_unit: dict[tuple[str, Unit], list[int]] = {}
+    lost: set[tuple[str, Unit]] = set()
+    for place, judgment in enumerate(result.judgments):
+        unit = (judgment.case_id, judgment.unit)
+        by_unit.setdefault(unit, []).append(place)
+        if judgment.status not in ("ok", "repaired"):
+            lost.add(unit)
+    kinds: dict[Kind, list[list[int]]] = {name: [] for name in _KINDS}
     for verdict in result.verdicts:
-        if judgments := by_unit.pop((verdict.case_id, verdict.unit), None):
-            kinds[kind(verdict, judgments)].append(judgments)
+        unit = (verdict.case_id, verdict.unit)
+        if places := by_unit.pop(unit, None):
+            kinds[kind(verdict, lost=unit in lost)].append(places)
     kinds["plain"].extend(by_unit.values())
-    return [judgment for unit in _in_turn(list(kinds.values())) for judgment in unit][:count]
+    chosen = islice((place for places in _in_turn(list(kinds.values())) for place in places), count)
+    return [result.judgments[place] for place in chosen]
 
 
-def kind(verdict: Verdict, judgments: Sequence[Judgment]) -> Kind:
-    """Return what is most notable of a unit."""
-    if any(j.status not in ("ok", "repaired") for j in judgments):
+def kind(verdict: Verdict, *, lost: bool) -> Kind:
+    """Return what is most notable of a unit; `lost` says that a judgment of it could not be read."""
+    if lost:
         return "missing"
     if verdict.orders and verdict.orders.consistent is False:
         return "flip"
@@ -38,6 +45,6 @@ def kind(verdict: Verdict, judgments: Sequence[Judgment]) -> Kind:
     return "tie" if verdict.winner == "TIE" else "plain"
 
 
-def _in_turn(queues: list[list[list[Judgment]]]) -> Iterator[list[Judgment]]:
+def _in_turn(queues: list[list[list[int]]]) -> Iterator[list[int]]:
     for turn in range(max(map(len, queues), default=0)):
         yield from (queue[turn] for queue in queues if turn < len(queue))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ def log_traces(uri: str, experiment: str, run: str, result: RunResult, count: in
     from mlflow.tracing.client import TracingClient
 
     client = TracingClient(uri)
-    judged = [_judged(result, judgment, f"{run} {place}", place) for place, judgment in enumerate(chosen)]
+    judged = _judged(result, chosen, run)
     for one in judged:
         client.start_trace(_info(one, experiment, run))
     try:
@@ -74,17 +74,25 @@ def log_traces(uri: str, experiment: str, run: str, result: RunResult, count: in
     return len(judged)
 
 
-def _judged(result: RunResult, judgment: Judgment, name: str, place: int) -> Judged:
-    unit = (judgment.case_id, judgment.unit)
-    return Judged(
-        judgment=judgment,
-        case=next((case for case in result.cases if case.id == judgment.case_id), None),
-        verdict=next((v for v in result.verdicts if (v.case_id, v.unit) == unit), None),
-        mode=contents.mode(result),
-        judge=judgment.judge or contents.judge(result),
-        identity=hashlib.sha256(name.encode()).hexdigest(),
-        started=(contents.milliseconds(result.manifest.get("started")) or 0) + place,
-    )
+def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[Judged]:
+    """Return judgments with their cases and verdicts, which are looked for in one pass."""
+    units = {(judgment.case_id, judgment.unit) for judgment in chosen}
+    ids = {case_id for case_id, _ in units}
+    cases = {case.id: case for case in result.cases if case.id in ids}
+    verdicts = {(v.case_id, v.unit): v for v in result.verdicts if (v.case_id, v.unit) in units}
+    started = contents.milliseconds(result.manifest.get("started")) or 0
+    return [
+        Judged(
+            judgment=judgment,
+            case=cases.get(judgment.case_id),
+            verdict=verdicts.get((judgment.case_id, judgment.unit)),
+            mode=contents.mode(result),
+            judge=judgment.judge or contents.judge(result),
+            identity=hashlib.sha256(f"{run} {place}".encode()).hexdigest(),
+            started=started + place,
+        )
+        for place, judgment in enumerate(chosen)
+    ]
 
 
 def _info(judged: Judged, experiment: str, run: str) -> TraceInfo:
