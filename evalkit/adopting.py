@@ -22,6 +22,7 @@ from evalkit.runs.codec import encode_line
 from evalkit.types import Judgment, RunResult
 
 DIFFERENCES = "differences.jsonl"
+UNTELLING = ("result", "results", "annotations", "output", "outputs", "judgments", "pairwise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +57,26 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
     dataset = _dataset(config, brought, source)
     # No template of evalkit's was used.
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    described = describe(config, Materials(dataset, evaluator), started)
     manifest = {
-        **describe(config, Materials(dataset, evaluator), started),
+        **described,
+        "dataset": {**described["dataset"], "name": _name(Path(source))},
         "prompt_hashes": {},
         "ended": datetime.now(UTC).isoformat(),
         "imported": {"source": source, "judgments": len(judgments), "texts": texts, "differences": len(differs)},
     }
     result = RunResult(None, config.dump(), manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)
-    return Adopted(
-        rescore(config, result, folder, {DIFFERENCES: lines} if texts and not brought.unread else None), texts, differs
-    )
+    compared = texts > 0 and not brought.unread
+    written = rescore(config, result, folder, {DIFFERENCES: lines} if compared else None)
+    if not compared:  # another import may have been written there before
+        (folder / DIFFERENCES).unlink(missing_ok=True)
+    return Adopted(written, texts, differs)
+
+
+def _name(source: Path) -> str:
+    """Return what a file is told from others by: its folder's name where its own says nothing."""
+    return f"{source.parent.name}/{source.stem}" if source.stem in UNTELLING and source.parent.name else source.stem
 
 
 def _dataset(config: RunConfig, brought: Brought, source: str) -> Dataset:

@@ -423,8 +423,10 @@ def test_texts_are_read_again_and_differences_listed(shape):
     assert "1 [0, 1]: stored B, read A" in ran.out
     (difference,) = ran.rows("differences.jsonl")
     assert (difference["case_id"], difference["stored"], difference["read"]) == ("1", "B", "A")
+    assert ran.json("manifest.json")["dataset"]["name"] == "Vanilla/result"
     again = shape("llmbar", "--reread")
     assert again.values[2] == ("1", [0, 1], 1.0)
+    assert not (shape("halluqa").folder / "differences.jsonl").exists()
 
 
 def test_scores_are_read_again_too(shape):
