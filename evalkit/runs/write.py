@@ -119,11 +119,33 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
+    _sweep(folder)
     with ExitStack() as leftovers:
         staged = [(_stage(folder, name, chunks, leftovers), folder / name) for name, chunks in contents.items()]
-        for written, place in staged:
+        # The manifest comes last: a new folder that has one has all the rest.
+        for written, place in sorted(staged, key=lambda one: one[1].name == layout.MANIFEST):
             written.replace(place)
         _settle(folder)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes that were killed while they wrote here have left."""
+    for left in folder.glob(".*.tmp"):
+        process = left.name.split(".")[-2]
+        if process.isdigit() and not _alive(int(process)):
+            left.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    if os.name != "posix":  # elsewhere asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _stage(folder: Path, name: str, chunks: Iterable[bytes], leftovers: ExitStack) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
+import sys
 import time
 from dataclasses import fields, replace
 from pathlib import Path
@@ -289,6 +291,27 @@ def test_a_folder_that_cannot_be(tmp_path: Path, result: RunResult) -> None:
 def test_further_files_stay_in_the_folder(tmp_path: Path, result: RunResult, name: str) -> None:
     with pytest.raises(ValueError, match="not a name for a further file"):
         write_run(tmp_path, result, {name: "x"})
+
+
+def test_what_a_killed_process_left_is_swept_up(tmp_path: Path, result: RunResult) -> None:
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    left, other = tmp_path / f".judgments.jsonl.{done.pid}.tmp", tmp_path / f".judgments.jsonl.{os.getppid()}.tmp"
+    for path in (left, other, tmp_path / ".hidden"):
+        path.write_bytes(b"{")
+    write_run(tmp_path, result)
+    assert not left.exists()
+    assert other.exists()
+    assert (tmp_path / ".hidden").exists()
+
+
+def test_the_manifest_comes_last(tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[str] = []
+    replace_: Any = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda path, place: moved.append(place.name) or replace_(path, place))
+    write_run(tmp_path, result, {"report.html": "x"})
+    assert moved[-1] == layout.MANIFEST
+    assert sorted(moved) == sorted([*layout.FILES, "report.html"])
 
 
 # When it cannot be read
