@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Any, cast
+from typing import Any
 
 from evalkit.errors import DatasetError
 from evalkit.types import Annotation, Response, Winner
@@ -15,6 +15,7 @@ LabelMap = Mapping[str, "Winner | float"]
 Labelled = tuple["Winner | None", tuple[Response, ...]]
 
 _MOST_KNOWN = 1000
+_EXACT = 2**53  # up to here each whole number is a float of its own
 _WINNERS: dict[str, Winner] = {"a": "A", "b": "B", "tie": "TIE"}
 
 
@@ -65,9 +66,11 @@ class Labels:
         Raises:
             DatasetError: if it is not a number, nor mapped to one.
         """
-        meaning = None if value is None or value == "" else self._meaning(value)
-        if isinstance(meaning, float) or value is None or value == "":
-            return cast("float | None", meaning)
+        if value is None or value == "":
+            return None
+        meaning = self._meaning(value)
+        if isinstance(meaning, float):
+            return meaning
         raise DatasetError(
             f"the grade {_shown(value)} is not a number", where=place, remedy="map it in dataset.label_map"
         )
@@ -92,7 +95,8 @@ class Labels:
 
     def _meaning(self, value: Any) -> Winner | float | None:
         if type(value) is not str:
-            return self._read(value)
+            whole = type(value) is int and not self._map and -_EXACT < value < _EXACT
+            return float(value) if whole else self._read(value)
         if value not in self._known:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()

@@ -20,7 +20,7 @@ from evalkit.types import Annotation, Case, Response, Winner
 
 _TEXTS = frozenset({str})
 _ALONE = frozenset({"pointwise"})
-_PARTS = ("text", "model", "label", "grade", "labels")
+_PARTS = frozenset({"text", "model", "label", "grade", "labels"})
 NUMBERED = "cases without an id, named by the number of their row"
 SAME = "cases with two identical responses"
 UNUSED = "responses with a '{}', which was not used"
@@ -203,8 +203,9 @@ class CaseReader:
             return Response(self._texts.needed(entry, name, "responses", place))
         if "text" not in entry:
             raise DatasetError(f"{name} has no 'text'", where=place, remedy=did_you_mean("text", entry))
-        for unused in entry.keys() - set(_PARTS):
-            self.tally.add(UNUSED.format(unused), place)
+        if not entry.keys() <= _PARTS:
+            for unused in entry.keys() - _PARTS:
+                self.tally.add(UNUSED.format(unused), place)
         return Response(
             self._texts.needed(entry["text"], f"{name}.text", "responses", place),
             self._texts.name(entry.get("model"), f"{name}.model", place),
