@@ -78,14 +78,18 @@ def script_json(value: Any) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number with three decimals, a whole one without, and nothing where there is none."""
+    """Return a number with three decimals, a whole one without, a small one with two digits that count, or nothing."""
     if value is None:
         return ""
+    if 0 < abs(value) < 0.0095:
+        return f"{value:.2g}"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
 
 
 def span(low: float, high: float) -> str:
-    """Return an interval as `[0.380, 0.660]`, both ends with the same decimals."""
+    """Return an interval as `[0.380, 0.660]`, both ends with the same decimals unless all of it is small."""
+    if 0 < high < 0.0095:
+        return f"[{low:.2g}, {high:.2g}]"
     digits = 0 if float(low).is_integer() and float(high).is_integer() else 3
     return f"[{low:,.{digits}f}, {high:,.{digits}f}]"
 

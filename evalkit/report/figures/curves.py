@@ -19,8 +19,14 @@ WIDTH, HEIGHT = 420.0, 330.0
 AFTER = ("temperature", "isotonic")
 
 
-def _axes(x: tuple[float, float] = (0.0, 1.0), y: tuple[float, float] = (0.0, 1.0)) -> tuple[Axis, Axis]:
-    return Axis(*x, 44.0, WIDTH - 12), Axis(*y, HEIGHT - 44, 30.0)
+def _axes(keys: int) -> tuple[Axis, Axis]:
+    """Return the axes of a plot of shares, with room for so many keys above it."""
+    return Axis(0.0, 1.0, 44.0, WIDTH - 12), Axis(0.0, 1.0, HEIGHT - 44 + 18.0 * keys, 30.0 + 18 * keys)
+
+
+def _framed(keys: Sequence[tuple[str, Words]], drawn: Sequence[Markup], title: Words) -> Markup:
+    key = legend(44.0, 14.0, keys)
+    return canvas(WIDTH, HEIGHT + 18 * len(keys), *key, *drawn, label=title)
 
 
 def reliability(curves: Mapping[str, Any]) -> Figure | None:
@@ -28,20 +34,19 @@ def reliability(curves: Mapping[str, Any]) -> Figure | None:
     bins = [one for one in curves.get("stated") or () if one["accuracy"] is not None]
     if not bins:
         return None
-    x, y = _axes()
+    shown = [name for name in AFTER if curves.get(name)]
+    keys = [("curve", LABELS["stated"]), *((f"curve also{k}", LABELS[name]) for k, name in enumerate(shown))]
+    x, y = _axes(len(keys))
     drawn = grid(x, y, (LABELS["confidence"], LABELS["accuracy"]))
     drawn.append(line(x(0), y(0), x(1), y(1), "chance"))
-    shown = [name for name in AFTER if curves.get(name)]
     for place, name in enumerate(shown):
         points = [(x(one["confidence"]), y(one["accuracy"])) for one in curves[name]]
         drawn.append(path(points, f"curve also{place}"))
     largest = max(one["n"] for one in bins)
     drawn.append(path([(x(one["confidence"]), y(one["accuracy"])) for one in bins], "curve"))
     drawn += [_bin(one, x, y, largest) for one in bins]
-    drawn += legend(x.start + 8, y.end + 14, [("curve", LABELS["stated"])])
-    drawn += legend(x.start + 8, y.end + 32, [(f"curve also{k}", LABELS[name]) for k, name in enumerate(shown)])
     title, caption = FIGURES["reliability"]
-    return Figure("reliability", title, canvas(WIDTH, HEIGHT, *drawn, label=title), caption)
+    return Figure("reliability", title, _framed(keys, drawn, title), caption)
 
 
 def _bin(one: Mapping[str, Any], x: Axis, y: Axis, largest: int) -> Markup:
@@ -56,19 +61,18 @@ def frontier(points: Sequence[Mapping[str, Any]], threshold: float) -> Figure | 
     """Return what each tie threshold would give, the configured one marked; none where no choice is left."""
     if len(points) < 3:
         return None
-    x, y = _axes()
     kinds = [("curve", "decided_accuracy"), ("curve also0", "accuracy"), ("curve also1", "weak_rate")]
     there = [(class_, name) for class_, name in kinds if sum(one[name] is not None for one in points) > 1]
     if not there:
         return None
+    x, y = _axes(len(there))
     drawn = grid(x, y, (LABELS["tie_rate"], LABELS["share"]))
     for class_, name in there:
         known = [one for one in points if one[name] is not None]
         drawn.append(path([(x(one["tie_rate"]), y(one[name])) for one in known], class_))
         drawn += [_point(one, name, x, y, threshold) for one in known]
-    drawn += legend(x.start + 8, y.start - 8 - 18 * (len(there) - 1), [(c, LABELS[name]) for c, name in there])
     title, caption = FIGURES["frontier"]
-    return Figure("frontier", title, canvas(WIDTH, HEIGHT, *drawn, label=title), caption)
+    return Figure("frontier", title, _framed([(c, LABELS[name]) for c, name in there], drawn, title), caption)
 
 
 def _point(one: Mapping[str, Any], name: str, x: Axis, y: Axis, threshold: float) -> Markup:
