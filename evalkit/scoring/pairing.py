@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
+from evalkit.lazy import Arranged
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.columns import CODES, NONE, Codes, Floats, Ints
 from evalkit.types import Case, Judgment, Verdict
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +38,30 @@ def pair_runs(entrants: Sequence[Entrant]) -> tuple[list[Entrant], dict[str, int
     names = [entrant.name for entrant in entrants]
     if len(entrants) < 2 or len(set(names)) < len(names):
         raise ConfigError("at least two different runs are needed to compare", where=", ".join(names))
-    known = [{case.id: case for case in entrant.cases} for entrant in entrants]
-    shared = [case for case in entrants[0].cases if all(case.id in cases for cases in known)]
+    known = [{case.id: place for place, case in enumerate(entrant.cases)} for entrant in entrants]
+    shared = _kept(entrants[0].cases, lambda case: all(case.id in places for places in known))
     if not shared:
         raise ConfigError("share no case", where=", ".join(names), remedy="compare runs of one dataset")
-    for entrant, cases in zip(entrants[1:], known[1:], strict=True):
-        _check_same(shared, cases, entrants[0].name, entrant.name)
+    for entrant, places in zip(entrants[1:], known[1:], strict=True):
+        _check_same(shared, Arranged(entrant.cases, [places[case.id] for case in shared]), entrants[0], entrant)
     kept = {case.id for case in shared}
-    paired = [
-        replace(e, cases=tuple(shared), judgments=tuple(j for j in e.judgments if j.case_id in kept)) for e in entrants
-    ]
+    paired = [replace(e, cases=shared, judgments=_kept(e.judgments, lambda j: j.case_id in kept)) for e in entrants]
     return paired, {e.name: len(e.cases) - len(shared) for e in entrants}
 
 
-def _check_same(shared: Sequence[Case], other: Mapping[str, Case], first: str, second: str) -> None:
-    for case in shared:
-        contents = zip(("prompt", "responses", "label"), _content(case), _content(other[case.id]), strict=True)
+def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
+    """Return the values for which it holds, by their places: they may be too many to be held."""
+    places = array("q", (place for place, value in enumerate(values) if holds(value)))
+    return values if len(places) == len(values) else Arranged(values, places)
+
+
+def _check_same(shared: Sequence[Case], others: Sequence[Case], first: Entrant, second: Entrant) -> None:
+    for case, other in zip(shared, others, strict=True):
+        contents = zip(("prompt", "responses", "label"), _content(case), _content(other), strict=True)
         for what, one, two in contents:
             if one != two:
                 raise ConfigError(
-                    f"its {what} is not the same in {first} and {second}",
+                    f"its {what} is not the same in {first.name} and {second.name}",
                     where=f"case '{case.id}'",
                     remedy="compare runs of one dataset",
                 )
