@@ -55,7 +55,7 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     Raises:
         ConfigError: if they cannot be written.
     """
-    contents = {JSON: as_json(board), CSV: as_csv(board), PAGE: sweep_page(folder, board)}
+    contents = {JSON: as_json(board), PAGE: sweep_page(folder, board), CSV: as_csv(board)}
     write_files(folder, contents)
     return [folder / name for name in contents]
 

@@ -21,6 +21,7 @@ from evalkit.cli import main
 from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_report, render_sweep
 from evalkit.scoring.leaderboard import Contender, rank
+from evalkit.sweeps import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict
 
 pytestmark = pytest.mark.browser
@@ -275,6 +276,28 @@ def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_pa
     assert page.locator("h2").first.inner_text() == "结论"
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_sweeps_page_leads_to_those_of_its_jobs(browser, tmp_path, monkeypatch, provider):
+    rows = [{"id": f"c{i}", "prompt": "?", "response_a": "good", "response_b": "bad", "label": "A"} for i in range(3)]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    provider.rule = lambda body: said("[[A]]")
+    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "tracking=none", "scoring.bootstrap=0"]
+    judge = ["judge=openai_compatible", "judge.model=openai/m", f"judge.api_base={provider.api_base}"]
+    words = [*judge, "judge.transport=direct", *data, "swap=both,none", "hydra.sweep.dir=sweep", "-m"]
+    assert main(["run", *words]) == 0
+    board = leaderboard_of(tmp_path / "sweep", ["0", "1"])
+    assert {path.name for path in write_leaderboard(tmp_path / "sweep", board)} >= {"report.html", "leaderboard.csv"}
+    page = browser.new_page()
+    page.goto((tmp_path / "sweep" / "report.html").as_uri())
+    assert sorted(page.locator("#board tbody th").all_text_contents()) == ["both", "none"]
+    shoot(page, "sweep-report", tmp_path)
+    page.get_by_role("link", name="none").click()
+    assert page.locator(".kicker").inner_text() == "Judge report"
+    assert page.url.endswith("/sweep/1/report.html")
+    page.close()
 
 
 def test_pictures_for_people_to_look_at(open_page, make_run, tmp_path):
