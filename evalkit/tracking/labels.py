@@ -7,7 +7,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,11 +76,21 @@ def send_tasks(
         name = f"{config.experiment} labels"
         experiment = experiment_of(client, uri, name)
         queues = {}
+        asked = [_asked(trace) for trace in _traces(client, experiment, _run(result))]
         for annotator in annotators:
             tasks = tasks_of(result, seed=_seed(seed, annotator), units=units)
-            traces = _log(uri, experiment, result, tasks, annotator)
-            queues[annotator] = _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit))
+            new = [task for task in tasks if (annotator, task.case_id, task.unit) not in asked]
+            traces = _log(uri, experiment, result, new, annotator)
+            there = f", {len(tasks) - len(new)} of them sent before" if len(new) < len(tasks) else ""
+            queues[annotator] = _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit)) + there
         return Sent(name, experiment, queues)
+
+
+def _asked(trace: Trace) -> tuple[str, str, Unit]:
+    """Return who was asked what by a trace."""
+    tags = trace.info.tags
+    unit = tuple(sorted(shown_of(tags[SHOWN], f"trace {trace.info.trace_id}")))
+    return tags.get(ANNOTATOR, ""), tags[CASE], unit
 
 
 def _seed(seed: int, annotator: str) -> int:
@@ -92,6 +102,8 @@ def _log(uri: str, experiment: str, result: RunResult, tasks: Sequence[Task], an
 
     tracing, now = TracingClient(uri), int(time.time() * 1000)
     width = _PREVIEW if sqlite_file(uri) is None else _WIDE
+    if not tasks:
+        return []
     logged = [_Logged(task, annotator, _run(result), place, now + place, width) for place, task in enumerate(tasks)]
     for one in logged:
         tracing.start_trace(one.info(experiment))
@@ -197,19 +209,23 @@ def _queue(uri: str, experiment: str, result: RunResult, annotator: str, traces:
     alone = f"the traces tagged {ANNOTATOR} = {annotator}: add feedback named '{QUESTIONS[size]}'"
     if not hasattr(tracing, "_create_review_queue"):
         return alone
-    with suppress(NotImplementedError):
+    try:
         schema = _schema(tracing, experiment, result, size)
-        name = f"{annotator}: {Path(result.folder or 'run').name}"
-        try:
-            queue = tracing._get_review_queue_by_name(experiment, name)
-        except MlflowException:
-            # On a server without sign-in everybody is `default`.
-            queue = tracing._create_review_queue(
-                experiment, name=name, queue_type="custom", users=[annotator, "default"], schema_ids=[schema]
-            )
+    except (MlflowException, NotImplementedError) as problem:
+        if getattr(problem, "error_code", "ENDPOINT_NOT_FOUND") != "ENDPOINT_NOT_FOUND":
+            raise
+        return alone
+    name = f"{annotator}: {Path(result.folder or 'run').name} {_run(result)[:6]}"
+    try:
+        queue = tracing._get_review_queue_by_name(experiment, name)
+    except MlflowException:
+        # On a server without sign-in everybody is `default`.
+        queue = tracing._create_review_queue(
+            experiment, name=name, queue_type="custom", users=[annotator, "default"], schema_ids=[schema]
+        )
+    if traces:
         tracing._add_items_to_review_queue(queue.queue_id, item_ids=list(traces))
-        return f"review queue '{name}'"
-    return alone
+    return f"review queue '{name}'"
 
 
 def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:

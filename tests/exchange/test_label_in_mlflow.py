@@ -22,7 +22,7 @@ from evalkit.cli import main
 from evalkit.config import TrackingConfig
 from evalkit.runs import read_run
 from evalkit.tracking import server_environment
-from evalkit.tracking.labels import SHOWN, fetch_labels
+from evalkit.tracking.labels import RUN, SHOWN, fetch_labels
 
 pytestmark = pytest.mark.slow
 FLAGS = ("gpu", "quic", "background-networking", "component-update", "sync")
@@ -164,7 +164,7 @@ def another(folder: Path, tmp_path: Path) -> Path:
     return other
 
 
-def test_feedback_of_users_who_signed_in_is_theirs(folder, another, monkeypatch):
+def test_feedback_of_users_who_signed_in_is_theirs(folder, another, monkeypatch, capsys):
     """On a server with sign-in, and with what clients log, the source names the person; a judge's word is no label."""
     from mlflow.entities import AssessmentSource, Feedback
     from mlflow.tracing.client import TracingClient
@@ -173,9 +173,11 @@ def test_feedback_of_users_who_signed_in_is_theirs(folder, another, monkeypatch)
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     sent = ("--to", "mlflow", "--n", "1", "--annotators", "eve", f"tracking.uri={uri}")
     assert main(["label", str(another), *sent]) == 0
+    assert main(["label", str(another), *sent]) == 0
+    assert "1 of them sent before" in capsys.readouterr().out
     client = TracingClient(uri)
     found = client.search_traces(locations=["1"], filter_string="tag.`evalkit.label.annotator` = 'eve'")
-    (trace,) = found
+    (trace,) = (one for one in found if one.info.tags[RUN] == another.parent.name)
     good = "A" if trace.info.tags[SHOWN] == "0,1" else "B"
     bad = "B" if good == "A" else "A"
 
