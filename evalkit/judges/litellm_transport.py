@@ -44,7 +44,10 @@ class LiteLLMTransport:
         target = setup.target(self._litellm, self.config)
         await setup.check(target, judge=judge)
         shape = setup.first_shape(self._litellm, self.config, target)
-        return (_shortened(target) if self._unheard_of(target) else target), shape
+        if not self._unheard_of(target):
+            return target, shape
+        await asyncio.to_thread(loading.rehearse)
+        return _shortened(target), shape
 
     async def send(self, where: setup.Target, call: Mapping[str, Any]) -> Reply:
         """Send one call.

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import socket
+import sys
 import threading
 from dataclasses import replace
 
@@ -116,6 +117,11 @@ async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(provide
     assert replace(spared, latency=0.0) == replace(plain, latency=0.0)
     one, two = provider.requests
     assert one == two
+
+
+def test_what_is_imported_ahead_of_the_first_call_is_there():
+    loading.rehearse()
+    assert [name for name in loading._LATE if name not in sys.modules] == []
 
 
 async def test_a_structured_answer_is_asked_for_by_schema_where_the_model_takes_one(provider):
