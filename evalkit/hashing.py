@@ -49,18 +49,23 @@ def content_key(
     api_base: str | None,
     messages: Sequence[Mapping[str, object]],
     params: Mapping[str, Any],
-    answer: Any,
+    answer: bytes,
     sample: int,
 ) -> str:
-    """Return the content key of one call: the hash of everything that could change its answer, and of nothing else."""
-    return digest(
+    """Return the content key of one call: the hash of everything that could change its answer, and of nothing else.
+
+    `answer` is the canonical JSON of the answer's format, or of null: a run has one for all its requests, and it is
+    longer than most prompts.
+    """
+    # Sorted, `answer` comes first of all names.
+    rest = canonical_json(
         {
             "v": KEY_VERSION,
             "model": model,
             "api_base": api_base,
             "messages": list(messages),
             "params": dict(params),
-            "answer": answer,
             "sample": sample,
         }
     )
+    return hashlib.sha256(b'{"answer":' + answer + b"," + rest[1:]).hexdigest()

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from evalkit.hashing import content_key
+from evalkit.hashing import canonical_json, content_key
 from evalkit.protocols import Evaluator, Store
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Unit
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
 
 BATCH = 64
+_REMEMBERED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,29 @@ class Ask:
 
 def key_of(spec: JudgeSpec, request: JudgeRequest) -> str:
     """Return the content key of putting `request` to a judge."""
-    answer = None if request.answer is None else {"name": request.answer.name, "schema": dict(request.answer.schema)}
     return content_key(
         model=spec.model,
         api_base=spec.api_base,
         messages=[{"role": m["role"], "content": m["content"]} for m in request.messages],
         params=spec.params,
-        answer=answer,
+        answer=_encoded(request.answer),
         sample=0 if request.shared else request.sample,
     )
+
+
+_ENCODED: list[tuple[AnswerFormat | None, bytes]] = [(None, b"null")]
+
+
+def _encoded(answer: AnswerFormat | None) -> bytes:
+    """Return an answer's format as canonical JSON; the last few are remembered, as the objects they are."""
+    for known, encoded in _ENCODED:
+        if known is answer:
+            return encoded
+    assert answer is not None  # null is known
+    encoded = canonical_json({"name": answer.name, "schema": dict(answer.schema)})
+    _ENCODED.insert(1, (answer, encoded))
+    del _ENCODED[_REMEMBERED:]
+    return encoded
 
 
 class Asks:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import sys
 from dataclasses import replace
 
@@ -68,6 +70,33 @@ def test_a_plan_counts_what_is_stored_and_each_equal_request_once():
     assert (twice.requests, twice.stored, twice.unique) == (12, 2, 5)
     assert one.prompt_tokens == sum(-(-len(f"question {i} (0, 1)") // 4) for i in (0, 1, 1, 2, 2))
     assert (one.after([]).unique, twice.after([one]).unique, twice.after([one]).prompt_tokens) == (5, 0, 0)
+
+
+@given(
+    st.text(max_size=9),
+    st.none() | st.text(max_size=9),
+    st.lists(st.text(max_size=9), min_size=1, max_size=3),
+    st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
+    st.none() | st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
+    st.integers(0, 5),
+)
+def test_the_content_key_is_the_hash_that_the_contract_says(model, api_base, texts, params, schema, sample):
+    messages = tuple({"role": "user", "content": text} for text in texts)
+    answer = None if schema is None else AnswerFormat("a", schema)
+    request = JudgeRequest("c", (0,), (0,), messages, answer, sample=sample)
+    content = {
+        "v": 1,
+        "model": model,
+        "api_base": api_base,
+        "messages": [dict(message) for message in messages],
+        "params": params,
+        "answer": None if schema is None else {"name": "a", "schema": schema},
+        "sample": sample,
+    }
+    encoded = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    expected = hashlib.sha256(encoded).hexdigest()
+    spec = JudgeSpec("name", model, api_base, params)
+    assert key_of(spec, request) == key_of(spec, request) == expected
 
 
 def test_the_content_key_knows_what_changes_an_answer_and_nothing_else():
