@@ -152,6 +152,9 @@ def _batch(asked: Asked) -> tuple[Any, Any]:
     from evalkit.exchange import bring
     from evalkit.resources import project
 
+    if not any(word.startswith("dataset") for word in asked.overrides):
+        remedy = "name the cases that it is of: dataset=file dataset.path=FILE"
+        raise ConfigError("a batch holds answers alone", where=str(asked.path), remedy=remedy)
     config = load_config(overrides=asked.overrides)
     named = any(word.startswith("judge") for word in asked.overrides)
     cases = tuple(load_cases(config.dataset, mode=config.mode.name, base=project()).cases)

@@ -260,6 +260,10 @@ def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> 
         TrackingError: if MLflow cannot be reached or refuses.
     """
     uri = tracking_uri(config, folder)
+    if (file := sqlite_file(uri)) is not None and not file.is_file():
+        raise ConfigError(
+            "no such store", where=uri, remedy="`evalkit label RUN --to mlflow` makes it, or set tracking.uri"
+        )
     with _told(uri):
         client = open_client(uri)
         found = client.get_experiment_by_name(f"{config.experiment} labels")

@@ -464,6 +464,14 @@ def test_what_the_files_tell_of_the_cases(shape):
     assert batch.rows("judgments.jsonl")[0]["completion"]["usage"] == {"prompt_tokens": 24, "completion_tokens": 8}
 
 
+def test_a_batch_needs_its_cases(bring, write):
+    ran = bring("openai_batch", str(write("out.jsonl", BATCH)), status=1)
+    assert "a batch holds answers alone; name the cases that it is of: dataset=file dataset.path=FILE" in ran.err
+    write("cases.jsonl", [{**CASES[0], "id": "other"}])
+    ran = bring("openai_batch", "out.jsonl", *WORDS["openai_batch"], status=1)
+    assert "out.jsonl:1: custom_id 'q-1-ab' names no case; say how ids are made: --custom-id" in ran.err
+
+
 def test_scores_of_a_reward_model(bring, write):
     ran = bring("reward_bench", str(write("reward.json", REWARD)), "--scores")
     assert ran.values[:2] == [("hep-cpp 30", [0], {"reward": 1.5}), ("hep-cpp 30", [1], {"reward": 0.5})]

@@ -149,6 +149,7 @@ def test_mistakes_are_one_line_and_change_nothing(ran, write, capsys, content, s
         (("--to", "mlflow", "--annotators", "ann,ann"), "--annotators: needs different names"),
         (("labels.csv", "--from", "mlflow"), "needs a run folder, and where labels come from"),
         (("absent.csv",), "absent.csv: no such file"),
+        (("--from", "mlflow", "tracking.uri=sqlite:///no.db"), "no.db: no such store"),
     ],
 )
 def test_wrong_words(ran, capsys, words, said):
