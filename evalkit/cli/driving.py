@@ -12,19 +12,21 @@ from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import CompactHydraException, MissingConfigException
+from hydra.errors import MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from evalkit.cli import complain
+from evalkit.cli.objective import JobError, objective_of
+from evalkit.cli.sweeping import find
 from evalkit.compose import (
     DEFAULT,
     add_study,
+    composed_already,
     enter_project_of,
     find_study,
     hidden_files,
     hydra_complaint,
-    load_jobs,
     register,
     to_run_config,
     unknown_study,
@@ -56,23 +58,25 @@ class Driver:
 
     work: Callable[[Job], int]
     study: Path | None
+    constant: tuple[str, ...] = ()
     statuses: list[int] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
 
-    def __call__(self, cfg: DictConfig) -> int:
-        """Run one job: Hydra's task function."""
+    def __call__(self, cfg: DictConfig) -> int | float | list[float]:
+        """Run one job, Hydra's task function: return its status, or the value of `objective` if there is one."""
+        folder, objective = Path(HydraConfig.get().runtime.output_dir), OmegaConf.select(cfg, "objective")
         status = self._attempt(cfg)
         self.statuses.append(status)
-        if status and os.getpid() != self.pid:
-            raise CompactHydraException(f"a job ended with status {status}")
-        return status
+        if status and (objective or os.getpid() != self.pid):
+            raise JobError(status)
+        return objective_of(folder, objective) if objective else status
 
     def _attempt(self, cfg: DictConfig) -> int:
         settings = HydraConfig.get()
         folder = _unused(Path(settings.runtime.output_dir), settings)
         try:
             config = to_run_config(cfg, _sources(self.study))
-            sweep = _sweep(settings, self.study) if settings.mode == RunMode.MULTIRUN else None
+            sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
             return self.work(Job(config, folder, sweep))
         except EvalkitError as error:
             complain(error)
@@ -92,12 +96,12 @@ def _unused(folder: Path, settings: Any) -> Path:
     return unused(folder)
 
 
-def _sweep(settings: Any, study: Path | None) -> dict[str, Any]:
+def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> dict[str, Any]:
     folder = Path(settings.sweep.dir).resolve()
     name = study.stem if study else f"sweep {folder.parent.name} {folder.name}"
     words = [str(word) for word in settings.overrides.task]
     # What stands on the command line as it is, is the same for every job.
-    differing = [word for word in words if word not in sys.argv]
+    differing = [word for word in words if word not in constant]
     return {
         "id": str(folder.relative_to(folder.parent.parent)),
         "job": settings.job.num,
@@ -140,11 +144,20 @@ def drive(words: Sequence[str], work: Callable[[Job], int]) -> int:
     for file in hidden_files():
         print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
     name = add_study(study) if study else DEFAULT
-    driver = Driver(work, study)
-    with _arguments(rest):
-        _check_sweep(study, rest)
-        _run_hydra(name, driver)
-    return max(driver.statuses, default=0)
+    driver = Driver(work, study, tuple(rest))
+    # Where words only ask what the config is, Hydra answers, and no job is run.
+    sweep = find(study, rest) if sweeps(study, rest) and not _asks(rest) else None
+    if sweep is None:
+        _run_hydra(name, rest, driver)
+        return max(driver.statuses, default=0)
+    register()
+    with sweep.going_on():
+        _run_hydra(name, [*rest, *sweep.words], driver)
+        return max([*driver.statuses, sweep.finish()])
+
+
+def _asks(words: Sequence[str]) -> bool:
+    return any(word.startswith("--") or word in VALUED for word in words if word not in MULTIRUN)
 
 
 def check_words(words: Sequence[str], flags: Collection[str] = FLAGS) -> None:
@@ -171,15 +184,6 @@ def _is_override(word: str) -> bool:
     return word.startswith("~") or ("=" in word and not word.startswith("-"))
 
 
-def _check_sweep(study: Path | None, words: Sequence[str]) -> None:
-    """Compose every job of a sweep before the first is run, so that the last one's mistake costs nothing."""
-    if not sweeps(study, words) or any(w.startswith(("hydra/sweeper", "--")) for w in words if w not in MULTIRUN):
-        return
-    overrides = [w for w in words if _is_override(w)]
-    load_jobs(str(study) if study else DEFAULT, overrides, sweep=True)
-    register()
-
-
 def sweeps(study: Path | None, words: Sequence[str]) -> bool:
     """Say whether a command's words, or its study, ask for a sweep."""
     if any(w in MULTIRUN for w in words):
@@ -203,12 +207,15 @@ def _arguments(words: Sequence[str]) -> Iterator[None]:
             os.environ.pop("HYDRA_FULL_ERROR", None)
 
 
-def _run_hydra(name: str, driver: Driver) -> None:
-    def task(cfg: DictConfig) -> int:
+def _run_hydra(name: str, words: Sequence[str], driver: Driver) -> None:
+    def task(cfg: DictConfig) -> int | float | list[float]:
         return driver(cfg)
 
     try:
-        hydra.main(config_path=str(shipped("conf")), config_name=name, version_base="1.3")(task)()
+        with _arguments(words), composed_already():
+            hydra.main(config_path=str(shipped("conf")), config_name=name, version_base="1.3")(task)()
+    except JobError as error:
+        driver.statuses.append(error.status)
     except (EvalkitError, KeyboardInterrupt, BrokenPipeError):
         raise
     except SystemExit as stop:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -15,14 +14,13 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
-from hydra.errors import OverrideParseException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ValidationError
 
 from evalkit.compose.complaints import config_complaint, hydra_complaint
+from evalkit.compose.jobs import SweepPlace, composed_already, sweep_jobs, sweep_place
 from evalkit.config import RunConfig, defaults
 from evalkit.datasets import with_examples
 from evalkit.errors import ConfigError, did_you_mean
@@ -30,7 +28,7 @@ from evalkit.plugins import CONF, folders
 from evalkit.resources import PROJECT_VARIABLE, project, shipped
 from evalkit.runs.configfile import escaped
 
-__all__ = ["hydra_complaint", "load_config", "load_jobs", "load_settings", "register", "to_run_config"]
+__all__ = ["SweepPlace", "composed_already", "find_sweep", "hydra_complaint", "load_config", "load_jobs", "load_settings", "register", "to_run_config"]
 
 _HYDRA = RLock()  # Hydra composes by what one global says
 DEFAULT = "config"
@@ -215,7 +213,7 @@ def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple
         if not sweep:
             return [((), to_run_config(_compose(config_name, overrides), sources))]
         jobs = []
-        for job in _sweep_jobs(config_name, overrides):
+        for job in sweep_jobs(config_name, overrides):
             try:
                 jobs.append((job, to_run_config(_compose(config_name, job), sources)))
             except ConfigError as error:
@@ -227,24 +225,15 @@ def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple
         return jobs
 
 
-def _sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
-    try:
-        cfg = compose(config_name, overrides=[], return_hydra_config=True)
-    except Exception as error:
-        raise hydra_complaint(error) from None
-    params = OmegaConf.to_container(cfg.hydra.sweeper.get("params") or OmegaConf.create({}))
-    given = [f"{key!s}={value}" for key, value in params.items()] if isinstance(params, dict) else []
-    choices: dict[str, list[str]] = {}
-    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-    try:
-        parsed = parser.parse_overrides([*given, *overrides])
-    except OverrideParseException as error:
-        raise hydra_complaint(error) from None
-    for override in parsed:
-        key, swept = override.get_key_element(), override.is_sweep_override()
-        values = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
-        choices[key] = [f"{key}={value}" for value in values]
-    return list(product(*choices.values()))
+def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
+    """Return where a sweep goes, and who chooses its jobs.
+
+    Raises:
+        ConfigError: if Hydra's part of the config is described wrongly.
+    """
+    with _own_hydra():
+        study = None if name == DEFAULT else find_study(name)
+        return sweep_place(add_study(study) if study else DEFAULT, overrides)
 
 
 def user_files() -> list[Path]:

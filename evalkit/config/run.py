@@ -27,7 +27,10 @@ from evalkit.hashing import digest
 
 
 class RunConfig(Section):
-    """Everything one run is made of."""
+    """Everything one run is made of.
+
+    `objective` names the metric (or several) that a sweeper such as Optuna is told of each job.
+    """
 
     judge: JudgeConfig
     mode: ModeConfig = ModeConfig()
@@ -42,6 +45,7 @@ class RunConfig(Section):
     store: StoreConfig = StoreConfig()
     runner: RunnerConfig = RunnerConfig()
     tracking: TrackingConfig = TrackingConfig()
+    objective: str | tuple[str, ...] | None = None
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
@@ -147,7 +151,7 @@ class RunConfig(Section):
     def hash(self) -> str:
         """Return the hash of everything that can change the run's numbers; not of where or how fast it runs."""
         dumped = self.dump()
-        for section in ("store", "runner", "tracking"):
+        for section in ("store", "runner", "tracking", "objective"):
             dumped.pop(section)
         return digest(dumped)
 
@@ -160,4 +164,4 @@ def defaults() -> Mapping[str, Any]:
         if isinstance(field.default, Section)
     }
     judge = JudgeConfig.model_construct().model_dump(mode="json", by_alias=True)
-    return {"judge": judge, "criteria": [], **sections}
+    return {"judge": judge, "criteria": [], **sections, "objective": RunConfig.model_fields["objective"].default}

@@ -1,0 +1,92 @@
+"""The jobs of a sweep: where it goes, and each job's overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from hydra import compose
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import OverrideParseException
+from hydra.plugins.sweeper import Sweeper
+from omegaconf import DictConfig, OmegaConf
+
+from evalkit.compose.complaints import hydra_complaint
+from evalkit.errors import ConfigError
+
+EVERYTHING = "BasicSweeper"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlace:
+    """Where a sweep's jobs go, and whether all of them are known before the first: `sweeper` tries everything."""
+
+    folder: Path
+    sweeper: str
+
+    @property
+    def known(self) -> bool:
+        """Whether the sweeper is Hydra's own, that tries every combination."""
+        return self.sweeper == EVERYTHING
+
+
+def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
+    """Return where a sweep goes and who chooses its jobs; Hydra must be set up.
+
+    Raises:
+        ConfigError: if Hydra's part of the config cannot be composed.
+    """
+    hydra = _hydra_part(config_name, overrides).hydra
+    return SweepPlace(Path(str(hydra.sweep.dir)), str(hydra.sweeper._target_).rsplit(".", 1)[-1])
+
+
+def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return each job's overrides, as Hydra's own sweeper would; Hydra must be set up.
+
+    Raises:
+        ConfigError: if an override cannot be read, or another sweeper would choose the jobs.
+    """
+    cfg = _hydra_part(config_name, overrides)
+    if not str(cfg.hydra.sweeper._target_).endswith(EVERYTHING):
+        raise ConfigError(
+            "this sweeper chooses its jobs as it goes, so that they cannot be foreseen",
+            where="hydra/sweeper",
+            remedy="plan one job without -m, or a sweep of everything",
+        )
+    params = OmegaConf.to_container(cfg.hydra.sweeper.get("params") or OmegaConf.create({}))
+    given = [f"{key!s}={value}" for key, value in params.items()] if isinstance(params, dict) else []
+    choices: dict[str, list[str]] = {}
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    try:
+        parsed = parser.parse_overrides([*given, *overrides])
+    except OverrideParseException as error:
+        raise hydra_complaint(error) from None
+    for override in parsed:
+        key, swept = override.get_key_element(), override.is_sweep_override()
+        values = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
+        choices[key] = [f"{key}={value}" for value in values]
+    return list(product(*choices.values()))
+
+
+def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
+    own = [word for word in overrides if word.lstrip("+~").startswith(("hydra.", "hydra/"))]
+    try:
+        return compose(config_name, overrides=own, return_hydra_config=True)
+    except Exception as error:
+        raise hydra_complaint(error) from None
+
+
+@contextmanager
+def composed_already() -> Iterator[None]:
+    """Spare Hydra's own sweeper the composition of every job by which it checks them: that was done."""
+    before = Sweeper.validate_batch_is_legal
+    BasicSweeper.validate_batch_is_legal = lambda _self, _batch: None
+    try:
+        yield
+    finally:
+        BasicSweeper.validate_batch_is_legal = before

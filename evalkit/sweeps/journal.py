@@ -1,0 +1,121 @@
+"""What a sweep notes in its folder, so that it can be gone on with when it was interrupted.
+
+`sweep.json` lists the jobs by the hashes of their configs, and is closed when all of them are finished. A sweep that is
+repeated goes on in the newest folder that lists the same jobs, is not closed, and is locked by no process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.runs import write_files
+
+NAME: Final = "sweep.json"
+_LOCK: Final = ".sweep.lock"
+_LOOKED_AT: Final = 100  # folders, the newest first
+_OF_A_RUN: Final = ("metrics.json", "verdicts.jsonl", "judgments.jsonl", "cases.jsonl", "config.yaml")
+
+
+def interrupted(root: Path, hashes: Sequence[str]) -> Path | None:
+    """Return the newest sweep under `root` (at DATE/TIME) of just these jobs that was begun and not finished, if any."""
+    folders = sorted((path.parent for path in root.glob(f"*/*/{NAME}")), reverse=True)
+    for folder in folders[:_LOOKED_AT]:
+        noted = _read(folder / NAME)
+        if noted.get("jobs") == list(hashes) and noted.get("ended") is None and not _is_locked(folder):
+            return folder
+    return None
+
+
+@contextmanager
+def begun(folder: Path, hashes: Sequence[str]) -> Iterator[None]:
+    """Note a sweep in its folder, and hold the folder's lock meanwhile.
+
+    Raises:
+        ConfigError: if the folder cannot be written.
+    """
+    started = _read(folder / NAME).get("started") or datetime.now(UTC).isoformat()
+    _write(folder, {"jobs": list(hashes), "started": started, "ended": None})
+    with _locked(folder):
+        yield
+
+
+def end(folder: Path) -> None:
+    """Note that every job of a sweep is finished."""
+    _write(folder, {**_read(folder / NAME), "ended": datetime.now(UTC).isoformat()})
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a run folder's manifest tells of it; `complete` if its files are there, and no call failed or was left out."""
+
+    config_hash: str
+    fingerprint: str
+    prompts: Mapping[str, str]
+    evalkit: str
+    complete: bool
+
+
+def runs(folder: Path) -> dict[str, Noted]:
+    """Return the runs in a sweep's folder by their folders' names, numbers in their order."""
+    found = {str(path.parent.relative_to(folder)): noted(path.parent) for path in folder.glob("**/manifest.json")}
+    return dict(sorted(found.items(), key=lambda item: (int(item[0]) if item[0].isdigit() else -1, item[0])))
+
+
+def noted(folder: Path) -> Noted:
+    """Return what a run folder tells of itself; empty where there is none."""
+    manifest, calls = _read(folder / "manifest.json"), _read(folder / "metrics.json").get("calls") or {}
+    whole = all((folder / name).is_file() for name in _OF_A_RUN)
+    return Noted(
+        str(manifest.get("config_hash") or ""),
+        str((manifest.get("dataset") or {}).get("fingerprint") or ""),
+        manifest.get("prompt_hashes") or {},
+        str(manifest.get("evalkit") or ""),
+        whole and not manifest.get("stopped") and calls.get("failed") == 0,
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_bytes())
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _write(folder: Path, noted: Mapping[str, Any]) -> None:
+    write_files(folder, {NAME: json.dumps(noted, indent=1) + "\n"})
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # Windows has none: there a sweep is gone on with by naming its folder
+        yield
+        return
+    path = folder / _LOCK
+    with path.open("a") as file:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        with (folder / _LOCK).open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False
