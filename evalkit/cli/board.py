@@ -8,12 +8,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from evalkit.app import track_sweep
 from evalkit.cli.summary import number
 from evalkit.cli.voice import manner, say
 from evalkit.errors import ExitStatus, TrackingError
 from evalkit.scoring.leaderboard import Leaderboard, Standing
-from evalkit.sweeps import leaderboard_of, write_leaderboard
+from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
 from evalkit.types import Metric
 
 WIDE = 1000
@@ -49,7 +48,7 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
     else:
         print_leaderboard(board, files)
     try:
-        track_sweep(folder, jobs[0], files)
+        track_leaderboard(folder, jobs, files)
     except TrackingError as error:
         say("error", str(error))
         return int(ExitStatus.NOT_TRACKED)
@@ -65,7 +64,7 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
         console.print()
         console.print(_table(board, rows[:SHOWN]))
         if len(rows) > SHOWN:
-            console.print(f"and {len(rows) - SHOWN} more in {files[-1].name}")
+            console.print(f"and {len(rows) - SHOWN} more in {files[1].name}")
     console.print()
     for line in _legend(board):
         console.print(line, markup=False)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 
-from evalkit.app import Interrupted, judge_and_score, track
+from evalkit.app import Interrupted, judge_and_score, prepare, track
 from evalkit.cli.driving import Job
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_summary
 from evalkit.cli.voice import log_spoken, manner, say
 from evalkit.engine import Judged
 from evalkit.errors import ExitStatus, TrackingError
+from evalkit.runs import read_run
+from evalkit.runs.noted import noted
 from evalkit.types import Judgment, RunResult
 
 
 def run_job(job: Job) -> int:
-    """Run one job and return its exit status."""
+    """Run one job and return its exit status; one of a sweep that is finished already is only recorded if need be."""
+    if job.sweep is not None and _is_finished(job):
+        return _recorded(job)
     for note in job.config.notes():
         say("note", note)
     with ProgressDisplay(job) as display, log_spoken():
@@ -38,6 +43,28 @@ def run_job(job: Job) -> int:
         say("error", shortfall)
         status = ExitStatus.TOO_MANY_FAILURES
     return int(status)
+
+
+def _is_finished(job: Job) -> bool:
+    """Say whether the job's folder holds a whole run of its config on the data, prompts and evalkit there are now."""
+    there = noted(job.folder)
+    if not there.complete or there.config_hash != job.config.hash() or there.evalkit != version("evalkit"):
+        return False
+    materials = prepare(job.config)
+    prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
+    # A run that had to ask again has that template's hash besides.
+    return materials.dataset.fingerprint == there.fingerprint and prompts.items() <= there.prompts.items()
+
+
+def _recorded(job: Job) -> int:
+    say("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
+    if job.config.tracking.enabled and noted(job.folder).recorded is None:
+        try:
+            track(job.config, read_run(job.folder))
+        except TrackingError as error:
+            say("error", str(error))
+            return int(ExitStatus.NOT_TRACKED)
+    return int(ExitStatus.DONE)
 
 
 def failures(judgments: Sequence[Judgment]) -> Iterator[str]:

@@ -34,7 +34,7 @@ class Sweep:
         """Note in the folder that the sweep was begun, and hold it against others that would go on with it."""
         with journal.begun(self.folder, _hashes(self.jobs or ())):
             if self.resumed:
-                say("note", f"going on with the sweep in {_short(self.folder)}: what is finished there is not run again")
+                say("note", f"going on in {_short(self.folder)}: jobs that are finished there are not run again")
             yield
 
     def finish(self) -> int:

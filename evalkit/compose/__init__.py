@@ -28,7 +28,17 @@ from evalkit.plugins import CONF, folders
 from evalkit.resources import PROJECT_VARIABLE, project, shipped
 from evalkit.runs.configfile import escaped
 
-__all__ = ["SweepPlace", "composed_already", "find_sweep", "hydra_complaint", "load_config", "load_jobs", "load_settings", "register", "to_run_config"]
+__all__ = [
+    "SweepPlace",
+    "composed_already",
+    "find_sweep",
+    "hydra_complaint",
+    "load_config",
+    "load_jobs",
+    "load_settings",
+    "register",
+    "to_run_config",
+]
 
 _HYDRA = RLock()  # Hydra composes by what one global says
 DEFAULT = "config"

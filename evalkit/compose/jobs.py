@@ -85,8 +85,12 @@ def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
 def composed_already() -> Iterator[None]:
     """Spare Hydra's own sweeper the composition of every job by which it checks them: that was done."""
     before = Sweeper.validate_batch_is_legal
-    BasicSweeper.validate_batch_is_legal = lambda _self, _batch: None
+    BasicSweeper.validate_batch_is_legal = _legal  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
-        BasicSweeper.validate_batch_is_legal = before
+        BasicSweeper.validate_batch_is_legal = before  # type: ignore[method-assign]
+
+
+def _legal(_sweeper: Sweeper, _batch: Sequence[Sequence[str]]) -> None:
+    """Every job of the batch is."""

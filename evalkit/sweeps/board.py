@@ -8,17 +8,27 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
-from evalkit.config import ScoringConfig
+from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.runs import read_outcome, write_files
+from evalkit.runs.noted import noted
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
 from evalkit.sweeps.page import sweep_page
+from evalkit.tracking import MLFLOW, make_tracker
 from evalkit.types import Metric
 
 JSON: Final = "leaderboard.json"
 CSV: Final = "leaderboard.csv"
 PAGE: Final = "report.html"
+
+
+@runtime_checkable
+class KeepsSweeps(Protocol):
+    """A tracker that has a parent run for each sweep."""
+
+    def attach(self, run: str, files: Sequence[Path]) -> None:
+        """Log files with the parent run of the sweep that `run` is a job of."""
 
 
 def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | None = None) -> Leaderboard | None:
@@ -58,6 +68,21 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     contents = {JSON: as_json(board), PAGE: sweep_page(folder, board), CSV: as_csv(board)}
     write_files(folder, contents)
     return [folder / name for name in contents]
+
+
+def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) -> None:
+    """Send a sweep's files to its parent run in MLflow, found by the first of its jobs that was recorded there.
+
+    Raises:
+        TrackingError: if they could not be sent.
+    """
+    for job in jobs:
+        if run := noted(folder / job).recorded:
+            config = TrackingConfig.model_validate(read_outcome(folder / job).config["tracking"])
+            tracker = make_tracker(config, folder=Path.cwd()) if config.tracker == MLFLOW else None
+            if isinstance(tracker, KeepsSweeps):
+                tracker.attach(run, files)
+            return
 
 
 def as_json(board: Leaderboard) -> str:

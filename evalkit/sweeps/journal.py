@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from evalkit.runs import write_files
+from evalkit.runs.noted import Noted, noted
 
 NAME: Final = "sweep.json"
 _LOCK: Final = ".sweep.lock"
 _LOOKED_AT: Final = 100  # folders, the newest first
-_OF_A_RUN: Final = ("metrics.json", "verdicts.jsonl", "judgments.jsonl", "cases.jsonl", "config.yaml")
 
 
 def interrupted(root: Path, hashes: Sequence[str]) -> Path | None:
-    """Return the newest sweep under `root` (at DATE/TIME) of just these jobs that was begun and not finished, if any."""
+    """Return the newest sweep under `root` (at DATE/TIME) of just these jobs begun and not finished, if any."""
     folders = sorted((path.parent for path in root.glob(f"*/*/{NAME}")), reverse=True)
     for folder in folders[:_LOOKED_AT]:
         noted = _read(folder / NAME)
@@ -50,34 +49,10 @@ def end(folder: Path) -> None:
     _write(folder, {**_read(folder / NAME), "ended": datetime.now(UTC).isoformat()})
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """What a run folder's manifest tells of it; `complete` if its files are there, and no call failed or was left out."""
-
-    config_hash: str
-    fingerprint: str
-    prompts: Mapping[str, str]
-    evalkit: str
-    complete: bool
-
-
 def runs(folder: Path) -> dict[str, Noted]:
     """Return the runs in a sweep's folder by their folders' names, numbers in their order."""
     found = {str(path.parent.relative_to(folder)): noted(path.parent) for path in folder.glob("**/manifest.json")}
     return dict(sorted(found.items(), key=lambda item: (int(item[0]) if item[0].isdigit() else -1, item[0])))
-
-
-def noted(folder: Path) -> Noted:
-    """Return what a run folder tells of itself; empty where there is none."""
-    manifest, calls = _read(folder / "manifest.json"), _read(folder / "metrics.json").get("calls") or {}
-    whole = all((folder / name).is_file() for name in _OF_A_RUN)
-    return Noted(
-        str(manifest.get("config_hash") or ""),
-        str((manifest.get("dataset") or {}).get("fingerprint") or ""),
-        manifest.get("prompt_hashes") or {},
-        str(manifest.get("evalkit") or ""),
-        whole and not manifest.get("stopped") and calls.get("failed") == 0,
-    )
 
 
 def _read(path: Path) -> dict[str, Any]:

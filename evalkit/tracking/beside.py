@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,18 @@ class Recorder:
         Raises:
             TrackingError: if it could not be recorded.
         """
-        asked = {"uri": uri, "config": config.model_dump(mode="json"), "folder": folder}
+        return self._done({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder})
+
+    def attach(self, uri: str, config: TrackingConfig, run: str, files: Sequence[Path]) -> str | None:
+        """Log files with the parent of a recorded run, and return its id, or none if the recording process has ended.
+
+        Raises:
+            TrackingError: if they could not be sent.
+        """
+        asked = {"uri": uri, "config": config.model_dump(mode="json"), "folder": "", "attach": run}
+        return self._done({**asked, "files": [str(file) for file in files]})
+
+    def _done(self, asked: dict[str, Any]) -> str | None:
         try:
             with self._lock:
                 said = self._answer({**asked, "environment": dict(os.environ), "standing": str(Path.cwd())})
@@ -112,6 +124,15 @@ class TrackerBeside:
             if run is not None:
                 return run
         return self.here.record(result)
+
+    def attach(self, run: str, files: Sequence[Path]) -> None:
+        """Log files with the parent run of the sweep that `run` is a job of.
+
+        Raises:
+            TrackingError: if they could not be sent; they stand where they stood.
+        """
+        if self.recorder.attach(self.here.uri, self.here.config, run, files) is None:
+            self.here.attach(run, files)
 
 
 _recorder: Recorder | None = None

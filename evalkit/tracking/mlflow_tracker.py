@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.tracking import contents
+from evalkit.tracking.board import attach
 from evalkit.tracking.connection import one_at_a_time, one_line_errors, open_client
 from evalkit.tracking.location import sqlite_file
 from evalkit.tracking.sweeps import child_tags, find_runs
@@ -50,6 +51,15 @@ class MlflowTracker:
         """Open the store once, so that it opens quickly when there is something to record."""
         with one_line_errors(self.uri, None):
             self._client()
+
+    def attach(self, run: str, files: Sequence[Path]) -> None:
+        """Log files with the parent run of the sweep that `run` is a job of.
+
+        Raises:
+            TrackingError: if they could not be sent; they stand where they stood.
+        """
+        with one_line_errors(self.uri, None):
+            attach(self._client(), run, files)
 
     def _client(self) -> MlflowClient:
         # Two processes that both find an empty database would both create its tables.

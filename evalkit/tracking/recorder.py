@@ -59,7 +59,11 @@ def _record(asked: Mapping[str, Any]) -> dict[str, str]:
     os.chdir(asked["standing"])
     try:
         config = TrackingConfig.model_validate(asked["config"])
-        return {"run": MlflowTracker(asked["uri"], config).record(read_run(Path(asked["folder"])))}
+        tracker = MlflowTracker(asked["uri"], config)
+        if "attach" in asked:
+            tracker.attach(asked["attach"], [Path(file) for file in asked["files"]])
+            return {"run": asked["attach"]}
+        return {"run": tracker.record(read_run(Path(asked["folder"])))}
     except TrackingError as error:
         return {"error": str(error)}
 

@@ -58,3 +58,43 @@ def query(folder: Path, sql: str) -> list[Any]:
         return list(database.execute(sql))
     finally:
         database.close()
+
+
+def words(provider: Provider, *more: str) -> list[str]:
+    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50", "tracking.traces=0"]
+    return ["run", *fake(provider), "judge.transport=direct", *data, *more]
+
+
+@pytest.fixture
+def cases(commands: Commands, provider: Provider) -> Commands:
+    provider.rule = prefers()
+    commands.write("cases.jsonl", *(pair(number) for number in range(CASES)))
+    commands.environment["OPENAI_API_KEY"] = "any"
+    return commands
+
+
+def test_a_sweep_that_was_interrupted_goes_on_where_it_stood(cases: Commands, provider: Provider) -> None:
+    sweep = words(provider, "swap=none,both", "tie.threshold=0,0.5", "-m")
+    first = cases(*sweep)
+    [folder] = {path.parent for path in cases.folder.glob("multirun/*/*/sweep.json")}
+    ids = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(4)}
+    # As a kill in the middle leaves it: not closed, one job half there, one never begun.
+    noted = json.loads((folder / "sweep.json").read_text())
+    assert noted["ended"] is not None
+    (folder / "sweep.json").write_text(json.dumps({**noted, "ended": None}))
+    (folder / "2" / "metrics.json").unlink()
+    for file in (folder / "3").iterdir():
+        file.unlink()
+    again = cases(*sweep)
+    assert [path.parent for path in cases.folder.glob("multirun/*/*/sweep.json")] == [folder]
+    assert again.err.count("finished already") == 2
+    assert len(provider.requests) == 2 * CASES
+    now = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(4)}
+    assert [now[job] == ids[job] for job in range(4)] == [True, True, False, False]
+    tags = query(cases.folder, "select key, value from tags where key in ('evalkit.run_id', 'mlflow.parentRunId')")
+    assert sorted(value for key, value in tags if key == "evalkit.run_id") == sorted({*ids.values(), *now.values()})
+    assert len({value for key, value in tags if key == "mlflow.parentRunId"}) == 1
+    assert "Leaderboard of 4 jobs" in first.out
+    assert "Leaderboard of 4 jobs" in again.out
+    cases(*sweep, "tracking=none")
+    assert len(list(cases.folder.glob("multirun/*/*/sweep.json"))) == 2, "a sweep that had ended was gone on with"
