@@ -130,7 +130,7 @@ SWEEP: dict[str, Words] = {
     ),
     "rank": ("Rank", "名次"),
     "configuration": ("Configuration", "配置"),
-    "letters": ("Like", "同组"),
+    "letters": ("Alike", "同组"),
     "same": ("The same for every job", "各任务相同的设置"),
     "metrics": ("Metric by metric", "逐项指标"),
     "beyond": (

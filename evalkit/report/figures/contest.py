@@ -16,8 +16,8 @@ from evalkit.scoring.leaderboard import COST, Contrast, Standing
 from evalkit.types import Metric
 
 WIDTH, HEIGHT = 740.0, 380.0
-MOST_ROWS, MOST_SQUARES = 80, 30
-SIDE, MARGIN, LEFT = 20.0, 340.0, 340.0
+MOST_ROWS, MOST_SQUARES, LARGE = 80, 80, 30
+SIDE, MARGIN, LEFT = 20.0, 390.0, 390.0
 SIGNED = ("agreement/kappa", "agreement/spearman", "agreement/pearson", "agreement/kendall")
 UNBOUNDED = ("conflict/ratio", COST, "latency/per_case")
 CHANCE = {"position/first_rate": 0.5, "length/longer_rate": 0.5, "conflict/ratio": 1.0, "agreement/kappa": 0.0}
@@ -118,24 +118,28 @@ def told_apart(
         return None
     known = {frozenset((one.first, one.second)): one for one in contrasts}
     drawn: list[Markup] = []
+    side = SIDE if len(ranked) <= LARGE else SIDE * LARGE / len(ranked) + 2
     for i, row in enumerate(ranked):
-        y = 26 + SIDE * i
-        drawn.append(text(MARGIN - 34, y + 14, shorten(names[row.job], 42), "name"))
-        drawn.append(text(MARGIN - 8, y + 14, str(i + 1), "tick end"))
-        drawn.append(text(MARGIN + SIDE * (i + 0.5), 18.0, str(i + 1), "tick"))
+        y = 26 + side * i
+        drawn.append(
+            text(MARGIN - 34, y + side / 2 + 4, shorten(names[row.job], 52), "name" if side > 15 else "key end")
+        )
+        drawn.append(text(MARGIN - 8, y + side / 2 + 4, str(i + 1), "tick end"))
+        if side > 15 or i % 5 == 4:
+            drawn.append(text(MARGIN + side * (i + 0.5), 18.0, str(i + 1), "tick"))
         for j, other in enumerate(ranked):
             if i != j and (found := known.get(frozenset((row.job, other.job)))):
-                drawn.append(_square(MARGIN + SIDE * j, y, found, alpha))
-    size = SIDE * len(ranked)
+                drawn.append(_square(MARGIN + side * j, y, side, found, alpha))
+    size = side * len(ranked)
     title, caption = FIGURES["told_apart"]
     return Figure("told-apart", title, canvas(MARGIN + size + 4, size + 32, *drawn, label=title), caption, wide=True)
 
 
-def _square(x: float, y: float, found: Contrast, alpha: float) -> Markup:
+def _square(x: float, y: float, side: float, found: Contrast, alpha: float) -> Markup:
     p = "-" if found.p_holm is None else f"{found.p_holm:.2g}"
     sure = found.p_holm is not None and found.p_holm <= alpha
     return node(
         "g",
         node("title", f"{found.difference:+.3f}, p = {p}"),
-        node("rect", class_="apart" if sure else "cell", x=x + 1, y=y + 1, width=SIDE - 2, height=SIDE - 2),
+        node("rect", class_="apart" if sure else "cell", x=x + 1, y=y + 1, width=side - 2, height=side - 2),
     )
