@@ -20,7 +20,7 @@ from evalkit.protocols import Store
 from evalkit.store import open_store, store_path
 
 WIDE = 200  # a file or a pipe has no width that a table must keep to
-ANSWER_TOKENS = 350  # what a reasoned JSON answer for three criteria comes to
+ANSWER_TOKENS = 350  # what a reasoned JSON answer for three criteria comes to, where no stored answer tells
 
 
 def main(words: Sequence[str]) -> int:
@@ -64,7 +64,19 @@ def cost(config: RunConfig, plan: Plan) -> float | None:
     price = price_of(config.judge)
     if price is None:
         return None if plan.unique else 0.0
-    return (plan.prompt_tokens * price.input + plan.unique * ANSWER_TOKENS * price.output) / 1e6
+    return (plan.prompt_tokens * price.input + plan.unique * answer_length(plan) * price.output) / 1e6
+
+
+def answer_length(plan: Plan) -> float:
+    """Return about how many tokens an answer has: the mean of those that are stored already, if any are."""
+    return plan.answer_tokens / plan.answers if plan.answers else ANSWER_TOKENS
+
+
+def minutes(config: RunConfig, plan: Plan) -> float | None:
+    """Return how many minutes the judge's `rpm` and `tpm` make the calls take at least; none where it has neither."""
+    tokens = plan.prompt_tokens + plan.unique * answer_length(plan)
+    limits = ((plan.unique, config.judge.rpm), (tokens, config.judge.tpm))
+    return max((amount / limit for amount, limit in limits if limit), default=None)
 
 
 def print_plans(jobs: Sequence[tuple[Sequence[str], RunConfig, Plan]]) -> None:
@@ -92,7 +104,13 @@ def print_plans(jobs: Sequence[tuple[Sequence[str], RunConfig, Plan]]) -> None:
         console = Console(highlight=False, width=WIDE)
     console.print(table)
     if to_pay:
-        console.print(f"US$ at {ANSWER_TOKENS} tokens an answer; re-asks come on top")
+        lengths = sorted({round(answer_length(plan)) for _, _, plan in jobs if plan.unique})
+        at = f"{lengths[0]}" if lengths[0] == lengths[-1] else f"{lengths[0]} to {lengths[-1]}"
+        guessed = any(plan.unique and not plan.answers for _, _, plan in jobs)
+        why = "a guess until some are stored" if guessed else "the mean of those stored"
+        console.print(f"US$ at {at} tokens an answer, {why}; re-asks come on top")
+    if waits := [wait for _, config, plan in jobs if (wait := minutes(config, plan))]:
+        console.print(f"at judge.rpm and judge.tpm: at least {max(waits):.1f} minutes for the longest job")
 
 
 def _cells(plan: Plan, dollars: float | None) -> list[str]:

@@ -21,7 +21,8 @@ class Plan:
     """What a run would ask: `requests` in all, `stored` of them answered, and the others in `to_send`.
 
     There each stands as the beginning of its content key, with the approximate tokens of its prompt: by these the plans
-    of several runs are added up. `unique` calls are to be sent, since equal requests share one.
+    of several runs are added up. `unique` calls are to be sent, since equal requests share one. The `answers` found
+    stored whose tokens are known had `answer_tokens` in all: what the others will take is told by them.
     """
 
     requests: int = 0
@@ -29,6 +30,8 @@ class Plan:
     unique: int = 0
     prompt_tokens: int = 0
     to_send: Hashes = field(default_factory=Hashes)
+    answers: int = 0
+    answer_tokens: int = 0
 
     def after(self, others: Sequence[Plan]) -> Plan:
         """Return this plan without what is sent for `others` anyway."""
@@ -42,17 +45,20 @@ def plan(cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec]
     Asks that are prepared for by others are counted; re-asks and what follows from judgments cannot be foreseen.
     """
     asks = Asks(cases, evaluator, specs, store)
-    requests = stored = 0
+    requests = stored = answers = answer_tokens = 0
     to_send = Hashes()
     while batch := asks.batch():
         steps = [step for ask in batch for step in _steps(ask, evaluator, specs, store)]
         requests += len(steps)
         stored += sum(step.found is not None for step in steps)
         for step in steps:
+            if step.found is not None and step.found.usage.completion_tokens is not None:
+                answers += 1
+                answer_tokens += step.found.usage.completion_tokens
             if step.found is None:
                 to_send.add(int(step.key[:_KEY], 16) - _HALF, prompt_tokens(step.request))
     unique, tokens = new_among(to_send)
-    return Plan(requests, stored, unique, tokens, to_send)
+    return Plan(requests, stored, unique, tokens, to_send, answers, answer_tokens)
 
 
 def _steps(ask: Ask, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None) -> Iterator[Ask]:

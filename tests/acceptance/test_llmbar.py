@@ -149,3 +149,16 @@ def test_a_second_run_sends_nothing_and_finds_the_same(judged: dict[Row, Path], 
         again, once = metrics(tmp_path / "again" / str(job)), metrics(judged[row])
         assert again["metrics"] == once["metrics"]
         assert (again["calls"]["sent"], again["calls"]["stored"]) == (0, 2 * SIZE[row[0]])
+
+
+def test_a_plan_costs_what_the_run_then_costs(replay: Replay, tmp_path: Path) -> None:
+    commands = Commands(tmp_path, {"EVALKIT_STORE": str(tmp_path / "store.sqlite"), "OPENAI_API_KEY": "any"})
+    _, *sweep = words(replay, ("Natural", True))
+    sweep += ["judge.transport=direct", "judge.price={input: 1, output: 5}"]
+    commands("run", *sweep, "dataset.limit=20", "hydra.sweep.dir=some")
+    planned = commands("plan", *sweep).out
+    [total] = [line for line in planned.splitlines() if line.startswith("all, shared")]
+    commands("run", *sweep, "hydra.sweep.dir=all")
+    paid = sum(metrics(path.parent)["cost_usd"] for path in (tmp_path / "all").glob("*/metrics.json"))
+    assert paid > 0
+    assert float(total.split()[-1]) == pytest.approx(paid, rel=0.15)

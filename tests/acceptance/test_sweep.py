@@ -98,3 +98,18 @@ def test_a_sweep_that_was_interrupted_goes_on_where_it_stood(cases: Commands, pr
     assert "Leaderboard of 4 jobs" in again.out
     cases(*sweep, "tracking=none")
     assert len(list(cases.folder.glob("multirun/*/*/sweep.json"))) == 2, "a sweep that had ended was gone on with"
+
+
+def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(cases: Commands, provider: Provider) -> None:
+    base = words(provider, "tracking=none", "-m")
+    searched = cases(
+        *base, "hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.direction=maximize",
+        "objective=agreement/accuracy", "tie.threshold=interval(0, 0.5)", "hydra.sweep.dir=searched",
+    )  # fmt: skip
+    best = (cases.folder / "searched" / "optimization_results.yaml").read_text()
+    assert "best_value: 1.0" in best
+    assert "Leaderboard of 2 jobs" in searched.out
+    cases(*base, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tie.threshold=0,0.5", "hydra.sweep.dir=spread")
+    assert (cases.folder / "spread" / "leaderboard.csv").is_file()
+    assert json.loads((cases.folder / "spread" / "sweep.json").read_text())["ended"] is not None
+    assert len(provider.requests) == 2 * CASES
