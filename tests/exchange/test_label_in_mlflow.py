@@ -22,7 +22,8 @@ from evalkit.cli import main
 from evalkit.config import TrackingConfig
 from evalkit.runs import read_run
 from evalkit.tracking import server_environment
-from evalkit.tracking.labels import RUN, SHOWN, fetch_labels
+from evalkit.tracking.label_traces import RUN, SHOWN
+from evalkit.tracking.labels import fetch_labels
 
 pytestmark = pytest.mark.slow
 FLAGS = ("gpu", "quic", "background-networking", "component-update", "sync")
