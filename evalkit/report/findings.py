@@ -121,7 +121,7 @@ def _missing(metrics: Metrics, _: str) -> Iterator[Finding]:
     yield Finding(
         f"missing/{kind}",
         "bad" if total > 0.05 * n else "warn",
-        f"{total:,} of {n:,} answers are missing ({share}): {why}. "
+        f"{total:,} of {n:,} answers {'is' if total == 1 else 'are'} missing ({share}): {why}. "
         "No value counts them; the worst case stands beside each.",
         f"{n:,} 个回答中缺失 {total:,} 个（{share}）：{why_zh}。各指标均不计入，最坏情形另列。",
     )
