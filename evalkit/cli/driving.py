@@ -100,14 +100,19 @@ def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> dict
     folder = Path(settings.sweep.dir).resolve()
     name = study.stem if study else f"sweep {folder.parent.name} {folder.name}"
     words = [str(word) for word in settings.overrides.task]
-    # What stands on the command line as it is, is the same for every job.
-    differing = [word for word in words if word not in constant]
+    # What stands on the command line as it is, is the same for every job; Hydra escapes and spaces values its own way.
+    same = {_plain(word) for word in constant}
+    differing = [word for word in words if _plain(word) not in same]
     return {
         "id": str(folder.relative_to(folder.parent.parent)),
         "job": settings.job.num,
         "name": name,
         "overrides": differing or words,
     }
+
+
+def _plain(word: str) -> str:
+    return word.replace("\\", "").replace(" ", "")
 
 
 def _remove_if_empty(folder: Path) -> None:

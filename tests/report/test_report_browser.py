@@ -290,6 +290,7 @@ def test_a_sweeps_page_leads_to_those_of_its_jobs(browser, tmp_path, monkeypatch
     assert main(["run", *words]) == 0
     board = leaderboard_of(tmp_path / "sweep", ["0", "1"])
     assert {path.name for path in write_leaderboard(tmp_path / "sweep", board)} >= {"report.html", "leaderboard.csv"}
+    assert {row.name for row in board.rows} == {"swap=both", "swap=none"}, "a URL is the same for every job"
     page = browser.new_page()
     page.goto((tmp_path / "sweep" / "report.html").as_uri())
     assert sorted(page.locator("#board tbody th").all_text_contents()) == ["both", "none"]
