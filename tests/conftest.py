@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from report_tables import summarise
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("evalkit", deadline=None)
+settings.load_profile("evalkit")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
