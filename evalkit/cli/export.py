@@ -34,11 +34,15 @@ def main(words: Sequence[str]) -> int:
     result = read_run(folder)
     from evalkit.exchange.exporters import EXPORTS, export
 
-    file = Path(values.get("--output") or folder / f"{layout}.{EXPORTS[layout][0]}")
+    file = Path(values.get("--output") or folder / _name(layout, EXPORTS[layout][0]))
     content = export(result, layout, int(seed), int(values["--n"]) if "--n" in values else None)
     _write(file, content)
     print(f"{len(result.judgments)} judgments of {len(result.cases)} cases written to {file}")
     return 0
+
+
+def _name(layout: str, suffix: str) -> str:
+    return f"judgments.{suffix}" if layout == suffix else f"{layout}.{suffix}"
 
 
 def _write(file: Path, content: bytes) -> None:

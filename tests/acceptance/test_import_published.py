@@ -159,3 +159,8 @@ def test_halluqa(imported, system, kind):
     assert mean["worst_high"] == pytest.approx(mean["worst_low"] + mean["missing"] / every)
     if system == "ernie_bot_output" and kind == 3:
         assert (mean["missing"], round(100 * mean["value"], 2), round(100 * mean["worst_high"], 2)) == (4, 69.96, 70.22)
+
+
+def test_the_folder_of_an_evaluator_is_its_result(imported: Callable[..., Metrics]) -> None:
+    folder = "llmbar/Natural/evaluators/GPT-4/Vanilla"
+    assert imported("llmbar", folder) == imported("llmbar", f"{folder}/result.json")

@@ -10,6 +10,7 @@ from evalkit.errors import ConfigError
 from evalkit.exchange.files import Peek, need, number, rows_of
 from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
 
+RESULTS = "result.json"
 ORDERS = ("swap = False", "swap = True")
 PATTERN = r"Output \((?P<winner>[ab])\)"
 _SAID = {"a": "A", "b": "B"}
@@ -17,14 +18,18 @@ _SAID = {"a": "A", "b": "B"}
 
 def sniff(start: Peek) -> bool:
     """Say whether its rows are LLMBar's results."""
-    return start.has("output_1", "output_2", "results")
+    return RESULTS in start.names or start.has("output_1", "output_2", "results")
 
 
 def read(path: Path, options: Options) -> Found:
-    """Return two records for each row, one in each order, or with `--scores` one for each output that was rated."""
+    """Return two records for each row, one in each order, or with `--scores` one for each output that was rated.
+
+    A folder stands for the result.json in it.
+    """
+    path = path / RESULTS if (path / RESULTS).is_file() else path
     rows = list(rows_of(path))
-    strategy = path.parent.name if path.name == "result.json" else path.stem
-    judge = options.judge or (path.parent.parent.name if path.name == "result.json" else path.stem)
+    strategy = path.parent.name if path.name == RESULTS else path.stem
+    judge = options.judge or (path.parent.parent.name if path.name == RESULTS else path.stem)
     rated = "score_1" in _last(rows[0][1], rows[0][0]) if rows else False
     if options.scores and not rated:
         raise ConfigError("holds winners, and no scores", where=str(path), remedy="leave --scores out")
