@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from command_line import Commands
-from replaying import Replay, replay_data
+from replaying import FOLDERS, Replay, replay_data
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
@@ -162,3 +162,38 @@ def test_a_plan_costs_what_the_run_then_costs(replay: Replay, tmp_path: Path) ->
     paid = sum(metrics(path.parent)["cost_usd"] for path in (tmp_path / "all").glob("*/metrics.json"))
     assert paid > 0
     assert float(total.split()[-1]) == pytest.approx(paid, rel=0.15)
+
+
+def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_table(
+    replay: Replay, tmp_path: Path
+) -> None:
+    commands = Commands(tmp_path, {"EVALKIT_STORE": str(tmp_path / "store.sqlite"), "OPENAI_API_KEY": "any"})
+    before = replay.stat().get("requests", 0)
+    paths = ",".join(str(replay_data(subset)) for subset in FOLDERS)
+    commands(
+        "run",
+        "llmbar_replay",
+        f"judge.api_base=http://127.0.0.1:{replay.port}/v1",
+        f"dataset.path={paths}",
+        "tracking=none",
+        "scoring.bootstrap=50",
+        "hydra.sweep.dir=study",
+    )
+    board = json.loads((tmp_path / "study" / "leaderboard.json").read_text("utf-8"))
+    assert len(board["rows"]) == 72
+    sent = sum(metrics(tmp_path / "study" / row["job"])["calls"]["sent"] for row in board["rows"])
+    assert sent == replay.stat()["requests"] - before == 9 * 2 * (100 + 92)
+    for (subset, model, strategy), (first, second, both, _, unread) in TABLE.items():
+        if unread:
+            continue
+        rows = [
+            row
+            for row in board["rows"]
+            if f"judge.name={model}," in row["name"] and f"strategy={strategy}," in row["name"]
+            and FOLDERS[subset] in row["name"]
+        ]  # fmt: skip
+        assert len(rows) == 4
+        for row in rows:
+            found = row["metrics"]
+            assert found["agreement/accuracy_per_order"]["value"] == pytest.approx((first + second) / 2 / SIZE[subset])
+            assert found["agreement/accuracy_both_orders"]["value"] == pytest.approx(both / SIZE[subset])

@@ -1,0 +1,100 @@
+"""A sweep of scoring only: what a job takes beside what MLflow itself takes for one bare run.
+
+    uv run python benchmarks/sweep.py [JOBS] [CASES]
+
+The cases are judged once by a loopback server; then JOBS jobs that differ in their tie threshold are run as one
+sweep, with tracking and without. A bare run is `create_run`,
+one `log_batch` of as many metrics and params, and `set_terminated`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+JOBS, CASES, LIMIT = 50, 1000, 0.5
+SERVER = ("--latency", "0", "--text", "[[A]]")
+
+
+def evalkit(folder: Path, *words: str) -> float:
+    environment = {**os.environ, "EVALKIT_STORE": str(folder / "store.sqlite"), "OPENAI_API_KEY": "any"}
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "evalkit", "run", *words]
+    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if ended.returncode:
+        raise SystemExit(ended.stderr)
+    return time.perf_counter() - started
+
+
+def bare(folder: Path, sample: Path, runs: int) -> float:
+    """Return the seconds that one bare MLflow run takes, with what one job logs."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder / 'bare.db'}")
+    experiment = client.create_experiment("bare")
+    found = json.loads((sample / "metrics.json").read_bytes())["metrics"]
+    values = {f"{name}{end}": one[key] for name, one in found.items()
+              for end, key in (("", "value"), ("/low", "low"), ("/high", "high")) if one[key] is not None}  # fmt: skip
+    metrics = [Metric(name, value, 0, 0) for name, value in values.items()]
+    params = [Param(f"param.{number}", "value") for number in range(60)]
+    started = time.perf_counter()
+    for _ in range(runs):
+        run = client.create_run(experiment).info.run_id
+        client.log_batch(run, metrics=metrics, params=params)
+        client.set_terminated(run)
+    return (time.perf_counter() - started) / runs
+
+
+def main() -> int:
+    jobs, cases = (int(given) for given in (sys.argv[1:] + [str(JOBS), str(CASES)][len(sys.argv) - 1 :])[:2])
+    server = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("openai_server.py")), *SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        return measured(Path(tempfile.mkdtemp(prefix="evalkit-sweep-")), server.stdout.readline().strip(), jobs, cases)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def measured(folder: Path, port: str, jobs: int, cases: int) -> int:
+    rows = ({"id": str(k), "prompt": f"Question {k}?", "response_a": "yes " * (k % 7 + 1),
+             "response_b": "no " * (k % 5 + 1), "label": "AB"[k % 2]} for k in range(cases))  # fmt: skip
+    (folder / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "output=bracket",
+        "judge=openai_compatible",
+        "judge.model=openai/m",
+    ]
+    common = [*data, f"judge.api_base=http://127.0.0.1:{port}/v1", "judge.transport=direct"]
+    evalkit(folder, *common, "tracking=none", "hydra.run.dir=once")
+    thresholds = "tie.threshold=" + ",".join(f"{k / (2 * jobs):g}" for k in range(jobs))
+    plain = evalkit(folder, *common, thresholds, "tracking=none", "hydra.sweep.dir=plain", "-m")
+    tracked = evalkit(folder, *common, thresholds, "tracking.traces=0", "hydra.sweep.dir=tracked", "-m")
+    scoring = [json.loads(path.read_bytes())["timing"]["scoring"] for path in folder.glob("tracked/*/manifest.json")]
+    runs = [json.loads(path.read_bytes())["calls"] for path in folder.glob("*/*/metrics.json")]
+    alone = bare(folder, folder / "once", 5)
+    each, beyond = tracked / jobs, tracked / jobs - alone
+    print(f"{jobs} jobs on {cases:,} cases, {sum(calls['sent'] for calls in runs)} calls sent in {len(runs)} jobs")
+    print(f"a job            {each:6.2f} s: MLflow {(tracked - plain) / jobs:.2f}, scoring {sum(scoring) / jobs:.2f}")
+    print(f"the rest         {plain / jobs - sum(scoring) / jobs:6.2f} s: composing, reading, report, files")
+    print(f"a bare run       {alone:6.2f} s")
+    print(f"beyond it        {beyond:6.2f} s; wanted at most {LIMIT}: {'held' if beyond <= LIMIT else 'NOT HELD'}")
+    return int(beyond > LIMIT)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
