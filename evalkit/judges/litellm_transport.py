@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,9 @@ from evalkit.judges.prices import listed_cost
 from evalkit.judges.reading import usage_of
 
 _SHORT = "hosted_vllm"
+# Seconds between the starts of two calls, about what LiteLLM takes to make one. Calls that start together go through
+# its steps together, so that all are sent when the last is made, and are all answered together again.
+APART = 0.002
 
 
 class LiteLLMTransport:
@@ -31,6 +35,7 @@ class LiteLLMTransport:
     def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
         self.config, self.timeout = config, runner.timeout
         self._litellm: Any = None
+        self._next = 0.0
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:
         """Import LiteLLM and check model, key and endpoint.
@@ -57,6 +62,7 @@ class LiteLLMTransport:
             JudgeSetupError: if no call to this judge can succeed.
         """
         settings = {**where.settings, "timeout": self.timeout, "num_retries": 0, "max_retries": 0}
+        await self._turn()
         if short := settings["model"] != where.model:
             settings |= loading.unpriced(settings["model"], call["messages"])
         if "tools" in call:
@@ -71,6 +77,13 @@ class LiteLLMTransport:
             raise setup.hidden_setup_error(error, where.model) or call_error(error) from error
         named = _named(response, where)
         return Reply(named, _listed(named, where) if short else _cost(response), _headers(response))
+
+    async def _turn(self) -> None:
+        """Wait until the call before has had the time that its making takes."""
+        now = time.monotonic()
+        self._next = max(now, self._next) + APART
+        if (wait := self._next - APART - now) > 0:
+            await asyncio.sleep(wait)
 
     def entry(self) -> Mapping[str, Any]:
         """Return what LiteLLM's price list says of the model."""
