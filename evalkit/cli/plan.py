@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from rich.console import Console
 from rich.table import Table
 
 from evalkit.app import stream
 from evalkit.cli.driving import MULTIRUN, check_words, split_study, sweeps
+from evalkit.cli.estimates import ORIGINS, Part, length_of, minutes
 from evalkit.cli.voice import say
 from evalkit.compose import DEFAULT, load_jobs
-from evalkit.config import RunConfig, StoreConfig
-from evalkit.engine import Plan
+from evalkit.config import JudgeConfig, RunConfig, StoreConfig
 from evalkit.engine import plan as plan_requests
 from evalkit.judges import spec_of
-from evalkit.judges.prices import price_of
-from evalkit.protocols import Store
-from evalkit.store import open_store, store_path
+from evalkit.store import SqliteStore, open_store, store_path
+from evalkit.store.lately import lately
+from evalkit.types import Completion, JudgeSpec
 
 WIDE = 200  # a file or a pipe has no width that a table must keep to
-ANSWER_TOKENS = 350  # what a reasoned JSON answer for three criteria comes to, where no stored answer tells
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A job by its overrides, and what each of its judges is to be asked: by itself, and after the jobs before it."""
+
+    name: Sequence[str]
+    config: RunConfig
+    parts: Sequence[Part]
+    fresh: Sequence[Part]
 
 
 def main(words: Sequence[str]) -> int:
@@ -30,26 +41,43 @@ def main(words: Sequence[str]) -> int:
     sweep = sweeps(study, rest)
     jobs = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
     told: set[str] = set()
-    print_plans([(name, config, plan_job(config, told)) for name, config in jobs])
+    planned: list[Planned] = []
+    for name, config in jobs:
+        asked = plan_job(config, told)
+        parts = [part.after(asked[:place]) for place, part in enumerate(asked)]
+        before = [part for job in planned for part in job.parts]
+        fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
+        planned.append(Planned(name, config, parts, fresh))
+    print_plans(planned)
     return 0
 
 
-def plan_job(config: RunConfig, told: set[str]) -> Plan:
-    """Return what one job would ask; say whose benchmark it is, unless that is among what was `told`."""
-    cases, evaluator = stream(config)
+def plan_job(config: RunConfig, told: set[str]) -> list[Part]:
+    """Return what each judge of a job is to be asked; say whose benchmark it is, unless that was `told`."""
     store = _store(config.store)
     try:
-        plan = plan_requests(cases, evaluator, spec_of(config.judge), store)
+        judges = zip(config.judge.members, spec_of(config.judge), strict=True)
+        return [_part(config, judge, spec, store, told) for judge, spec in judges]
     finally:
         if store:
             store.close()
+
+
+def _part(config: RunConfig, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, told: set[str]) -> Part:
+    cases, evaluator = stream(config)
+    plan = plan_requests(cases, evaluator, [spec], store)
     if cases.benchmark is not None and cases.benchmark.note not in told:
         told.add(cases.benchmark.note)
         say("note", cases.benchmark.note)
-    return plan
+
+    @cache
+    def latest() -> list[Completion]:
+        return lately(store, spec.model) if store is not None and store.reads else []
+
+    return Part(judge, plan, length_of(plan, latest, judge.max_tokens))
 
 
-def _store(config: StoreConfig) -> Store | None:
+def _store(config: StoreConfig) -> SqliteStore | None:
     """Open the store if it is there: what a run would make is left to the run."""
     path = store_path(config.url)
     new = not path.exists() or path.stat().st_size == 0
@@ -57,62 +85,69 @@ def _store(config: StoreConfig) -> Store | None:
     return open_store(config) if looks else None
 
 
-def cost(config: RunConfig, plan: Plan) -> float | None:
-    """Return about how many US$ are still to be paid for a job; none where a price is not known."""
-    if config.judge.judges is not None:
-        return None if plan.unique else 0.0
-    price = price_of(config.judge)
-    if price is None:
-        return None if plan.unique else 0.0
-    return (plan.prompt_tokens * price.input + plan.unique * answer_length(plan) * price.output) / 1e6
-
-
-def answer_length(plan: Plan) -> float:
-    """Return about how many tokens an answer has: the mean of those that are stored already, if any are."""
-    return plan.answer_tokens / plan.answers if plan.answers else ANSWER_TOKENS
-
-
-def minutes(config: RunConfig, plan: Plan) -> float | None:
-    """Return how many minutes the judge's `rpm` and `tpm` make the calls take at least; none where it has neither."""
-    tokens = plan.prompt_tokens + plan.unique * answer_length(plan)
-    limits = ((plan.unique, config.judge.rpm), (tokens, config.judge.tpm))
-    return max((amount / limit for amount, limit in limits if limit), default=None)
-
-
-def print_plans(jobs: Sequence[tuple[Sequence[str], RunConfig, Plan]]) -> None:
+def print_plans(jobs: Sequence[Planned]) -> None:
     """Print the table of planned jobs, with a total that counts a request shared by several jobs once."""
+    times = [minutes(job.fresh, job.config.runner) for job in jobs]
+    timed = any(times)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("job", "requests", "stored", "to send", "prompt tokens, about", "US$, about"):
+    counts = ("requests", "stored", "to send", *(("shared",) if len(jobs) > 1 else ()))
+    abouts = ("prompt tokens", "answer tokens", *(("minutes",) if timed else ()), "US$")
+    for column in ("job", *counts, *(f"{name}, about" for name in abouts)):
         table.add_column(column, justify="left" if column == "job" else "right")
-    total = Plan()
-    to_pay: float | None = 0.0
-    for place, (name, config, plan) in enumerate(jobs):
-        table.add_row(" ".join(name) or "the run", *_cells(plan, cost(config, plan)))
-        fresh = plan.after([before for _, _, before in jobs[:place]])
-        added = cost(config, fresh)
-        to_pay = None if to_pay is None or added is None else to_pay + added
-        total = Plan(
-            total.requests + plan.requests,
-            total.stored + plan.stored,
-            total.unique + fresh.unique,
-            total.prompt_tokens + fresh.prompt_tokens,
-        )
+    for job in jobs:
+        shared = [_unique(job.parts) - _unique(job.fresh)] if len(jobs) > 1 else []
+        takes = [minutes(job.parts, job.config.runner)] if timed else []
+        table.add_row(" ".join(job.name) or "the run", *_cells(job.parts, job.parts, shared, takes))
+    parts, fresh = [part for job in jobs for part in job.parts], [part for job in jobs for part in job.fresh]
     if len(jobs) > 1:
-        table.add_row("all, shared requests once", *_cells(total, to_pay), style="bold")
+        known = None if None in times else sum(time for time in times if time is not None)
+        shared = [sum(_unique(job.parts) - _unique(job.fresh) for job in jobs)]
+        cells = _cells(parts, fresh, shared, [known] if timed else [])
+        table.add_row("all, shared requests once", *cells, style="bold")
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
     console.print(table)
-    if to_pay:
-        lengths = sorted({round(answer_length(plan)) for _, _, plan in jobs if plan.unique})
-        at = f"{lengths[0]}" if lengths[0] == lengths[-1] else f"{lengths[0]} to {lengths[-1]}"
-        guessed = any(plan.unique and not plan.answers for _, _, plan in jobs)
-        why = "a guess until some are stored" if guessed else "the mean of those stored"
-        console.print(f"US$ at {at} tokens an answer, {why}; re-asks come on top")
-    if waits := [wait for _, config, plan in jobs if (wait := minutes(config, plan))]:
-        console.print(f"at judge.rpm and judge.tpm: at least {max(waits):.1f} minutes for the longest job")
+    for line in (*_lengths(fresh), *_unpriced(fresh)):
+        console.print(line)
 
 
-def _cells(plan: Plan, dollars: float | None) -> list[str]:
-    counts = [f"{value:,}" for value in (plan.requests, plan.stored, plan.unique, plan.prompt_tokens)]
-    return [*counts, "price unknown" if dollars is None else f"{dollars:.4f}"]
+def _unique(parts: Sequence[Part]) -> int:
+    return sum(part.plan.unique for part in parts)
+
+
+def _cells(
+    parts: Sequence[Part], fresh: Sequence[Part], shared: Sequence[int], takes: Sequence[float | None]
+) -> list[str]:
+    costs = [part.cost for part in fresh]
+    dollars = None if None in costs else sum(cost for cost in costs if cost is not None)
+    counts = [
+        sum(part.plan.requests for part in parts),
+        sum(part.plan.stored for part in parts),
+        _unique(fresh),
+        *shared,
+    ]
+    tokens = [sum(part.plan.prompt_tokens for part in fresh), round(sum(part.answer_tokens for part in fresh))]
+    return [
+        *(f"{count:,}" for count in (*counts, *tokens)),
+        *("unknown" if time is None else f"{time:.1f}" for time in takes),
+        "price unknown" if dollars is None else f"{dollars:.4f}",
+    ]
+
+
+def _lengths(parts: Sequence[Part]) -> Iterator[str]:
+    """Yield a line on what the length of answers rests on, a half-sentence for each origin."""
+    said = []
+    for origin, words in ORIGINS.items():
+        found = [part.length for part in parts if part.plan.unique and part.length.origin == origin]
+        if found:
+            low, high = (f"{round(end(one.tokens for one in found)):,}" for end in (min, max))
+            count = f"{max(one.answers for one in found):,}"
+            said.append(f"{low if low == high else f'{low} to {high}'} tokens {words.format(count)}")
+    if said:
+        yield f"length of answers: {'; '.join(said)}. Asking again and third judgments come on top"
+
+
+def _unpriced(parts: Sequence[Part]) -> Iterator[str]:
+    if names := sorted({part.judge.label for part in parts if part.cost is None}):
+        yield f"price unknown: {', '.join(names)}; set judge.price={{input: …, output: …}}, in US$ per million tokens"

@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 
 from hydra import compose
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
@@ -85,12 +84,14 @@ def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
 def composed_already() -> Iterator[None]:
     """Spare Hydra's own sweeper the composition of every job by which it checks them: that was done."""
     before = Sweeper.validate_batch_is_legal
-    BasicSweeper.validate_batch_is_legal = _legal  # type: ignore[method-assign, assignment]
+
+    def check(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
+        if type(sweeper).__name__ != EVERYTHING:
+            before(sweeper, batch)
+
+    # On the class above it: of its own plug-ins Hydra may have loaded another copy.
+    Sweeper.validate_batch_is_legal = check  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
-        BasicSweeper.validate_batch_is_legal = before  # type: ignore[method-assign]
-
-
-def _legal(_sweeper: Sweeper, _batch: Sequence[Sequence[str]]) -> None:
-    """Every job of the batch is."""
+        Sweeper.validate_batch_is_legal = before  # type: ignore[method-assign]

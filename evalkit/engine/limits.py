@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from evalkit.config import RunnerConfig
+from evalkit.engine.lengths import prompt_tokens
 from evalkit.engine.pace import Turn, Waker, pace_of
-from evalkit.engine.planning import prompt_tokens
 from evalkit.engine.waiting import Clock
 from evalkit.protocols import Judge
 from evalkit.types import JudgeRequest, Usage

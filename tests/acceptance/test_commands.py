@@ -228,7 +228,7 @@ def test_an_interrupted_sweep_begins_no_further_job(
     assert "evalkit: interrupted: 0 of " in text
     assert "Traceback" not in text
     assert len(provider.requests) == 1
-    assert commands.files() <= {"cases.jsonl", "sweep/multirun.yaml"}
+    assert commands.files() <= {"cases.jsonl", "sweep/multirun.yaml", "sweep/sweep.json"}
 
 
 def test_too_many_failures_are_said_and_written(

@@ -4,37 +4,72 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Commands, fake, pair, prefers
+from command_line import Commands, Done, fake, pair, prefers
 from fake_provider import Provider
 
 pytestmark = pytest.mark.slow
+Within = Callable[..., Done]
 CASES = 6
-JOBS = ("swap=none", "swap=both")
 
 
-@pytest.fixture
-def swept(commands: Commands, provider: Provider) -> Path:
+@pytest.fixture(autouse=True)
+def cases(commands: Commands, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases that the judge finds easy, and a store of the test's own."""
     provider.rule = prefers()
     commands.write("cases.jsonl", *(pair(number) for number in range(CASES)))
-    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50"]
-    words = [*fake(provider), *data, "swap=none,both", "tie.threshold=0,0.5", "-m", "hydra.sweep.dir=sweep"]
-    commands("run", *words, "tracking.traces=1", OPENAI_API_KEY="any")
-    return commands.folder
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv("EVALKIT_STORE", str(commands.folder / "store.sqlite"))
 
 
-def test_a_sweep(swept: Path, provider: Provider) -> None:
-    jobs = [json.loads((swept / "sweep" / str(job) / "metrics.json").read_text()) for job in range(4)]
+def words(provider: Provider, *more: str) -> list[str]:
+    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=20", "tracking.traces=1"]
+    return ["run", *fake(provider), "judge.transport=direct", *data, *more]
+
+
+def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
+    commands: Commands, within: Within, provider: Provider
+) -> None:
+    sweep = words(provider, "swap=none,both", "tie.threshold=0,0.5", "-m")
+    first = within(*sweep)
+    [folder] = {path.parent for path in commands.folder.glob("multirun/*/*/sweep.json")}
+    jobs = [json.loads((folder / str(job) / "metrics.json").read_text()) for job in range(4)]
     assert [job["calls"]["planned"] for job in jobs] == [CASES, CASES, 2 * CASES, 2 * CASES]
     assert [job["calls"]["sent"] for job in jobs] == [CASES, 0, CASES, 0]
     assert len(provider.requests) == 2 * CASES
-    check_tracked(swept)
+    check_tracked(commands.folder, folder)
+    check_interrupted(commands, within, sweep, folder)
+    assert len(provider.requests) == 2 * CASES
+    assert "Leaderboard of 4 jobs" in first.out
 
 
-def check_tracked(folder: Path) -> None:
+def check_interrupted(commands: Commands, within: Within, sweep: list[str], folder: Path) -> None:
+    ids = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(4)}
+    # As a kill in the middle leaves it: not closed, one job half there, one never begun.
+    noted = json.loads((folder / "sweep.json").read_text())
+    assert noted["ended"] is not None
+    (folder / "sweep.json").write_text(json.dumps({**noted, "ended": None}))
+    (folder / "2" / "metrics.json").unlink()
+    for file in (folder / "3").iterdir():
+        file.unlink()
+    again = within(*sweep)
+    assert [path.parent for path in commands.folder.glob("multirun/*/*/sweep.json")] == [folder]
+    assert again.err.count("finished already") == 2
+    now = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(4)}
+    assert [now[job] == ids[job] for job in range(4)] == [True, True, False, False]
+    tags = query(commands.folder, "select key, value from tags where key in ('evalkit.run_id', 'mlflow.parentRunId')")
+    assert sorted(value for key, value in tags if key == "evalkit.run_id") == sorted({*ids.values(), *now.values()})
+    assert len({value for key, value in tags if key == "mlflow.parentRunId"}) == 1
+    assert "Leaderboard of 4 jobs" in again.out
+    within(*sweep, "tracking=none")
+    assert len(list(commands.folder.glob("multirun/*/*/sweep.json"))) == 2, "a sweep that had ended was gone on with"
+
+
+def check_tracked(folder: Path, sweep: Path) -> None:
     tags: dict[str, dict[str, str]] = {}
     for run, key, value in query(folder, "select run_uuid, key, value from tags"):
         tags.setdefault(run, {})[key] = value
@@ -44,7 +79,7 @@ def check_tracked(folder: Path) -> None:
     assert set(runs) == {parent, *children}
     assert len(children) == 4
     assert set(runs.values()) == {"FINISHED"}
-    recorded = [json.loads((folder / "sweep" / str(job) / "manifest.json").read_text()) for job in range(4)]
+    recorded = [json.loads((sweep / str(job) / "manifest.json").read_text()) for job in range(4)]
     assert {manifest["mlflow_run_id"] for manifest in recorded} == set(children)
     params = query(folder, "select run_uuid, value from params where key = 'swap.policy'")
     assert sorted(value for run, value in params if run in children) == ["both", "both", "none", "none"]
@@ -60,56 +95,16 @@ def query(folder: Path, sql: str) -> list[Any]:
         database.close()
 
 
-def words(provider: Provider, *more: str) -> list[str]:
-    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50", "tracking.traces=0"]
-    return ["run", *fake(provider), "judge.transport=direct", *data, *more]
-
-
-@pytest.fixture
-def cases(commands: Commands, provider: Provider) -> Commands:
-    provider.rule = prefers()
-    commands.write("cases.jsonl", *(pair(number) for number in range(CASES)))
-    commands.environment["OPENAI_API_KEY"] = "any"
-    return commands
-
-
-def test_a_sweep_that_was_interrupted_goes_on_where_it_stood(cases: Commands, provider: Provider) -> None:
-    sweep = words(provider, "swap=none,both", "tie.threshold=0,0.5", "-m")
-    first = cases(*sweep)
-    [folder] = {path.parent for path in cases.folder.glob("multirun/*/*/sweep.json")}
-    ids = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(4)}
-    # As a kill in the middle leaves it: not closed, one job half there, one never begun.
-    noted = json.loads((folder / "sweep.json").read_text())
-    assert noted["ended"] is not None
-    (folder / "sweep.json").write_text(json.dumps({**noted, "ended": None}))
-    (folder / "2" / "metrics.json").unlink()
-    for file in (folder / "3").iterdir():
-        file.unlink()
-    again = cases(*sweep)
-    assert [path.parent for path in cases.folder.glob("multirun/*/*/sweep.json")] == [folder]
-    assert again.err.count("finished already") == 2
-    assert len(provider.requests) == 2 * CASES
-    now = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(4)}
-    assert [now[job] == ids[job] for job in range(4)] == [True, True, False, False]
-    tags = query(cases.folder, "select key, value from tags where key in ('evalkit.run_id', 'mlflow.parentRunId')")
-    assert sorted(value for key, value in tags if key == "evalkit.run_id") == sorted({*ids.values(), *now.values()})
-    assert len({value for key, value in tags if key == "mlflow.parentRunId"}) == 1
-    assert "Leaderboard of 4 jobs" in first.out
-    assert "Leaderboard of 4 jobs" in again.out
-    cases(*sweep, "tracking=none")
-    assert len(list(cases.folder.glob("multirun/*/*/sweep.json"))) == 2, "a sweep that had ended was gone on with"
-
-
-def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(cases: Commands, provider: Provider) -> None:
+def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(commands: Commands, provider: Provider) -> None:
     base = words(provider, "tracking=none", "-m")
-    searched = cases(
+    searched = commands(
         *base, "hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.direction=maximize",
         "objective=agreement/accuracy", "tie.threshold=interval(0, 0.5)", "hydra.sweep.dir=searched",
     )  # fmt: skip
-    best = (cases.folder / "searched" / "optimization_results.yaml").read_text()
+    best = (commands.folder / "searched" / "optimization_results.yaml").read_text()
     assert "best_value: 1.0" in best
     assert "Leaderboard of 2 jobs" in searched.out
-    cases(*base, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tie.threshold=0,0.5", "hydra.sweep.dir=spread")
-    assert (cases.folder / "spread" / "leaderboard.csv").is_file()
-    assert json.loads((cases.folder / "spread" / "sweep.json").read_text())["ended"] is not None
+    commands(*base, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tie.threshold=0,0.5", "hydra.sweep.dir=spread")
+    assert (commands.folder / "spread" / "leaderboard.csv").is_file()
+    assert json.loads((commands.folder / "spread" / "sweep.json").read_text())["ended"] is not None
     assert len(provider.requests) == 2 * CASES

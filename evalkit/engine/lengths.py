@@ -1,0 +1,88 @@
+"""How many tokens prompts and answers come to, before they are there: by characters, and by what is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evalkit.types import AnswerFormat, Completion, JudgeRequest
+
+CHARACTERS_PER_TOKEN = 4
+TOKENS_PER_BYTE = 0.5
+"""Of what a character beyond ASCII takes in UTF-8 beyond its first byte: so a Chinese one is one token."""
+FREE_TEXT = 150
+"""Tokens of an answer in running text, where nothing is known of it."""
+_TEXT, _ITEM, _VALUE, _SYNTAX = 25, 12, 3, 3
+_ITEMS = 2
+
+
+@dataclass(slots=True)
+class Kind:
+    """Answers of one format: how many are `wanted`, and the tokens and seconds of those that were `found` stored."""
+
+    answer: AnswerFormat | None
+    wanted: int = 0
+    found: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def add(self, completion: Completion) -> None:
+        """Take a stored answer in, if its tokens are known."""
+        if completion.usage.completion_tokens is not None:
+            self.found += 1
+            self.tokens += completion.usage.completion_tokens
+            self.seconds += completion.latency
+
+
+def prompt_tokens(request: JudgeRequest) -> int:
+    """Return about how many tokens a request's messages have."""
+    return -(-sum(_quarters(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN)
+
+
+def _quarters(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    plain = len(text.encode("ascii", "ignore"))
+    more = len(text.encode("utf-8", "surrogatepass")) - len(text)
+    return plain + round(CHARACTERS_PER_TOKEN * TOKENS_PER_BYTE * more)
+
+
+def expected_tokens(answer: AnswerFormat | None) -> int:
+    """Return about how many tokens an answer of a format has, a few words for each of its texts."""
+    return FREE_TEXT if answer is None else _within(answer.schema, _TEXT)
+
+
+def _within(schema: Mapping[str, Any], text: int) -> int:
+    if "properties" in schema:
+        return _SYNTAX + sum(
+            len(name) // CHARACTERS_PER_TOKEN + _SYNTAX + _within(part, text)
+            for name, part in schema["properties"].items()
+        )
+    if "items" in schema:
+        each = _within(schema["items"], _ITEM) + 1
+        count = max(int(schema.get("minItems", 0)), min(_ITEMS, int(schema.get("maxItems", _ITEMS))))
+        return _SYNTAX + each * count
+    return text if schema.get("type") == "string" and "enum" not in schema else _VALUE
+
+
+def fits(answer: AnswerFormat | None, completion: Completion) -> bool:
+    """Say whether a stored answer is of such a format: the same properties, and as many entries for as many names."""
+    text = completion.text.strip()
+    if answer is None:
+        return not text.startswith("{")
+    try:
+        held = json.loads(text)
+    except ValueError:
+        return False
+    properties = answer.schema.get("properties", {})
+    return (
+        isinstance(held, dict)
+        and held.keys() == properties.keys()
+        and all(
+            len(held[name]) == part["minItems"]
+            for name, part in properties.items()
+            if isinstance(held[name], list) and part.get("minItems", -1) == part.get("maxItems")
+        )
+    )
