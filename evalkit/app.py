@@ -21,6 +21,7 @@ from evalkit.engine import Judged, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.blocking import run_async
 from evalkit.evaluators import make_evaluator
+from evalkit.gating import check_gate, check_rules, forget_gate, rule_on
 from evalkit.hashing import digest
 from evalkit.judges import judges_told, make_arbiter, make_judges
 from evalkit.protocols import Evaluator
@@ -121,6 +122,7 @@ def judge_and_score(
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials = prepare(config, folder, cases)
+    check_gate(config, materials.dataset.cases)
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
     judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, observe, folder))
@@ -208,7 +210,8 @@ def _write(
         tokens=judged.tokens,
         cost_usd=judged.cost_usd,
     )
-    return write_run(folder, result, run_files(config, result, scores, materials.evaluator))
+    result, gate = rule_on(config, result)
+    return write_run(folder, result, {**run_files(config, result, scores, materials.evaluator), **gate})
 
 
 def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[str, str] | None = None) -> RunResult:
@@ -226,7 +229,12 @@ def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[s
         verdicts=scores.verdicts,
         metrics=scores.metrics,
     )
-    return write_run(folder, again, {**run_files(config, again, scores), **(files or {})})
+    check_rules(config, again)
+    again, gate = rule_on(config, again)
+    written = write_run(folder, again, {**run_files(config, again, scores), **(files or {}), **gate})
+    if not gate:
+        forget_gate(folder)
+    return written
 
 
 def track(config: RunConfig, result: RunResult) -> RunResult:

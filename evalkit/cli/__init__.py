@@ -13,7 +13,7 @@ from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 COMMANDS = {
     "run": ("evalkit.cli.run", "judge, score, write the run folder, record the run in MLflow"),
     "plan": ("evalkit.cli.plan", "the same composition and no call: what is still to be asked and paid"),
-    "score": ("evalkit.cli.score", "score a finished run again under other scoring settings, at no cost"),
+    "score": ("evalkit.cli.score", "score a finished run again under other settings or another gate, at no cost"),
     "compare": ("evalkit.cli.compare", "compare runs on the cases they share: differences, tests, what could be seen"),
     "reproduce": (
         "evalkit.cli.reproduce",
@@ -29,6 +29,10 @@ COMMANDS = {
     "doctor": ("evalkit.cli.doctor", "check versions, keys, endpoints and folders before money is spent"),
     "init": ("evalkit.cli.init", "make a project: conf/, prompts/, experiments/, a sample dataset"),
 }
+
+STATUS = """\
+Exit status: 0 done, 1 wrongly described, 2 too many failed calls or out of budget, 3 not tracked,
+4 a gate or a reproduction did not hold, 130 interrupted."""
 
 HELP = """\
 evalkit: which LLM judge configuration to trust, and how far.
@@ -46,8 +50,7 @@ usage: evalkit COMMAND [...]
 
 Overrides are Hydra's: GROUP=OPTION, key.path=value, -m to sweep.
 Tab completion: eval "$(evalkit -sc install=bash)"
-Exit status: 0 done, 1 wrongly described, 2 too many failed calls or out of budget, 3 not tracked,
-4 a gate or a reproduction did not hold, 130 interrupted.
+{status}
 """
 
 
@@ -97,7 +100,7 @@ def _say_error(text: str) -> None:
 def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         rows = "\n".join(f"  {name:<11}{text}" for name, (_, text) in COMMANDS.items())
-        print(HELP.format(commands=rows))
+        print(HELP.format(commands=rows, status=STATUS))
         return 0
     if argv[0] in ("--version", "-V"):
         from importlib.metadata import version

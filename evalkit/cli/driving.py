@@ -67,7 +67,9 @@ class Driver:
         folder, objective = Path(HydraConfig.get().runtime.output_dir), OmegaConf.select(cfg, "objective")
         status = self._attempt(cfg)
         self.statuses.append(status)
-        if status and (objective or os.getpid() != self.pid):
+        # A gate that failed has numbers: the sweep goes on, and tells of it at its end.
+        failed = status not in (ExitStatus.DONE, ExitStatus.GATE_FAILED)
+        if failed and (objective or os.getpid() != self.pid):
             raise JobError(status)
         return objective_of(folder, objective) if objective else status
 

@@ -63,8 +63,8 @@ def _usage(formats: Any) -> str:
         "  --complete               only cases all of whose judgments could be read\n"
         "  --reread                 count what evalkit reads in the judges' texts, not what the file says\n"
         "  --custom-id PATTERN      a batch's ids: groups case, order (ab or ba), response, sample\n\n"
-        "Overrides are those of `evalkit run`: scoring.*, swap.resolve=…, tie.*, rubric.*, output=…, tracking=none,\n"
-        "hydra.run.dir=FOLDER for where the run is written."
+        "Overrides are those of `evalkit run`: scoring.*, swap.resolve=…, tie.*, rubric.*, output=…, gate=…,\n"
+        "tracking=none, hydra.run.dir=FOLDER for where the run is written."
     )
 
 
@@ -211,6 +211,7 @@ def _chosen(asked: Asked, brought: Any) -> Any:
 
 def _tell(config: Any, adopted: Any, *, compared: bool) -> int:
     from evalkit.app import track
+    from evalkit.cli.gate import tell_gate
     from evalkit.cli.summary import print_summary
     from evalkit.cli.voice import say
     from evalkit.errors import ExitStatus, TrackingError
@@ -224,7 +225,7 @@ def _tell(config: Any, adopted: Any, *, compared: bool) -> int:
     print_summary(result)
     if adopted.texts and compared:
         _tell_differences(adopted, result)
-    return int(status)
+    return max(int(status), tell_gate(result))
 
 
 def _tell_differences(adopted: Any, result: RunResult) -> None:

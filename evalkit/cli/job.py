@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
-from evalkit.app import Interrupted, judge_and_score, prepare, track
+from evalkit.app import Interrupted, judge_and_score, prepare, rescore, track
 from evalkit.cli.driving import Job
+from evalkit.cli.gate import tell_gate
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_summary
 from evalkit.cli.voice import log_spoken, manner, say
 from evalkit.engine import Judged
 from evalkit.errors import ExitStatus, TrackingError
-from evalkit.runs import read_run
+from evalkit.runs import read_config, read_run
 from evalkit.runs.noted import noted
 from evalkit.types import Judgment, RunResult
 
@@ -42,7 +43,7 @@ def run_job(job: Job) -> int:
     if shortfall := _shortfall(job, result):
         say("error", shortfall)
         status = ExitStatus.TOO_MANY_FAILURES
-    return int(status)
+    return max(int(status), tell_gate(result))
 
 
 def _is_finished(job: Job) -> bool:
@@ -58,13 +59,18 @@ def _is_finished(job: Job) -> bool:
 
 def _recorded(job: Job) -> int:
     say("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
-    if job.config.tracking.enabled and noted(job.folder).recorded is None:
+    if read_config(job.folder).get("gate", {}) != job.config.dump()["gate"]:
+        tell_gate(rescore(job.config, read_run(job.folder), job.folder))
+    elif noted(job.folder).gate == "failed":
+        say("error", f"gate failed: {job.folder / 'gate.md'}")
+    there = noted(job.folder)
+    if job.config.tracking.enabled and there.recorded is None:
         try:
             track(job.config, read_run(job.folder))
         except TrackingError as error:
             say("error", str(error))
             return int(ExitStatus.NOT_TRACKED)
-    return int(ExitStatus.DONE)
+    return int(ExitStatus.GATE_FAILED if there.gate == "failed" else ExitStatus.DONE)
 
 
 def failures(judgments: Sequence[Judgment]) -> Iterator[str]:

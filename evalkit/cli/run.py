@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from evalkit.cli import STATUS
 from evalkit.cli.driving import Job, drive
 
 
@@ -13,7 +14,10 @@ def main(words: Sequence[str]) -> int:
 
     `--quiet` says only what went wrong; `--json-logs` says everything as JSON, a line at a time, on standard error.
     """
-    return drive(words, _run)
+    status = drive(words, _run)
+    if {"-h", "--help"} & {*words}:
+        print(STATUS)
+    return status
 
 
 def _run(job: Job) -> int:

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 from evalkit.app import rescore
 from evalkit.cli.folders import one_run, with_settings
+from evalkit.cli.gate import tell_gate
 from evalkit.cli.summary import print_summary
 from evalkit.config import RunConfig
 
 FREE = ("scoring", "swap.resolve", "tie.threshold", "tie.min_confidence", "judge.vote", "judge.quorum", "judge.weights")
+GATES = ("gate",)
 
 
 def main(words: Sequence[str]) -> int:
-    """Score again, rewrite the run folder and print the summary; no judge is called."""
+    """Score again, rewrite the run folder and print the summary; no judge is called. Return the exit status."""
     folder, result, overrides = one_run("score", words)
-    config = with_settings(RunConfig.model_validate(result.config), overrides, FREE)
-    print_summary(rescore(config, result, folder))
-    return 0
+    config = with_settings(RunConfig.model_validate(result.config), overrides, (*FREE, *GATES))
+    again = rescore(config, result, folder)
+    print_summary(again)
+    return tell_gate(again)

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from evalkit.gating import GATE, gate_lines
 from evalkit.report.findings import findings
 from evalkit.scoring.published import RULES
 from evalkit.types import Metric, RunResult
@@ -123,6 +124,8 @@ def print_summary(result: RunResult) -> None:
     if judges := judge_table(result.metrics):
         console.print(judges)
         console.print()
+    if gate := manifest.get(GATE):
+        console.print("\n".join([*gate_lines(gate), ""]), markup=False)
     _print_calls(console, result)
     for note in manifest.get("notes", []):
         console.print(f"note: {note}", markup=False)

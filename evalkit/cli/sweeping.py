@@ -10,7 +10,7 @@ from pathlib import Path
 from evalkit.cli.voice import say
 from evalkit.compose import DEFAULT, find_sweep, load_jobs
 from evalkit.config import RunConfig
-from evalkit.errors import EvalkitError
+from evalkit.errors import EvalkitError, ExitStatus
 from evalkit.sweeps import journal
 
 DIRECTORY = "hydra.sweep.dir="
@@ -38,20 +38,24 @@ class Sweep:
             yield
 
     def finish(self) -> int:
-        """Compare the jobs, and close the sweep if all are finished; return the exit status of that."""
+        """Compare the jobs, and close the sweep if all are finished; return the exit status of that.
+
+        A job in another process cannot tell what became of its gate but by its folder.
+        """
         done = journal.runs(self.folder)
         if self.jobs is not None:
             hashes = _hashes(self.jobs)
             done = {job: run for job, run in done.items() if run.config_hash in hashes}
             if set(hashes) <= {run.config_hash for run in done.values() if run.complete}:
                 journal.end(self.folder)
+        gates = int(ExitStatus.GATE_FAILED) if any(run.gate == "failed" for run in done.values()) else 0
         from evalkit.cli.board import show_leaderboard
 
         try:
-            return show_leaderboard(self.folder, list(done))
+            return max(gates, show_leaderboard(self.folder, list(done)))
         except EvalkitError as error:
             say("error", str(error))
-            return int(error.status)
+            return max(gates, int(error.status))
 
 
 def find(study: Path | None, words: Sequence[str]) -> Sweep:

@@ -63,6 +63,7 @@ FREE_FORM = (
     "rubric.levels",
     "scoring.weights",
     "criteria",
+    "gate",
     # These may also hold a _target_.
     "mode",
     "output",

@@ -1,6 +1,7 @@
 """What a user decides, frozen and checked."""
 
 from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
+from evalkit.config.gate import GateConfig, LeadRule, MetricRule
 from evalkit.config.run import RunConfig, defaults
 from evalkit.config.sections import (
     Criterion,
@@ -24,8 +25,11 @@ __all__ = [
     "Criterion",
     "DatasetConfig",
     "Example",
+    "GateConfig",
     "JoinConfig",
     "JudgeConfig",
+    "LeadRule",
+    "MetricRule",
     "ModeConfig",
     "OutputConfig",
     "Price",

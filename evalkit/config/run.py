@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import model_validator
 
 from evalkit.config.data import DatasetConfig
+from evalkit.config.gate import GateConfig
 from evalkit.config.sections import (
     Criterion,
     JudgeConfig,
@@ -42,6 +43,7 @@ class RunConfig(Section):
     output: OutputConfig = OutputConfig()
     dataset: DatasetConfig = DatasetConfig()
     scoring: ScoringConfig = ScoringConfig()
+    gate: GateConfig = GateConfig()
     store: StoreConfig = StoreConfig()
     runner: RunnerConfig = RunnerConfig()
     tracking: TrackingConfig = TrackingConfig()
@@ -149,9 +151,12 @@ class RunConfig(Section):
         return self.model_dump(mode="json", by_alias=True)
 
     def hash(self) -> str:
-        """Return the hash of everything that can change the run's numbers; not of where or how fast it runs."""
+        """Return the hash of everything that can change the run's numbers.
+
+        Where and how fast it runs, and what it must come to, is not in it.
+        """
         dumped = self.dump()
-        for section in ("store", "runner", "tracking", "objective"):
+        for section in ("store", "runner", "tracking", "objective", "gate"):
             dumped.pop(section)
         return digest(dumped)
 

@@ -48,7 +48,7 @@ def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
         "start": language_of(result.config),
         "level": level,
         "facts": _facts(result),
-        "notes": result.manifest.get("notes") or [],
+        "notes": [*_gate(result), *(result.manifest.get("notes") or [])],
         "metrics": [(metric_words(m.name), m) for m in result.metrics.values() if m.value is not None],
         "undetermined": _undetermined(result.metrics.values()),
         "embedded": _embedded(cases),
@@ -57,6 +57,12 @@ def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
         "manifest": json.dumps(result.manifest, indent=2, ensure_ascii=False, default=str),
         "words": {key: filled(words, level=level) for key, words in PAGE.items()},
     }
+
+
+def _gate(result: RunResult) -> list[str]:
+    """Return what became of each rule of the run's gate, if it has one."""
+    rules = (result.manifest.get("gate") or {}).get("rules") or []
+    return [f"gate: {one['metric']} {one['rule']}: {one['state']} ({one['why']})" for one in rules]
 
 
 def _embedded(cases: CaseData) -> list[Words]:

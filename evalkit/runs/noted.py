@@ -16,7 +16,7 @@ from evalkit.runs import layout
 class Noted:
     """What a run folder's manifest tells of it; `complete` if its files are there, and no call failed or was left out.
 
-    `recorded` is its id at the tracker.
+    `recorded` is its id at the tracker, `gate` what became of its gate, if it had one.
     """
 
     config_hash: str
@@ -25,6 +25,7 @@ class Noted:
     evalkit: str
     complete: bool
     recorded: str | None
+    gate: str | None = None
 
 
 def noted(folder: Path) -> Noted:
@@ -38,6 +39,7 @@ def noted(folder: Path) -> Noted:
         str(manifest.get("evalkit") or ""),
         whole and not manifest.get("stopped") and calls.get("failed") == 0,
         manifest.get("mlflow_run_id") or (manifest.get("tracked") or {}).get("id"),
+        (manifest.get("gate") or {}).get("state"),
     )
 
 

@@ -25,6 +25,8 @@ from evalkit.types import Metric
 CHUNK = 2**22
 """Weights held at once: 32 MiB of them, whatever the number of cases and resamples."""
 
+UNVARYING = "the same in every resample: no interval"
+
 Bounds: TypeAlias = tuple[float | None, float | None]
 
 
@@ -226,7 +228,7 @@ def _interval(
     if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
         return None, None, f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval"
     if not len(defined) or np.ptp(defined) < 1e-12:
-        return None, None, "the same in every resample: no interval"
+        return None, None, UNVARYING
     low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     return tidy(low), tidy(high), None
 

@@ -81,6 +81,7 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         "evalkit.mode": mode(result),
         "evalkit.judge": judge(result),
         "evalkit.dataset": (manifest.get("dataset") or {}).get("fingerprint"),
+        "evalkit.gate": (manifest.get("gate") or {}).get("state"),
         "evalkit.notes": "; ".join(notes),
         "mlflow.source.name": "evalkit run",
         "mlflow.source.type": "LOCAL",

@@ -1,0 +1,111 @@
+"""What a run must come to: the gate that its metrics are held against."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+
+from evalkit.config.sections import Section
+
+BOUND = re.compile(r"(>=|<=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)", re.IGNORECASE)
+NUMBERS = ("value", "low", "high", "worst_low", "worst_high")
+
+
+def _bounds(text: str) -> str:
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not BOUND.fullmatch(part):
+            raise ValueError("is not a bound: write '>= 0.9', '<= 0.1' or both, '>= 0.4, <= 0.6'")
+    return ", ".join(parts)
+
+
+Bounds = Annotated[str, AfterValidator(_bounds)]
+
+
+class MetricRule(Section):
+    """What one metric must be: bounds on its value, on the ends of its interval, or on its worst cases.
+
+    A bound on `value` is decided `by` the metric's interval, which must be on its right side whole, or by the `value`
+    alone; none leaves that to `gate.by`. Every other bound is on the number that it names.
+    """
+
+    value: Bounds | None = None
+    low: Bounds | None = None
+    high: Bounds | None = None
+    worst_low: Bounds | None = None
+    worst_high: Bounds | None = None
+    by: Literal["interval", "value"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            return {"value": given}
+        if not isinstance(given, Mapping):
+            raise ValueError("is not a rule: write '>= 0.9', or {low: '>= 0.6'}")
+        if unknown := sorted(set(map(str, given)) - set(cls.model_fields)):
+            raise ValueError(f"has '{unknown[0]}': choose from {', '.join(cls.model_fields)}")
+        return given
+
+    @model_validator(mode="after")
+    def _something(self) -> MetricRule:
+        if not self.bounds():
+            raise ValueError("has no bound: write '>= 0.9', or {low: '>= 0.6'}")
+        return self
+
+    def bounds(self) -> list[tuple[str, str, float]]:
+        """Return each bound as the number it is on, its sign and its limit."""
+        texts = [(name, getattr(self, name)) for name in NUMBERS]
+        return [
+            (name, sign, float(limit))
+            for name, text in texts
+            if text is not None
+            for sign, limit in BOUND.findall(text)
+        ]
+
+
+class LeadRule(Section):
+    """That a metric is no worse than in another run, by more than `margin`, on the cases that both have.
+
+    `run` is a run folder or an MLflow run id. What counts as worse is known of a metric, or said by `better`.
+    """
+
+    run: str
+    metric: str = "agreement/accuracy"
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    better: Literal["higher", "lower"] | None = None
+
+
+def _several(given: Any) -> Any:
+    return (given,) if isinstance(given, Mapping | LeadRule) else given
+
+
+class GateConfig(Section):
+    """What a run must come to: each further key is a metric's name, and its value that metric's rule.
+
+    `undecided` says whether a rule that the interval leaves open counts as failed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
+    __pydantic_extra__: dict[str, MetricRule]
+
+    by: Literal["interval", "value"] = "interval"
+    undecided: Literal["pass", "fail"] = "pass"
+    no_worse_than: Annotated[tuple[LeadRule, ...] | None, BeforeValidator(_several)] = None
+
+    @property
+    def rules(self) -> dict[str, MetricRule]:
+        """The rules by the metric that they are on."""
+        return dict(self.__pydantic_extra__ or {})
+
+    @property
+    def leads(self) -> tuple[LeadRule, ...]:
+        """The rules that look at another run."""
+        return self.no_worse_than or ()
+
+    def __bool__(self) -> bool:
+        """Say whether there is any rule."""
+        return bool(self.rules or self.leads)

@@ -1,0 +1,18 @@
+"""A run held against its gate, and the files that tell continuous integration what came of it."""
+
+from __future__ import annotations
+
+from evalkit.gating.checking import check_gate
+from evalkit.gating.files import forget_gate, gate_faults, gate_lines, write_step_summary
+from evalkit.gating.ruling import GATE, check_rules, rule_on
+
+__all__ = [
+    "GATE",
+    "check_gate",
+    "check_rules",
+    "forget_gate",
+    "gate_faults",
+    "gate_lines",
+    "rule_on",
+    "write_step_summary",
+]

@@ -1,0 +1,143 @@
+"""A gate on the command line: exit status, files, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import pytest
+from command_line import Done, fake, pair, shown
+from fake_provider import Provider, Reply, said, serving
+
+from evalkit.config import RunConfig
+from evalkit.gating import check_gate
+from evalkit.runs import read_run
+from evalkit.tracking.contents import tags
+
+Call = Callable[..., Done]
+HELD = "gate={agreement/accuracy: '>= 0.3', position/consistency: '>= 0.5'}"
+FAILED = "gate={agreement/accuracy: '< 0.5'}"
+
+
+def half(body: Mapping[str, Any]) -> Reply:
+    """A judge that is right of every second case, unless it goes by another name."""
+    first = shown(body)[0]
+    wrong = body["model"] == "half" and int(first.split()[1]) % 2
+    return said(f"[[{'A' if first.startswith('bad' if wrong else 'good') else 'B'}]]")
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with serving() as provider:
+        provider.rule = half
+        yield provider
+
+
+@pytest.fixture
+def run(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Runs a judge on twenty pairs."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    rows = (json.dumps(pair(n, label="B" if n % 4 == 1 else "A")) for n in range(20))
+    (tmp_path / "cases.jsonl").write_text("\n".join(rows))
+    settings = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100", "tracking=none"]
+
+    def run(*more: str, model: str = "half", status: int = 0) -> Done:
+        return call("run", *fake(provider, model), *settings, *more, status=status)
+
+    return run
+
+
+def states(folder: Path) -> list[str]:
+    return [rule["state"] for rule in json.loads((folder / "gate.json").read_text())["rules"]]
+
+
+def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(
+    run: Call, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, folder = tmp_path / "step.md", tmp_path / "r"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
+    done = run("hydra.run.dir=r", HELD)
+    assert "gate held: 2 held\n  held  agreement/accuracy " in done.out
+    assert "gate" not in done.err
+    page = (folder / "report.html").read_text()
+    assert "gate: agreement/accuracy &gt;= 0.3: held" in page
+    metrics = (folder / "metrics.json").read_text()
+    hashed = read_run(folder).manifest["config_hash"]
+
+    done = call("score", "r", "gate={agreement/accuracy: '< 0.5', conflict/ratio: '<= 1'}", status=4)
+    assert "gate failed: 1 failed, 1 undecided\n" in done.out
+    assert done.err.startswith("evalkit: gate failed: agreement/accuracy < 0.5 failed: 0.75 [")
+    assert (folder / "metrics.json").read_text() == metrics
+    result = read_run(folder)
+    assert result.manifest["config_hash"] == hashed
+    assert tags(result, {})["evalkit.gate"] == "failed"
+    suite = Xml.parse(folder / "gate.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
+    [failure] = suite.iter("failure")
+    assert str(failure.get("message")).startswith("failed: 0.75 [")
+    summary = (folder / "gate.md").read_text()
+    assert "| ❌ failed | agreement/accuracy | &lt; 0.5 | 0.75 \\[" in summary
+    assert step.read_text().endswith(summary + "\n")
+    assert step.read_text().count("### Gate") == 2
+
+    call("score", "r", "gate={agreement/accuracy: '>= 0.75'}")
+    assert states(folder) == ["undecided"]
+    call("score", "r", "gate={agreement/accuracy: '>= 0.75', undecided: fail}", status=4)
+    before = sorted(path.stat().st_mtime_ns for path in folder.iterdir())
+    done = call("score", "r", "gate={agreement/acuracy: '>= 0.5'}", status=1)
+    assert done.line() == "gate.agreement/acuracy: no such metric in this run; did you mean 'agreement/accuracy'?"
+    assert sorted(path.stat().st_mtime_ns for path in folder.iterdir()) == before
+    call("score", "r", "gate={}")
+    assert not [*folder.glob("gate.*")]
+    assert "gate" not in read_run(folder).manifest
+
+
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        ("{agreement/kapa: '>= 0.5'}", "gate.agreement/kapa: no such metric; did you mean 'agreement/kappa'?"),
+        ("{tierate: '>= 0.5'}", "gate.tierate: no such metric; did you mean 'tie_rate'?"),
+        ("{no_worse_than: {run: nowhere}}", "nowhere: "),
+        ("{no_worse_than: {run: r, metric: win_rate/a}}", "gate.no_worse_than: it is not known whether more of win_"),
+    ],
+)
+def test_what_a_gate_cannot_name_is_said_before_anything_is_asked(
+    run: Call, provider: Provider, tmp_path: Path, gate: str, said: str
+) -> None:
+    assert said in run("hydra.run.dir=r", f"gate={gate}", status=1).line()
+    assert not provider.requests
+    assert not (tmp_path / "r").exists()
+
+
+def test_every_metric_of_a_run_could_have_been_named(run: Call, tmp_path: Path) -> None:
+    run("hydra.run.dir=r")
+    result = read_run(tmp_path / "r")
+    rules = dict.fromkeys(result.metrics, ">= 0")
+    check_gate(RunConfig.model_validate({**result.config, "gate": rules}), result.cases)
+
+
+@pytest.mark.parametrize(("margin", "state", "status"), [(0.02, "failed", 4), (0.5, "undecided", 0), (0.9, "held", 0)])
+def test_a_run_is_no_worse_than_another_by_the_cases_that_both_have(
+    run: Call, tmp_path: Path, margin: float, state: str, status: int
+) -> None:
+    """The one prefers the first response of all pairs, the other of half of them; neither ever contradicts itself."""
+    run("hydra.run.dir=good", model="good")
+    lead = f"{{no_worse_than: {{run: good, metric: position/consistency, margin: {margin}}}}}"
+    assert run("hydra.run.dir=same", f"gate={lead}", model="half").status == 0
+    assert states(tmp_path / "same") == ["held"]
+    lead = f"{{no_worse_than: {{run: good, metric: win_rate/a, better: higher, margin: {margin}}}}}"
+    run("hydra.run.dir=half", f"gate={lead}", model="half", status=status)
+    assert states(tmp_path / "half") == [state]
+
+
+def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run: Call, tmp_path: Path) -> None:
+    done = run("hydra.sweep.dir=sweep", FAILED, "swap=both,none", "-m", status=4)
+    assert [states(tmp_path / "sweep" / job) for job in "01"] == [["failed"], ["failed"]]
+    assert "Leaderboard of 2 jobs" in done.out
+    # Finished jobs are held against another gate without being run again.
+    run("hydra.sweep.dir=sweep", HELD, "swap=both,none", "-m")
+    assert states(tmp_path / "sweep" / "0") == ["held", "held"]

@@ -1,0 +1,132 @@
+"""Rules on metrics: held, failed or undecided, and why."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from evalkit.config import GateConfig, LeadRule
+from evalkit.errors import ConfigError
+from evalkit.scoring.gates import Gate, judge_metrics, less_is_better
+from evalkit.types import Metric
+
+METRICS = {
+    one.name: one
+    for one in (
+        Metric("agreement/kappa", 0.7, 0.6, 0.8, 50, 2, worst_low=0.5, worst_high=0.75),
+        Metric("agreement/pearson", None, n=0, missing=3, note="no labels"),
+        Metric("conflict/nodes", 4.0, n=12),
+    )
+}
+
+
+def ruled(rule: object, metric: str = "agreement/kappa", **settings: str) -> list[str]:
+    gate = GateConfig.model_validate({metric: rule, **settings})
+    return [ruling.state for ruling in judge_metrics(gate, METRICS)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        (">= 0.6", "held"),
+        ("> 0.6", "undecided"),
+        (">= 0.65", "undecided"),
+        (">= 0.8", "undecided"),
+        ("> 0.8", "failed"),
+        ("<= 0.8", "held"),
+        ("< 0.6", "failed"),
+        ("<= .7", "undecided"),
+        ({"value": ">= 0.65", "by": "value"}, "held"),
+        ({"value": "> 0.7", "by": "value"}, "failed"),
+        ({"low": ">= 0.6"}, "held"),
+        ({"low": ">= 0.61"}, "failed"),
+        ({"high": "< 8e-1"}, "failed"),
+        ({"worst_low": ">=0.5"}, "held"),
+        ({"worst_high": ">= 0.76"}, "failed"),
+    ],
+)
+def test_the_interval_decides_a_rule_on_a_metric_and_any_other_number_by_itself(rule: object, state: str) -> None:
+    assert ruled(rule) == [state]
+
+
+def test_each_bound_is_a_rule_of_its_own() -> None:
+    assert ruled({"value": ">= 0.5, <= 0.75", "low": "> 0.9"}) == ["held", "undecided", "failed"]
+    assert ruled(">= 0.65", by="value") == ["held"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "rule", "why"),
+    [
+        ("agreement/pearson", ">= 0.5", "it has no value (no labels)"),
+        ("agreement/pearson", {"low": ">= 0.5"}, "it has no value (no labels)"),
+        ("conflict/nodes", {"low": ">= 3"}, "it has no low (none was asked for)"),
+        ("conflict/nodes", "<= 5", "4 has no interval (none was asked for); `by: value` decides by the value alone"),
+    ],
+)
+def test_what_is_not_there_is_undecided_and_says_why(metric: str, rule: object, why: str) -> None:
+    [ruling] = judge_metrics(GateConfig.model_validate({metric: rule}), METRICS)
+    assert (ruling.state, ruling.why) == ("undecided", why)
+
+
+def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails() -> None:
+    [ruling] = judge_metrics(GateConfig.model_validate({"agreement/kapa": ">= 0"}), METRICS)
+    assert ruling.state == "failed"
+    assert ruling.why == "no such metric in this run; did you mean 'agreement/kappa'?"
+
+
+@pytest.mark.parametrize(
+    ("rules", "loose", "strict"),
+    [
+        ({"agreement/kappa": ">= 0.5"}, "held", "held"),
+        ({"agreement/kappa": ">= 0.65"}, "undecided", "failed"),
+        ({"agreement/kappa": [">= 0.65", "> 0.9"]}, "failed", "failed"),
+    ],
+)
+def test_undecided_counts_as_failed_only_where_the_gate_says_so(rules: dict, loose: str, strict: str) -> None:
+    rules = {name: {"value": ", ".join([rule] if isinstance(rule, str) else rule)} for name, rule in rules.items()}
+    rulings = tuple(judge_metrics(GateConfig.model_validate(rules), METRICS))
+    assert (Gate(rulings).state, Gate(rulings, strict=True).state) == (loose, strict)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"a": "0.9"}, "is not a bound"),
+        ({"a": {"lo": ">= 1"}}, "has 'lo'"),
+        ({"a": {}}, "has no bound"),
+        ({"a": 0.9}, "is not a rule"),
+        ({"no_worse_than": {"metric": "tie_rate"}}, "Field required"),
+        ({"no_worse_than": {"run": "r", "margin": -1}}, "greater than or equal to 0"),
+        ({"undecided": "maybe"}, "'pass' or 'fail'"),
+    ],
+)
+def test_a_rule_that_cannot_be_read_is_said(given: object, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        GateConfig.model_validate(given)
+
+
+def test_a_gate_comes_back_from_its_own_values() -> None:
+    gate = GateConfig.model_validate({"a": ">= 1, < 2", "no_worse_than": {"run": "r"}, "undecided": "fail"})
+    assert GateConfig.model_validate(gate.model_dump(mode="json")) == gate
+    assert gate
+    assert not GateConfig()
+
+
+@pytest.mark.parametrize(
+    ("metric", "less"),
+    [
+        ("agreement/kappa", False),
+        ("agreement/error", True),
+        ("tie_rate/judged", True),
+        ("judge/openai/x/tie_rate", True),
+        ("judge/x/agreement/accuracy", False),
+    ],
+)
+def test_it_is_known_whether_less_is_better(metric: str, less: bool) -> None:
+    assert less_is_better(LeadRule(run="r", metric=metric)) is less
+
+
+def test_or_it_has_to_be_said() -> None:
+    with pytest.raises(ConfigError, match="write better: higher"):
+        less_is_better(LeadRule(run="r", metric="win_rate/a"))
+    assert not less_is_better(LeadRule(run="r", metric="win_rate/a", better="higher"))
