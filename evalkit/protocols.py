@@ -14,7 +14,8 @@ class Evaluator(Protocol):
     """One way of judging.
 
     Constructed as `cls(config, prompts)`; or as `cls(config, prompts, params)` if it has settings of its own, which
-    `cls.Params`, a pydantic model, makes of `mode.params`. Its templates' hashes, if it has any, are `prompt_hashes`.
+    `cls.Params`, a pydantic model, makes of `mode.params`. Its templates' hashes, if it has any, are `prompt_hashes`,
+    and their texts by the same names `prompt_texts`.
     """
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:

@@ -39,6 +39,11 @@ class CommitFirst:
         """The SHA-256 of each template in use."""
         return {**getattr(self._inner, "prompt_hashes", {}), **self._prompts.hashes()}
 
+    @property
+    def prompt_texts(self) -> dict[str, str]:
+        """The text of each template in use."""
+        return {**getattr(self._inner, "prompt_texts", {}), **self._prompts.texts()}
+
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return an ask for an answer of the judge's own before each ask of the inner evaluator."""
         return self._prepared(case, self._inner.plan(case))

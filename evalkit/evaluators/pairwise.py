@@ -82,6 +82,11 @@ class Pairwise:
         """The SHA-256 of each template in use."""
         return self._prompts.hashes()
 
+    @property
+    def prompt_texts(self) -> dict[str, str]:
+        """The text of each template in use."""
+        return self._prompts.texts()
+
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the asks for every pair, order and sample.
 

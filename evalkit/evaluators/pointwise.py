@@ -55,6 +55,11 @@ class Pointwise:
         """The SHA-256 of each template in use."""
         return self._prompts.hashes()
 
+    @property
+    def prompt_texts(self) -> dict[str, str]:
+        """The text of each template in use."""
+        return self._prompts.texts()
+
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the asks for every response and sample.
 

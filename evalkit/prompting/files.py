@@ -18,6 +18,7 @@ class TemplateFiles(BaseLoader):
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.hashes: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         self._folders = folders
         self._admitted: dict[str, Path] = {}
         self._sources: dict[str, tuple[str, Path]] = {}
@@ -61,5 +62,7 @@ class TemplateFiles(BaseLoader):
                 self._sources[name] = content.decode("utf-8-sig"), path
             except (OSError, UnicodeDecodeError) as error:
                 raise PromptError(f"cannot be read as UTF-8 text: {error}", where=str(path)) from None
-            self.hashes[path.name if name in self._admitted else name] = hashlib.sha256(content).hexdigest()
+            known = path.name if name in self._admitted else name
+            self.hashes[known] = hashlib.sha256(content).hexdigest()
+            self.texts[known] = self._sources[name][0]
         return self._sources[name]

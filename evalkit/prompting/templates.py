@@ -65,6 +65,10 @@ class Prompts:
         """Return the SHA-256 of each template file used so far, by its path inside the folder it was found in."""
         return dict(sorted(self._files.hashes.items()))
 
+    def texts(self) -> dict[str, str]:
+        """Return the text of each of these files, by the same names."""
+        return dict(sorted(self._files.texts.items()))
+
     def _template(self, name: str, known: frozenset[str]) -> Template:
         if (name, known) not in self._checked:
             path = self._path(name)

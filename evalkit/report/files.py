@@ -11,8 +11,11 @@ from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
 from evalkit.report.asked import Asked, asking
-from evalkit.report.page import render_report
+from evalkit.report.figures.alone import alone
+from evalkit.report.page import draw_report
+from evalkit.report.rendering import language_of
 from evalkit.resources import project
+from evalkit.runs.layout import FIGURES, PROMPTS
 from evalkit.scoring import Scores
 from evalkit.types import RunResult
 
@@ -20,15 +23,19 @@ from evalkit.types import RunResult
 def run_files(
     config: RunConfig, result: RunResult, scores: Scores, evaluator: Evaluator | None = None
 ) -> dict[str, str]:
-    """Return `report.html` and the JSON files of a run just scored, by name.
+    """Return `report.html`, its figures and the JSON files of a run just scored, by name; `prompts.json` of a new one.
 
     Without the `evaluator` that asked for its judgments one is made of the config again, so that the page can show
     prompts; where that cannot be, it shows none.
     """
     further = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
+    page, figures = draw_report(result, further, _asked(config, evaluator))
+    language, texts = language_of(result.config), getattr(evaluator, "prompt_texts", {})
     return {
-        "report.html": render_report(result, further, _asked(config, evaluator)),
+        "report.html": page,
+        **{f"{FIGURES}/{figure.name}.svg": alone(figure, language) for figure in figures},
         **{f"{name}.json": _json(value) for name, value in further.items()},
+        **({PROMPTS: _json(texts)} if texts else {}),
     }
 
 

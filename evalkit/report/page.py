@@ -8,7 +8,7 @@ from typing import Any
 
 from evalkit.report.asked import Asked
 from evalkit.report.embedding import CaseData, Embedding, together
-from evalkit.report.figures import run_figures
+from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings
 from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT
 from evalkit.report.rendering import filled, language_of, level_of, render, script_json
@@ -18,7 +18,14 @@ from evalkit.types import Metric, RunResult
 
 
 def render_report(result: RunResult, further: Mapping[str, Any] | None = None, asked: Asked | None = None) -> str:
-    """Return one self-contained HTML page on a run: findings in words, figures, metrics, cases.
+    """Return one self-contained HTML page on a run; see `draw_report`."""
+    return draw_report(result, further, asked)[0]
+
+
+def draw_report(
+    result: RunResult, further: Mapping[str, Any] | None = None, asked: Asked | None = None
+) -> tuple[str, list[Figure]]:
+    """Return one self-contained HTML page on a run (findings in words, figures, metrics, cases), and its figures.
 
     Text from data cannot become markup: templates and drawings escape it, the cases are JSON that a script shows as
     text, and the page's own policy runs no script but that one.
@@ -33,12 +40,13 @@ def render_report(result: RunResult, further: Mapping[str, Any] | None = None, a
         embedding.add(case, verdicts, judgments)
         tallies.add(case, verdicts, judgments)
     cases = embedding.data()
+    figures = run_figures(result, tallies, further or {})
     values = _values(result, cases) | {
-        "figures": run_figures(result, tallies, further or {}),
+        "figures": figures,
         "findings": findings(result.metrics, str(result.manifest.get("mode") or ""), further),
     }
     data = {"words": script_json(SCRIPT), "data": cases.json}
-    return render("report.html.j2", values, script="report.js", data=data)
+    return render("report.html.j2", values, script="report.js", data=data), figures
 
 
 def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:

@@ -11,4 +11,9 @@ JUDGMENTS: Final = "judgments.jsonl"
 VERDICTS: Final = "verdicts.jsonl"
 METRICS: Final = "metrics.json"
 
+PROMPTS: Final = "prompts.json"
+"""The text of each template in use, by the name that it has in the manifest's `prompt_hashes`."""
+FIGURES: Final = "figures"
+"""The folder of the page's figures, each a file of its own."""
+
 FILES: Final = (CONFIG, MANIFEST, CASES, JUDGMENTS, VERDICTS, METRICS)

@@ -19,8 +19,9 @@ from evalkit.types import Metric, RunResult
 def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None) -> RunResult:
     """Write a run to its folder, with any further `files` by name, and return it with the folder set.
 
-    Every file is written beside its place first and moved there last, so that it is complete or absent, and a full
-    disk leaves what stood there before.
+    A further file stands in the folder itself or, as `figures/NAME`, with its figures; figures of an earlier writing
+    that are none of these are removed. Every file is written beside its place first and moved there last, so that it
+    is complete or absent, and a full disk leaves what stood there before.
 
     Raises:
         ConfigError: if the folder cannot be written.
@@ -32,6 +33,8 @@ def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write_all(folder, contents)
+        if files:
+            _clear(folder / layout.FIGURES, contents)
     except OSError as bad:
         raise ConfigError(
             f"the run folder cannot be written ({bad.strerror or bad})",
@@ -68,9 +71,23 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 def _further(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
     for name in files:
-        if not name.strip(".") or Path(name).name != name or name in layout.FILES:
+        plain = name.removeprefix(f"{layout.FIGURES}/")
+        if not plain.strip(".") or Path(plain).name != plain or name in (*layout.FILES, layout.FIGURES):
             raise ValueError(f"not a name for a further file of a run folder: '{name}'")
     return {name: [_bytes(text)] for name, text in files.items()}
+
+
+def _clear(figures: Path, contents: Mapping[str, Any]) -> None:
+    """Remove figures that were drawn of other scores, and their folder if none is left."""
+    for figure in figures.glob("*.svg"):
+        if f"{layout.FIGURES}/{figure.name}" not in contents:
+            figure.unlink(missing_ok=True)
+    _drop_empty(figures)
+
+
+def _drop_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _contents(result: RunResult) -> dict[str, Iterable[bytes]]:
@@ -121,6 +138,7 @@ def _bytes(text: str | bytes) -> bytes:
 def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
     _sweep(folder)
     with ExitStack() as leftovers:
+        leftovers.callback(_drop_empty, folder / layout.FIGURES)
         staged = [(_stage(folder, name, chunks, leftovers), folder / name) for name, chunks in contents.items()]
         # The manifest comes last: a new folder that has one has all the rest.
         for written, place in sorted(staged, key=lambda one: one[1].name == layout.MANIFEST):
@@ -130,7 +148,7 @@ def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
 
 def _sweep(folder: Path) -> None:
     """Remove what processes that were killed while they wrote here have left."""
-    for left in folder.glob(".*.tmp"):
+    for left in (*folder.glob(".*.tmp"), *(folder / layout.FIGURES).glob(".*.tmp")):
         process = left.name.split(".")[-2]
         if process.isdigit() and not _alive(int(process)):
             left.unlink(missing_ok=True)
@@ -149,7 +167,9 @@ def _alive(process: int) -> bool:
 
 
 def _stage(folder: Path, name: str, chunks: Iterable[bytes], leftovers: ExitStack) -> Path:
-    written = folder / f".{name}.{os.getpid()}.tmp"
+    place = folder / name
+    place.parent.mkdir(exist_ok=True)
+    written = place.with_name(f".{place.name}.{os.getpid()}.tmp")
     leftovers.callback(written.unlink, missing_ok=True)
     with written.open("wb") as file:
         file.writelines(chunks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from evalkit.types import Case, Judgment, Verdict
@@ -10,9 +10,12 @@ from evalkit.types import Case, Judgment, Verdict
 if TYPE_CHECKING:
     from mlflow.entities import Assessment
 
+QUESTIONS = {2: "better response", 1: "grade"}
+"""The name of people's feedback on pairs, and on single responses."""
+
 
 def assess(judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str) -> list[Assessment]:
-    """Return a feedback for each criterion and for the whole, the verdict, and people's label as what was expected."""
+    """Return a feedback for each criterion and for the whole, the verdict, what people said and what was expected."""
     return [*_by_judge(judgment, judge), *_by_rules(verdict), *_by_people(verdict, case)]
 
 
@@ -43,10 +46,28 @@ def _by_rules(verdict: Verdict | None) -> list[Assessment]:
 
 
 def _by_people(verdict: Verdict | None, case: Case | None) -> list[Assessment]:
-    from mlflow.entities import AssessmentSource, Expectation
+    """Return each person's label as their feedback, and the label that the judge is held to as what was expected."""
+    from mlflow.entities import AssessmentSource, Expectation, Feedback
 
     label = label_of(verdict, case)
-    return [] if label is None else [Expectation("label", label, source=AssessmentSource("HUMAN", "label"))]
+    said = dict(_said(verdict, case)) or ({} if label is None else {"label": label})
+    name = QUESTIONS[1 if verdict is not None and len(verdict.unit) == 1 else 2]
+    found: list[Assessment] = [
+        Feedback(name=name, value=value, source=AssessmentSource("HUMAN", person)) for person, value in said.items()
+    ]
+    return found if label is None else [*found, Expectation("label", label, source=AssessmentSource("HUMAN", "label"))]
+
+
+def _said(verdict: Verdict | None, case: Case | None) -> Iterator[tuple[str, str | float]]:
+    """Yield each person's name with what they said of a unit: a choice of its pair, or the grade of its response."""
+    if verdict is None or case is None:
+        return
+    for person, label in case.labels.items():
+        if isinstance(label, str):
+            if verdict.unit == (0, 1):
+                yield person, label
+        elif len(verdict.unit) == 1 and (grade := label[verdict.unit[0]]) is not None:
+            yield person, grade
 
 
 def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:

@@ -34,6 +34,7 @@ _FIRST_CONTACT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
 }
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+_SQL = ("mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store")
 _SECONDS = 5.0
 
 
@@ -63,7 +64,7 @@ def open_client(uri: str) -> MlflowClient:
 def import_all(uri: str) -> None:
     """Import what recording at `uri` takes."""
     _quieten()
-    for name in ("mlflow", *(("mlflow.store.tracking.sqlalchemy_store",) if sqlite_file(uri) else ())):
+    for name in ("mlflow", *(_SQL if sqlite_file(uri) else ())):
         import_module(name)
 
 

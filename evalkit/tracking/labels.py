@@ -14,6 +14,7 @@ from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError, EvalkitError, TrackingError
 from evalkit.exchange.labelling import CHOICES, Label, shown_of, tasks_of, unswapped
 from evalkit.exchange.spellings import winner_of
+from evalkit.tracking.assessments import QUESTIONS
 from evalkit.tracking.connection import open_client
 from evalkit.tracking.label_traces import ANNOTATOR, CASE, RUN, SHOWN, log_tasks, run_of
 from evalkit.tracking.location import sqlite_file, tracking_uri, without_password
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Assessment, Trace
 
-QUESTIONS = {2: "better response", 1: "grade"}
-"""The name of the feedback that is a label: of pairs, and of single responses."""
 NOBODY = ("", "User", "default", "unknown")
 """What MLflow's pages name the source of feedback on a server without sign-in: then the queue tells whose it is."""
 

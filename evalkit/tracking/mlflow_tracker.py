@@ -17,6 +17,7 @@ from evalkit.tracking import contents
 from evalkit.tracking.board import attach
 from evalkit.tracking.connection import one_at_a_time, one_line_errors, open_client
 from evalkit.tracking.location import sqlite_file
+from evalkit.tracking.prompts import prompt_tags
 from evalkit.tracking.sweeps import child_tags, find_runs
 from evalkit.tracking.traces import log_traces
 from evalkit.types import RunResult
@@ -50,7 +51,7 @@ class MlflowTracker:
     def greet(self) -> None:
         """Open the store once, so that it opens quickly when there is something to record."""
         with one_line_errors(self.uri, None):
-            self._client()
+            self._client().get_prompt("evalkit")
 
     def attach(self, run: str, files: Sequence[Path]) -> None:
         """Log files with the parent run of the sweep that `run` is a job of.
@@ -78,6 +79,7 @@ class MlflowTracker:
         tags = contents.tags(result, self.config.tags)
         if sweep := result.manifest.get("sweep"):
             tags |= child_tags(client, experiment, sweep, started=started)
+        tags |= prompt_tags(client, experiment, result)
         name = contents.run_name(result, self.config.run_name)
         run = str(client.create_run(experiment, start_time=started, tags=tags, run_name=name).info.run_id)
         _log_numbers(client, run, result)

@@ -30,6 +30,8 @@ FOLDER = {
     "metrics.json",
     "frontier.json",
     "report.html",
+    "prompts.json",
+    "figures",
 }
 CASES = 12
 

@@ -6,7 +6,9 @@ import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from command_line import Commands, Done, fake, pair, prefers
@@ -54,8 +56,8 @@ def check_interrupted(commands: Commands, within: Within, sweep: list[str], fold
     assert noted["ended"] is not None
     (folder / "sweep.json").write_text(json.dumps({**noted, "ended": None}))
     (folder / "2" / "metrics.json").unlink()
-    for file in (folder / "3").iterdir():
-        file.unlink()
+    rmtree(folder / "3")
+    (folder / "3").mkdir()
     again = within(*sweep)
     assert [path.parent for path in commands.folder.glob("multirun/*/*/sweep.json")] == [folder]
     assert again.err.count("finished already") == 2
@@ -83,6 +85,16 @@ def check_tracked(folder: Path, sweep: Path) -> None:
     assert {manifest["mlflow_run_id"] for manifest in recorded} == set(children)
     params = query(folder, "select run_uuid, value from params where key = 'swap.policy'")
     assert sorted(value for run, value in params if run in children) == ["both", "both", "none", "none"]
+    uris = dict(query(folder, "select run_uuid, artifact_uri from runs"))
+    artifacts, child = (Path(urlsplit(uris[run]).path) for run in (parent, next(iter(children))))
+    assert (artifacts / "leaderboard.csv").read_bytes() == (sweep / "leaderboard.csv").read_bytes()
+    table = json.loads((artifacts / "tables" / "leaderboard.json").read_text("utf-8"))
+    assert len(table["data"]) == 4
+    linked = {run: json.loads(found["mlflow.linkedPrompts"]) for run, found in tags.items() if run in children}
+    assert len(linked) == 4
+    assert all({"name": "evalkit.en.pairwise", "version": "1"} in prompts for prompts in linked.values())
+    assert {one["version"] for prompts in linked.values() for one in prompts} == {"1"}
+    assert {"rates.svg", "confusion.svg"} <= {file.name for file in (child / "figures").iterdir()}
     accuracies = query(folder, "select run_uuid, value from latest_metrics where key = 'agreement/accuracy'")
     assert {run: value for run, value in accuracies if run in children} == dict.fromkeys(children, 1.0)
 

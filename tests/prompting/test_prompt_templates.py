@@ -107,6 +107,7 @@ def test_the_users_folder_comes_first_and_the_hash_is_of_what_was_used(tmp_path:
     prompts = Prompts("en", [tmp_path / "absent", tmp_path])
     assert prompts.render("pairwise", response_a="x") == ({"role": "user", "content": "mine: x"},)
     assert prompts.hashes() == {"en/pairwise.md.j2": hashlib.sha256(path.read_bytes()).hexdigest()}
+    assert prompts.texts() == {"en/pairwise.md.j2": "mine: {{ response_a }}\n"}
 
 
 def test_a_template_may_be_a_path_of_its_own(tmp_path: Path) -> None:

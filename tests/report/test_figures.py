@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from evalkit.report.figures.alone import alone
 from evalkit.report.figures.costs import corrected, costs
 from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
-from evalkit.report.figures.drawing import Axis, node
+from evalkit.report.figures.drawing import Axis, Figure, canvas, node, text
 from evalkit.report.figures.forest import LEFT, RIGHT, main_figures
 from evalkit.report.figures.systems import cycles, ranking
 from evalkit.report.figures.tables import confusion, passes
@@ -36,6 +37,25 @@ def dots(figure, class_: str = "dot") -> list[tuple[float, float]]:
 
 def texts(figure) -> list[str]:
     return [e.text or "" for e in drawn(figure).iter("text")]
+
+
+def test_a_figure_alone_is_an_svg_document_in_one_language_and_light():
+    figure = Figure(
+        "costs", ("Cost", "成本"), canvas(100, 50, text(1, 2, ("a\x01", "甲"), "tick"), label=("C", "成")), ("", "")
+    )
+    for language, hidden, title in (("en", "zh", "Cost"), ("zh", "en", "成本")):
+        document = alone(figure, language)
+        root = ElementTree.fromstring(document)
+        name = "{http://www.w3.org/2000/svg}"
+        assert root.tag == f"{name}svg"
+        assert (root.get("width"), root.get("height"), root.get("viewBox")) == ("132", "122", "-16 -56 132 122")
+        assert root.findtext(f"{name}text") == title
+        style = root.findtext(f"{name}style")
+        assert f"svg .{hidden} {{ display: none; }}" in style
+        assert "svg .tick { text-anchor: middle; fill: #5d6166;" in style
+        assert "var(" not in style
+        assert "light-dark" not in style
+        assert "a�" in document
 
 
 def numbers(value, low=None, high=None):

@@ -170,6 +170,18 @@ def test_any_run_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, 
             assert len(text.splitlines()) == len(getattr(result, name.removesuffix(".jsonl")))
 
 
+def test_figures_stand_in_a_folder_of_their_own_and_those_of_other_scores_go(tmp_path: Path, result: RunResult) -> None:
+    write_run(tmp_path, result, {"figures/a.svg": "<svg/>", "figures/b.svg": "<svg/>"})
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == {"a.svg", "b.svg"}
+    write_run(tmp_path, result, {"figures/b.svg": "<svg>2</svg>", "report.html": ""})
+    assert [(p.name, p.read_text()) for p in (tmp_path / "figures").iterdir()] == [("b.svg", "<svg>2</svg>")]
+    write_run(tmp_path, result, {"report.html": ""})
+    assert not (tmp_path / "figures").exists()
+    for name in ("figures", "figures/..", "figures/a/b.svg", "other/a.svg", "figures/"):
+        with pytest.raises(ValueError, match="not a name"):
+            write_run(tmp_path, result, {name: "x"})
+
+
 def test_files_are_the_documented_ones(tmp_path: Path, result: RunResult) -> None:
     folder = tmp_path / "deep" / "run"
     write_run(folder, result, {"report.html": "<p>中\ud800</p>", "raw.bin": b"\xff"})

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ CONFIG = {
     "rubric": {"levels": {}},
 }
 FILES = ("config.yaml", "manifest.json", "judgments.jsonl", "verdicts.jsonl", "metrics.json", "report.html")
+
+PROMPTS = {"en/pairwise.md.j2": "Which is better?\n{{ response_a }}\n{% if tie %}Or neither?{% endif %}"}
 
 
 def _judgment(case: int, shown: tuple[int, int], value: float | None) -> Judgment:
@@ -66,12 +70,15 @@ def _verdict(case: int, passes: tuple[float | None, float | None]) -> Verdict:
     )
 
 
-def build(folder: Path, *, cases: int = 8, run_id: str = "run-1", **manifest: Any) -> RunResult:
+def build(
+    folder: Path, *, cases: int = 8, run_id: str = "run-1", prompts: Mapping[str, str] = PROMPTS, **manifest: Any
+) -> RunResult:
     """Cases go plain, missing, flipped, mislabelled, and again."""
     passes = [((1, 1), (None, 1), (1, -1), (1, 1))[i % 4] for i in range(cases)]
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         (folder / name).write_text(f"{name}\n", encoding="utf-8")
+    (folder / "prompts.json").write_text(json.dumps(prompts), encoding="utf-8")
     texts = (Response("2 + 2 = 4.", "x"), Response("五。", "y"))
     return RunResult(
         folder=str(folder),
@@ -82,6 +89,7 @@ def build(folder: Path, *, cases: int = 8, run_id: str = "run-1", **manifest: An
             "git_commit": "c0ffee",
             "config_hash": "0123456789abcdef" * 4,
             "prompt_hash": "fe" * 32,
+            "prompt_hashes": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in prompts.items()},
             "dataset": {"source": "data/sums.jsonl", "fingerprint": "ab" * 32, "rows": cases, "name": "sums"},
             "mode": "pairwise",
             "judge": "m",

@@ -72,6 +72,7 @@ def test_traces_carry_texts_and_assessments(store, make_result, tmp_path):
     assert said["accuracy"].source.source_type == "LLM_JUDGE"
     assert (said["verdict"].value, said["verdict"].rationale) == ("TIE", "swap_disagreement")
     assert (said["label"].value, said["label"].source.source_type) == ("A", "HUMAN")
+    assert (said["better response"].value, said["better response"].source.source_type) == ("A", "HUMAN")
     assert flipped.info.token_usage["total_tokens"] == 120
 
 
@@ -196,7 +197,7 @@ def test_a_single_response_and_a_case_that_is_gone_still_make_traces(store, make
     traces = mlflow.search_traces(locations=[mlflow.get_run(run_id).info.experiment_id], run_id=run_id)
     by_case = {trace.info.tags["evalkit.case_id"]: trace for trace in traces}
     said = {a.name: a.value for a in by_case["c0"].info.assessments}
-    assert said == {"accuracy": 4.0, "verdict": 4.0, "label": 5.0}
+    assert said == {"accuracy": 4.0, "verdict": 4.0, "grade": 5.0, "label": 5.0}
     assert by_case["c0"].data.spans[0].inputs["response A"] == "4"
     assert by_case["gone"].data.spans[0].inputs == {"case_id": "gone"}
 

@@ -1,20 +1,18 @@
-"""A real MLflow server over HTTP, behind a door that asks for a password."""
+"""A real MLflow server over HTTP, whose own basic auth asks for a password."""
 
 from __future__ import annotations
 
 import base64
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,7 +21,7 @@ from evalkit.errors import TrackingError
 from evalkit.tracking import make_tracker, server_environment
 
 pytestmark = pytest.mark.slow
-USER, PASSWORD = "judge", "open-sesame"
+ADMIN, USER, PASSWORD = "admin", "judge", "open-sesame-12"
 
 
 def _free_port() -> int:
@@ -41,11 +39,24 @@ def _answers(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """MLflow's own server with its own basic auth: who is not known gets nothing, and everybody may read."""
     folder, port = tmp_path_factory.mktemp("server"), _free_port()
+    (folder / "auth.ini").write_text(
+        f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{folder / 'auth.db'}\n"
+        f"admin_username = {ADMIN}\nadmin_password = {PASSWORD}\n"
+        "auth_cache_ttl_seconds = 3600\n"  # else each request hashes the password anew
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+    )
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    secrets = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "any"}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            command, cwd=folder, env=server_environment(), stdout=log, stderr=log, start_new_session=True
+            [*command, "--app-name", "basic-auth"],
+            cwd=folder,
+            env={**server_environment(), **secrets},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     deadline = time.monotonic() + 150
     try:
@@ -53,56 +64,38 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert process.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < deadline, (folder / "log").read_text()
             time.sleep(0.2)
+        _add_user(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=30)
 
 
+def _add_user(url: str) -> None:
+    request = urllib.request.Request(
+        f"{url}/api/2.0/mlflow/users/create",
+        data=json.dumps({"username": USER, "password": PASSWORD}).encode(),
+        headers={
+            "Authorization": "Basic " + base64.b64encode(f"{ADMIN}:{PASSWORD}".encode()).decode(),
+            "Content-Type": "application/json",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        assert reply.status == 200
+
+
 @pytest.fixture
-def door(server: str) -> Iterator[str]:
-    wanted = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+def signed_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    def sign_in(user: str) -> None:
+        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", user)
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
 
-    class Door(BaseHTTPRequestHandler):
-        def _pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if self.headers.get("Authorization") != wanted:
-                return self._reply(401, b"who are you?", "text/plain")
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "authorization")}
-            request = urllib.request.Request(
-                server + self.path, data=body or None, headers=headers, method=self.command
-            )
-            try:
-                with urllib.request.urlopen(request, timeout=30) as reply:
-                    return self._reply(reply.status, reply.read(), reply.headers.get("Content-Type") or "")
-            except urllib.error.HTTPError as refused:
-                with refused:
-                    return self._reply(refused.code, refused.read(), refused.headers.get("Content-Type") or "")
-
-        def _reply(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass_on  # noqa: N815
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_port}"
-        httpd.shutdown()
-        thread.join()
+    return sign_in
 
 
-def test_a_run_over_http_with_a_password_is_complete(door, make_result, tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", door)
-    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
+def test_a_run_over_http_with_a_password_is_complete(server, signed_in, make_result, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    signed_in(USER)
     sweep = {"id": "s", "job": 0, "name": "study", "overrides": ["swap=both"]}
     tracker = make_tracker(TrackingConfig(traces=4), folder=tmp_path)
     result = make_result(tmp_path / "run", sweep=sweep)
@@ -112,9 +105,11 @@ def test_a_run_over_http_with_a_password_is_complete(door, make_result, tmp_path
         warnings.simplefilter("ignore")
         from mlflow import MlflowClient
 
-        client = MlflowClient(door)
+        client = MlflowClient(server, server)
         run = client.get_run(run_id)
         assert client.get_run(run.data.tags["mlflow.parentRunId"]).info.run_name == "study"
+        (prompt,) = json.loads(run.data.tags["mlflow.linkedPrompts"])
+        assert client.get_prompt_version(prompt["name"], prompt["version"]).template.startswith("Which is better?")
         assert {file.path for file in client.list_artifacts(run_id)} >= {"metrics.json", "report.html", "tables"}
         traces = client.search_traces(locations=[run.info.experiment_id], run_id=run_id)
     assert len(traces) == 4
@@ -122,10 +117,27 @@ def test_a_run_over_http_with_a_password_is_complete(door, make_result, tmp_path
     assert all({"verdict", "label"} <= {a.name for a in trace.info.assessments} for trace in traces)
 
 
-def test_a_wrong_password_is_one_line(door, make_result, tmp_path, monkeypatch):
+def test_a_user_who_may_not_change_a_prompt_still_has_the_run(server, signed_in, make_result, tmp_path):
+    tracker = make_tracker(TrackingConfig(uri=server, experiment="of the admin", traces=0), folder=tmp_path)
+    signed_in(ADMIN)
+    tracker.record(make_result(tmp_path / "a", run_id="a", prompts={"en/theirs.md.j2": "one"}))
+    signed_in(USER)
+    mine = make_tracker(TrackingConfig(uri=server, experiment="of the user", traces=0), folder=tmp_path)
+    run_id = mine.record(make_result(tmp_path / "b", run_id="b", prompts={"en/theirs.md.j2": "two"}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from mlflow import MlflowClient
+
+        run = MlflowClient(server, server).get_run(run_id)
+    assert run.info.status == "FINISHED"
+    assert "mlflow.linkedPrompts" not in run.data.tags
+    assert "Permission denied" in run.data.tags["evalkit.prompts"]
+
+
+def test_a_wrong_password_is_one_line(server, make_result, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "not-this-one")
-    tracker = make_tracker(TrackingConfig(uri=door), folder=tmp_path)
+    tracker = make_tracker(TrackingConfig(uri=server), folder=tmp_path)
     with pytest.raises(TrackingError, match="set MLFLOW_TRACKING_USERNAME") as caught:
         tracker.record(make_result(tmp_path / "run"))
     assert "not-this-one" not in str(caught.value)
