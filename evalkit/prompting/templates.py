@@ -12,6 +12,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from evalkit.errors import PromptError, did_you_mean
 from evalkit.prompting.files import TemplateFiles
+from evalkit.prompting.filled import FILLED
 from evalkit.resources import shipped
 from evalkit.types import Message
 
@@ -39,6 +40,7 @@ class Prompts:
         self._environment = ImmutableSandboxedEnvironment(
             loader=self._files, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
         )
+        self._fixed = True  # until a template names another only as it is filled
         self._checked: dict[tuple[str, frozenset[str]], Template] = {}
 
     def render(self, name: str, **variables: Any) -> tuple[Message, ...]:
@@ -48,8 +50,11 @@ class Prompts:
             PromptError: if it cannot be found, parsed or filled; says the file, the line and the known placeholders.
         """
         template = self._template(name, frozenset(variables))
+        key = FILLED.key(f"{self.language} {name}", self._files.hashes, variables) if self._fixed else None
+        if (known := FILLED.get(key)) is not None:
+            return known
         try:
-            return tuple(_messages(template, variables))
+            return FILLED.keep(key, tuple(_messages(template, variables)))
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             _refuse(error, self._files, variables)
 
@@ -118,6 +123,7 @@ class Prompts:
             first = min(uses, key=lambda node: node.lineno)
             raise _unknown(self._files.place(path, first.lineno), first.name, known)
         for other in meta.find_referenced_templates(tree):
+            self._fixed = self._fixed and other is not None
             if other is not None:
                 try:
                     self._environment.get_template(other)

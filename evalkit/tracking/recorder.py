@@ -21,6 +21,8 @@ from evalkit.errors import TrackingError
 from evalkit.tracking.connection import import_all
 from evalkit.tracking.location import sqlite_file
 
+_READ: dict[str, Any] = {}  # what the run before it had of cases and judgments
+
 
 def main() -> None:
     """Do what standard input asks for, a line at a time, until it ends."""
@@ -63,7 +65,7 @@ def _record(asked: Mapping[str, Any]) -> dict[str, str]:
         if "attach" in asked:
             tracker.attach(asked["attach"], [Path(file) for file in asked["files"]])
             return {"run": asked["attach"]}
-        return {"run": tracker.record(read_run(Path(asked["folder"])))}
+        return {"run": tracker.record(read_run(Path(asked["folder"]), _READ))}
     except TrackingError as error:
         return {"error": str(error)}
 
