@@ -295,8 +295,7 @@ def _version(name: str) -> str | None:
 
 def _git_commit() -> str | None:
     try:
-        command: Sequence[str] = ("git", "rev-parse", "HEAD")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None

@@ -14,6 +14,7 @@ from evalkit.cli.summary import print_summary
 from evalkit.cli.voice import log_spoken, manner, say
 from evalkit.engine import Judged
 from evalkit.errors import ExitStatus, TrackingError
+from evalkit.gating import shortfall
 from evalkit.runs import read_config, read_run
 from evalkit.runs.noted import noted
 from evalkit.types import Judgment, RunResult
@@ -40,8 +41,8 @@ def run_job(job: Job) -> int:
     _tell(result)
     for line in failures(result.judgments):
         say("failure", line)
-    if shortfall := _shortfall(job, result):
-        say("error", shortfall)
+    if lacking := shortfall(job.config, result):
+        say("error", lacking)
         status = ExitStatus.TOO_MANY_FAILURES
     return max(int(status), tell_gate(result))
 
@@ -100,20 +101,6 @@ def _tell(result: RunResult) -> None:
         cost_usd=result.cost_usd,
         metrics=values,
     )
-
-
-def _shortfall(job: Job, result: RunResult) -> str | None:
-    highest = job.config.runner.max_failure_rate
-    failed = result.calls.failed / result.calls.planned if result.calls.planned else 0.0
-    if stopped := result.manifest.get("stopped"):
-        again = "under a higher cap " if "budget" in stopped else ""
-        return f"{stopped}; what there is was scored and written, and running it again {again}asks for the rest only"
-    if failed > highest:
-        return (
-            f"{failed:.1%} of the requests failed, more than runner.max_failure_rate allows ({highest:.1%}); "
-            "the results are written"
-        )
-    return None
 
 
 def _kept(job: Job, judged: Judged) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from evalkit.gating.checking import check_gate
-from evalkit.gating.files import forget_gate, gate_faults, gate_lines, write_step_summary
+from evalkit.gating.files import forget_gate, gate_faults, gate_lines, title_of, write_step_summary
 from evalkit.gating.ruling import GATE, check_rules, rule_on
+from evalkit.gating.shortfall import shortfall
 
 __all__ = [
     "GATE",
@@ -14,5 +15,7 @@ __all__ = [
     "gate_faults",
     "gate_lines",
     "rule_on",
+    "shortfall",
+    "title_of",
     "write_step_summary",
 ]
