@@ -16,6 +16,8 @@ MAX_PARAM = 6_000
 MAX_KEY = 250
 MAX_ROWS = 1_000
 MAX_CELL = 4_000
+MAX_TABLE = 1_000_000
+"""Characters of a table: what is more takes the UI's table view seconds to open."""
 _SECRET = re.compile(r"(^|[._-])(api[_-]?key|secret|password|authorization|token)$", re.IGNORECASE)
 _NOT_A_NAME = re.compile(r"[^\w./\- ]")
 
@@ -162,19 +164,30 @@ def verdict_table(result: RunResult) -> Table:
     return _table(result.verdicts, columns)
 
 
-def table_note(result: RunResult) -> str | None:
-    """Return what the tables leave out, or none where they hold every row."""
+def table_note(tables: Mapping[str, Table], result: RunResult) -> str | None:
+    """Return what the tables `judgments` and `verdicts` leave out, or none where they hold every row."""
     counts = {"judgments": len(result.judgments), "verdicts": len(result.verdicts)}
-    cut = [f"the first {MAX_ROWS:,} of {n:,} {what}" for what, n in counts.items() if n > MAX_ROWS]
+    held = {what: len(table["data"]) for what, table in tables.items()}
+    cut = [f"the first {held[what]:,} of {n:,} {what}" for what, n in counts.items() if n > held[what]]
     return f"tables hold {' and '.join(cut)}; the .jsonl files hold all" if cut else None
 
 
 def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> Table:
-    """Lay out the first rows, without columns that hold nothing; the UI compares runs by the first column."""
-    first = rows[:MAX_ROWS]
-    filled = {name: [read(row) for row in first] for name, read in columns.items()}
-    used = {name: values for name, values in filled.items() if any(value not in (None, "") for value in values)}
-    return {"columns": list(used), "data": [list(row) for row in zip(*used.values(), strict=True)]}
+    """Lay out as many first rows as a table holds, without empty columns; the UI compares runs by the first column."""
+    filled = list(_filling([[read(row) for read in columns.values()] for row in rows[:MAX_ROWS]]))
+    used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in filled)]
+    names = list(columns)
+    return {"columns": [names[at] for at in used], "data": [[row[at] for at in used] for row in filled]}
+
+
+def _filling(rows: Sequence[list[Any]]) -> Iterator[list[Any]]:
+    """Yield rows until a table of them has `MAX_TABLE` characters; the first one always."""
+    size = 0
+    for place, row in enumerate(rows):
+        size += sum(len(value) if isinstance(value, str) else 8 for value in row)
+        if place and size > MAX_TABLE:
+            return
+        yield row
 
 
 def letters(indices: Unit) -> str:

@@ -160,5 +160,5 @@ def _log_files(client: MlflowClient, run: str, result: RunResult) -> None:
         client.log_text(run, json.dumps(table, ensure_ascii=False), _TABLES[what])
     shown = [{"path": path, "type": "table"} for path in _TABLES.values()]
     client.set_tag(run, "mlflow.loggedArtifacts", json.dumps(shown))
-    if note := contents.table_note(result):
+    if note := contents.table_note(tables, result):
         client.set_tag(run, "evalkit.tables", note)

@@ -73,9 +73,19 @@ def test_tables_start_with_what_identifies_a_row_and_drop_empty_columns(make_res
 def test_a_table_is_capped_and_says_so(make_result, tmp_path, monkeypatch):
     monkeypatch.setattr(contents, "MAX_ROWS", 10)
     result = make_result(tmp_path)
-    assert len(contents.judgment_table(result)["data"]) == 10
-    assert len(contents.verdict_table(result)["data"]) == 8
-    assert contents.table_note(result) == "tables hold the first 10 of 16 judgments; the .jsonl files hold all"
+    tables = {"judgments": contents.judgment_table(result), "verdicts": contents.verdict_table(result)}
+    assert [len(table["data"]) for table in tables.values()] == [10, 8]
+    said = contents.table_note(tables, result)
+    assert said == "tables hold the first 10 of 16 judgments; the .jsonl files hold all"
+
+
+def test_a_table_of_long_texts_holds_fewer_rows(make_result, tmp_path, monkeypatch):
+    result = make_result(tmp_path)
+    cases = tuple(replace(case, prompt="x" * 3_000) for case in result.cases)
+    monkeypatch.setattr(contents, "MAX_TABLE", 10_000)
+    assert len(contents.verdict_table(replace(result, cases=cases))["data"]) == 3
+    monkeypatch.setattr(contents, "MAX_TABLE", 1)
+    assert len(contents.verdict_table(result)["data"]) == 1
 
 
 def test_a_table_without_rows_is_a_table(make_result, tmp_path):

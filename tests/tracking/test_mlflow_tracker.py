@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import ExitStatus, TrackingError
-from evalkit.tracking import connection
+from evalkit.tracking import connection, contents
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.types import Response, Verdict
 
@@ -176,13 +178,25 @@ def test_a_database_host_that_is_away_is_one_line_within_seconds(make_result, tm
     assert time.monotonic() - start < 10
 
 
-def test_recording_takes_less_than_3_seconds_whatever_the_number_of_judgments(store, make_result, tmp_path):
+def test_recording_takes_less_than_3_seconds_and_grows_with_no_judgment(store, make_result, tmp_path):
     tracker(store, traces=0).record(make_result(tmp_path / "warm", run_id="warm"))
-    for cases in (25, 500):
-        result = make_result(tmp_path / str(cases), cases=cases, run_id=str(cases))
-        start = time.monotonic()
-        tracker(store, traces=10).record(result)
+    database, rows = tmp_path / "mlflow.db", []
+    for judgments in (100, 5_000):
+        result = make_result(tmp_path / str(judgments), cases=judgments // 2, run_id=str(judgments))
+        before, start = written(database), time.monotonic()
+        run_id = tracker(store, traces=10).record(result)
         assert time.monotonic() - start < 3
+        rows.append(written(database) - before)
+        tables = tmp_path / "mlruns" / "evalkit" / run_id / "artifacts" / "tables"
+        assert all(len(table.read_text("utf-8")) < 1.5 * contents.MAX_TABLE for table in tables.iterdir())
+    assert 100 < rows[1] <= rows[0] + 1  # a tag says that the tables do not hold all
+
+
+def written(database: Path) -> int:
+    """Return the number of rows of all tables."""
+    with closing(sqlite3.connect(database)) as connection:
+        tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
+        return sum(connection.execute(f"select count(*) from {name}").fetchone()[0] for name in tables)
 
 
 def test_a_single_response_and_a_case_that_is_gone_still_make_traces(store, make_result, tmp_path):
