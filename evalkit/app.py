@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import re
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,14 +25,13 @@ from evalkit.protocols import Evaluator
 from evalkit.report import run_files
 from evalkit.resources import project
 from evalkit.runs import unused, write_manifest, write_run
+from evalkit.runs.versions import made_with
 from evalkit.scoring import score_run
 from evalkit.scoring.families import family_notes
 from evalkit.spool import Spool
 from evalkit.store import open_store
 from evalkit.tracking import MLFLOW, dataset_fetchers, make_tracker, warm_up
 from evalkit.types import Case, Judgment, RunResult, Verdict
-
-PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy", "scipy", "jinja2", "json-repair")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -261,10 +257,7 @@ def describe(
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
     return {
         "run_id": uuid4().hex,
-        "evalkit": _version("evalkit"),
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "git_commit": _git_commit(),
+        **made_with(),
         "config_hash": config.hash(),
         "prompt_hashes": prompts,
         "prompt_hash": digest(prompts),
@@ -284,18 +277,3 @@ def describe(
         "mlflow_run_id": None,
         "notes": [*config.notes(), *materials.dataset.notes, *family_notes(config, materials.dataset.cases)],
     }
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def _git_commit() -> str | None:
-    try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None

@@ -19,6 +19,7 @@ from rich.table import Table
 from evalkit.cli.summary import number
 from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.runs.numbers import metric_values
 from evalkit.scoring.compare import Comparison, Difference, compare_runs
 from evalkit.scoring.pairing import Entrant
 from evalkit.tracking import find_run
@@ -148,32 +149,22 @@ def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunRes
         "cases": comparison.cases,
         "confidence": comparison.confidence,
         "tested": list(comparison.family),
-        "metrics": [{"run": e.run, "letters": e.letters, **_numbers(e.metric)} for e in comparison.entries],
+        "metrics": [
+            {"run": e.run, "letters": e.letters, "metric": e.metric.name, **metric_values(e.metric)}
+            for e in comparison.entries
+        ],
         "differences": [_row(difference) for difference in comparison.differences],
         "between": [_row(difference) for difference in comparison.between],
     }
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _numbers(metric: Metric) -> dict[str, Any]:
-    return {
-        "metric": metric.name,
-        "value": metric.value,
-        "low": metric.low,
-        "high": metric.high,
-        "n": metric.n,
-        "missing": metric.missing,
-        "worst_low": metric.worst_low,
-        "worst_high": metric.worst_high,
-        "note": metric.note,
-    }
-
-
 def _row(difference: Difference) -> dict[str, Any]:
     return {
         "first": difference.first,
         "second": difference.second,
-        **_numbers(difference.metric),
+        "metric": difference.metric.name,
+        **metric_values(difference.metric),
         "only_first": difference.only_first,
         "only_second": difference.only_second,
         "test": difference.test,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rich.console import Console
 
-from evalkit.app import PACKAGES, check_judges, prepare
+from evalkit.app import check_judges, prepare
 from evalkit.cli.driving import check_words, split_study
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.config import RunConfig
 from evalkit.engine.blocking import run_async
 from evalkit.errors import EvalkitError
+from evalkit.runs.versions import PACKAGES, version_of
 from evalkit.store import open_store, store_path
 from evalkit.tracking import MLFLOW, make_tracker, tracking_uri
 
@@ -59,10 +59,9 @@ def _tracking(config: RunConfig) -> str:
 
 
 def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        raise OSError("not installed") from None
+    if (version := version_of(package)) is None:
+        raise OSError("not installed")
+    return version
 
 
 def _store(config: RunConfig) -> str:

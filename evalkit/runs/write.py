@@ -13,7 +13,8 @@ from evalkit.errors import ConfigError, EvalkitError
 from evalkit.runs import layout
 from evalkit.runs.codec import encode_finite, encode_line, encode_pretty
 from evalkit.runs.configfile import dump
-from evalkit.types import Metric, RunResult
+from evalkit.runs.numbers import metric_values
+from evalkit.types import RunResult
 
 
 def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None) -> RunResult:
@@ -103,23 +104,10 @@ def _contents(result: RunResult) -> dict[str, Iterable[bytes]]:
 
 def _metrics(result: RunResult) -> dict[str, Any]:
     return {
-        "metrics": {name: _values(metric) for name, metric in result.metrics.items()},
+        "metrics": {name: metric_values(metric) for name, metric in result.metrics.items()},
         "calls": result.calls,
         "tokens": result.tokens,
         "cost_usd": result.cost_usd,
-    }
-
-
-def _values(metric: Metric) -> dict[str, Any]:
-    return {
-        "value": metric.value,
-        "low": metric.low,
-        "high": metric.high,
-        "n": metric.n,
-        "missing": metric.missing,
-        "worst_low": metric.worst_low,
-        "worst_high": metric.worst_high,
-        "note": metric.note,
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.runs import read_outcome, write_files
 from evalkit.runs.noted import noted
+from evalkit.runs.numbers import metric_values
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
 from evalkit.sweeps.page import sweep_page
 from evalkit.tracking import MLFLOW, make_tracker
@@ -105,12 +106,8 @@ def _row(row: Standing) -> dict[str, Any]:
         "dataset": row.dataset,
         "letters": row.letters,
         "pareto": row.pareto,
-        "metrics": {name: _metric(metric) for name, metric in row.metrics.items()},
+        "metrics": {name: metric_values(metric) for name, metric in row.metrics.items()},
     }
-
-
-def _metric(metric: Metric) -> dict[str, Any]:
-    return {name: value for name, value in asdict(metric).items() if name != "name"}
 
 
 def as_csv(board: Leaderboard) -> str:

@@ -39,7 +39,7 @@ def test_a_benchmark_run_tells_licence_citation_and_its_own_metric(call: Callabl
 def test_a_plan_says_once_whose_benchmark_it_is(call: Callable[..., Done], provider: Provider):
     done = call("plan", "-m", *LLMBAR, *fake(provider), "swap=both,none")
     assert done.err.count("LLMBar: licence MIT") == 1
-    assert "15" in done.out.splitlines()[-1] or "10" in done.out.splitlines()[-1]
+    assert done.out.count("swap=") == 2
 
 
 def test_arena_hard_weighs_much_better_as_its_judge_says(call: Callable[..., Done], provider: Provider):

@@ -1,0 +1,37 @@
+"""What a run was made with: versions of packages, and the commit of the folder it was started in."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy", "scipy", "jinja2", "json-repair")
+
+
+def made_with() -> dict[str, Any]:
+    """Return the versions of evalkit, Python and `PACKAGES`, and the git commit, each null where there is none."""
+    return {
+        "evalkit": version_of("evalkit"),
+        "python": platform.python_version(),
+        "packages": {name: version_of(name) for name in PACKAGES},
+        "git_commit": _git_commit(),
+    }
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package, or nothing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    command = ("git", "rev-parse", "HEAD")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
