@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 KEY_VERSION = 1
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def canonical_json(value: Any) -> bytes:
@@ -18,9 +19,7 @@ def canonical_json(value: Any) -> bytes:
         ValueError: on NaN or an infinity.
         TypeError: on a value JSON does not have.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    return _CANONICAL(value).encode("utf-8", "surrogatepass")
 
 
 def digest(value: Any) -> str:

@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import ValidationError
 
 from evalkit.compose.complaints import config_complaint, hydra_complaint
-from evalkit.compose.jobs import SweepPlace, composed_already, sweep_jobs, sweep_place
+from evalkit.compose.jobs import SweepPlace, composed_already, give_values, kind_of, sweep_jobs, sweep_place
 from evalkit.config import RunConfig, defaults
 from evalkit.datasets import with_examples
 from evalkit.errors import ConfigError, did_you_mean
@@ -184,6 +184,13 @@ def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
         raise hydra_complaint(error) from None
 
 
+def _with_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
+    try:
+        return give_values(cfg, job)
+    except Exception as error:
+        raise hydra_complaint(error) from None
+
+
 def load_config(name: str = DEFAULT, overrides: Sequence[str] = ()) -> RunConfig:
     """Compose a config without a shell: `name` is `config`, a study's name, or a file.
 
@@ -223,10 +230,12 @@ def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple
         sources = ([study] if study else []) + user_files()
         if not sweep:
             return [((), to_run_config(_compose(config_name, overrides), sources))]
-        jobs = []
+        jobs, alike = [], dict[tuple[str, ...], DictConfig]()
         for job in sweep_jobs(config_name, overrides):
             try:
-                jobs.append((job, to_run_config(_compose(config_name, job), sources)))
+                kind = kind_of(job)
+                alike[kind] = _with_values(alike[kind], job) if kind in alike else _compose(config_name, job)
+                jobs.append((job, to_run_config(alike[kind], sources)))
             except ConfigError as error:
                 place = f"(job {' '.join(job)})"
                 remedy, what = (

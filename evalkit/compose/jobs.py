@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from hydra import compose
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
@@ -19,6 +21,7 @@ from evalkit.compose.complaints import hydra_complaint
 from evalkit.errors import ConfigError
 
 EVERYTHING = "BasicSweeper"
+_PLAIN = re.compile(r"\w+(\.\w+)+=[\w.+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,18 @@ def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ..
         values = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
         choices[key] = [f"{key}={value}" for value in values]
     return list(product(*choices.values()))
+
+
+def kind_of(job: Sequence[str]) -> tuple[str, ...]:
+    """Return what jobs have in common that differ only in plain values of the same keys: groups are chosen alike."""
+    return tuple(word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job)
+
+
+def give_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
+    """Turn the config of a job into that of another of its kind, as Hydra would have composed it."""
+    words = [word for word in job if _PLAIN.fullmatch(word)]
+    ConfigLoaderImpl._apply_overrides_to_config(OverridesParser.create().parse_overrides(words), cfg)
+    return cfg
 
 
 def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:

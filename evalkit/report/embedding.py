@@ -21,6 +21,8 @@ SHORT, LONG = 200, 20_000
 CLASSES = ("cycle", "missing", "mismatch", "disagreement", "flip", "tie")
 """The order in which cases take turns for a place with all their texts, by the first of these that names them."""
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 Rank: TypeAlias = tuple[float, int, int]
 T = TypeVar("T")
 Grouped = TypeVar("Grouped", Judgment, Verdict)
@@ -225,7 +227,7 @@ def _size(text: str) -> int:
 
 
 def _encode(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _JSON(value)
     # No text can end the script element, or open a comment in it, without one of these.
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

@@ -179,3 +179,10 @@ def test_a_sweep_is_every_combination_and_takes_another_judge() -> None:
 def test_the_job_that_is_wrong_is_named() -> None:
     with pytest.raises(ConfigError, match=r"\(job tie.threshold=3\)"):
         load_jobs("config", ["tie.threshold=0,3"], sweep=True)
+
+
+def test_jobs_that_differ_in_plain_values_are_what_each_would_be_alone() -> None:
+    words = ["tie.threshold=0,0.25", "swap=both,none", "judge.seed=null,3", "scoring.weights={accuracy: 1}"]
+    jobs = load_jobs("config", words, sweep=True)
+    assert len({config.hash() for _, config in jobs}) == 8
+    assert all(config == load_config("config", job) for job, config in jobs)
