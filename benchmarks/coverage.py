@@ -177,7 +177,9 @@ def main() -> int:
     print("# How often 95 % intervals hold the truth\n")
     print(
         f"{simulations:,} simulated runs of {CASES} cases × 3 systems for each judge, {RESAMPLES} resamples of the "
-        "cases; half of the cases have labels.\nWritten by `benchmarks/coverage.py`, which says what is planted.\n"
+        "cases; half of the cases have labels.\n"
+        f"Written on {time.strftime('%Y-%m-%d')} by `uv run python benchmarks/coverage.py {simulations}`, "
+        "which says what is planted.\n"
     )
     for judge in judges():
         started = time.process_time()

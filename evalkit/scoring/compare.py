@@ -69,11 +69,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """One run on the shared cases: its metrics, and each one's values over the resamples."""
+    """One run on the shared cases: its metrics, each one's values over the resamples, how many cases it rests on."""
 
     entrant: Entrant
     metrics: Mapping[str, Metric]
     draws: Mapping[str, Floats]
+    cases: Mapping[str, int]
     paired: Paired
 
     @property
@@ -128,7 +129,8 @@ def _measure(entrant: Entrant, scoring: ScoringConfig) -> _Measured:
     metrics = {item.name: item for item in scored.found if isinstance(item, Metric)}
     for statistic, row in zip(statistics, rows, strict=True):
         metrics[statistic.name] = as_metric(statistic, statistic.observed(), row, scoring)
-    return _Measured(entrant, metrics, draws, paired)
+    cases = {statistic.name: statistic.cases for statistic in statistics}
+    return _Measured(entrant, metrics, draws, cases, paired)
 
 
 def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
@@ -169,18 +171,20 @@ def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfi
         metric = as_metric(statistic, statistic.observed(), draws, scoring)
     else:
         draws = one.draws[name] - two.draws[name]
-        metric = _plain(name, one.metrics[name], two.metrics[name], draws, scoring)
+        metric = _plain(name, one, two, draws, scoring)
     there = draws[np.isfinite(draws)]
     error = float(there.std()) if len(there) else 0.0
     detectable = tidy(tests.smallest_detectable(error, scoring.confidence, family)) if error > 1e-12 else None
     return Difference(one.entrant.name, two.entrant.name, metric, *only, detectable=detectable)
 
 
-def _plain(name: str, one: Metric, two: Metric, draws: Floats, scoring: ScoringConfig) -> Metric:
-    value = (one.value or 0.0) - (two.value or 0.0)
+def _plain(name: str, one: _Measured, two: _Measured, draws: Floats, scoring: ScoringConfig) -> Metric:
+    first, second = one.metrics[name], two.metrics[name]
+    value, cases = (first.value or 0.0) - (second.value or 0.0), min(one.cases[name], two.cases[name])
     # Of values alone: each run's metric as it is, over whatever it read.
-    lone = Statistic(name, np.zeros((2, 0)), lambda totals: np.full(len(totals), value), min(one.n, two.n), 2)
-    missing = max(one.missing, two.missing)
+    none = np.zeros((max(1, cases), 0))
+    lone = Statistic(name, none, lambda totals: np.full(len(totals), value), min(first.n, second.n), cases)
+    missing = max(first.missing, second.missing)
     return replace(as_metric(lone, value, draws, scoring), missing=missing)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import Floats, Ints
+from evalkit.scoring.correlation_bounds import kendall_bounds, pearson_bounds, spearman_bounds
 from evalkit.scoring.pointwise import Scored
 
 EXACT_ROWS = 4000
@@ -19,20 +20,24 @@ NEGLIGIBLE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class _Graded:
-    """Responses that have both a score `x` and a grade `y`, in case order."""
+    """Responses that have both a score `x` and a grade `y`, in case order; `lost` are the grades of those without."""
 
     case: Ints
     x: Floats
     y: Floats
     cases: int
-    missing: int
+    lost: Floats
 
     @classmethod
     def of(cls, scored: Scored, cases: int) -> _Graded:
         graded, there = np.isfinite(scored.grade), np.isfinite(scored.score)
         used = graded & there
         x, y = np.round(scored.score[used], 9), scored.grade[used]
-        return cls(scored.case[used], x, y, cases, int((graded & ~there).sum()))
+        return cls(scored.case[used], x, y, cases, scored.grade[graded & ~there])
+
+    @property
+    def missing(self) -> int:
+        return len(self.lost)
 
     def statistic(
         self, name: str, columns: Floats, value: Callable[[Floats], Floats], *, weighted: bool = False
@@ -46,15 +51,31 @@ class _Graded:
         )
 
 
-def correlation_statistics(scored: Scored, cases: int) -> list[Statistic]:
-    """Return Pearson's r, Spearman's rho and Kendall's tau-b of scores and grades, pooled over all responses."""
+def correlation_statistics(scored: Scored, cases: int, ends: tuple[float, float] | None = None) -> list[Statistic]:
+    """Return Pearson's r, Spearman's rho and Kendall's tau-b of scores and grades, pooled over all responses.
+
+    With the `ends` of the scores' scale they are bounded over what is missing; without, where a missing score would
+    have changed the others, they are not.
+    """
     graded = _Graded.of(scored, cases)
-    return [_pearson(graded), _spearman(graded), _kendall(graded)]
+    found = [_pearson(graded), _spearman(graded), _kendall(graded)]
+    if ends is None or not graded.missing:
+        return found
+    known = (graded.x, graded.y, graded.lost)
+    worst = [
+        pearson_bounds(*known, ends),
+        spearman_bounds(*known),
+        kendall_bounds(*known, found[2].observed() if len(graded.x) else float("nan")),
+    ]
+    return [
+        one if bounds == (None, None) else replace(one, worst=bounds, note=None)
+        for one, bounds in zip(found, worst, strict=True)
+    ]
 
 
 def spearman_statistic(case: Ints, score: Floats, grade: Floats, cases: int) -> Statistic:
     """Return Spearman's rho of scores and grades of responses, each with the number of its case among `cases`."""
-    return _spearman(_Graded(case, np.round(score, 9), grade, cases, 0))
+    return _spearman(_Graded(case, np.round(score, 9), grade, cases, np.zeros(0)))
 
 
 def _pearson(graded: _Graded) -> Statistic:

@@ -104,7 +104,15 @@ def statistics(
         found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored)]
     found += asking_statistics(config, outcome.resolved, shown, outcome.draws, count)
     found += weight_statistics(config, answers, count)
-    return [*found, *(correlation_statistics(scored, count) if scored is not None else ())]
+    return [*found, *(correlation_statistics(scored, count, _ends(config, outcome)) if scored is not None else ())]
+
+
+def _ends(config: RunConfig, outcome: Outcome) -> tuple[float, float] | None:
+    """Return the ends of the scale that scores are on; none where each depends on the other scores."""
+    scale, how = Scale.of(config.rubric), config.scoring.normalize
+    if outcome.shown is not None or config.scoring.length_control or how not in ("none", "minmax"):
+        return None
+    return (0.0, 1.0) if how == "minmax" else (scale.min, scale.max)
 
 
 def _shared(config: RunConfig, outcome: Outcome, answers: Answers, count: int) -> list[Statistic | Metric]:

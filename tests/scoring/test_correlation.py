@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evalkit.scoring import correlation
+from evalkit.scoring import correlation, score_run
 from evalkit.scoring.bootstrap import draw
 from evalkit.scoring.correlation import correlation_statistics
 from evalkit.scoring.pointwise import Scored
@@ -81,6 +84,64 @@ def test_what_is_not_defined_says_why(x, y, why, missing):
         assert np.isnan(item.observed())
         assert item.why == why
         assert item.missing == missing
+
+
+KNOWN = [
+    ([1, 2, 4, 5], [1, 3, 3, 5], [2, 4]),
+    ([5, 3, 1], [1, 2, 5], [5, 1, 3]),
+    ([2, 2], [1, 4], [2, 5]),
+    ([1, 1.5, 2, 2.5, 4, 5], [1, 2, 2, 3, 4, 5], [3]),
+    ([3], [2], [4, 5]),
+    ([1, 1, 2, 2, 3, 3, 4, 4, 5, 5], [1, 1, 2, 2, 3, 3, 4, 4, 5, 5], [3]),
+    ([5, 5, 4, 4, 2, 2, 1, 1], [1, 1, 2, 2, 4, 4, 5, 5], [2]),
+]
+
+
+@pytest.mark.parametrize(("x", "y", "lost"), KNOWN)
+def test_bounds_hold_every_completion(x, y, lost):
+    n = len(x) + len(lost)
+    table = scored(np.zeros(n, int), [*x, *[np.nan] * len(lost)], [*y, *lost])
+    items = {item.name.split("/")[1]: item for item in correlation_statistics(table, 1, (1.0, 5.0))}
+    steps = np.linspace(1, 5, 33 if len(lost) < 3 else 17)
+    reached = {name: [] for name in ORACLES}
+    for filled in product(steps, repeat=len(lost)):
+        every = np.array([*x, *filled])
+        if np.ptp(every):
+            for name, oracle in (("pearson", np.corrcoef), ("kendall", None), ("spearman", None)):
+                if oracle is not None:
+                    reached[name].append(oracle(every, [*y, *lost])[0, 1])
+                elif all(value % 0.5 == 0 for value in filled):  # between the known scores ranks do not change
+                    reached[name].append(ORACLES[name](every, [*y, *lost]).statistic)
+    for name, values in reached.items():
+        low, high = items[name].worst
+        assert -1 <= low <= min(values) + 1e-9, name
+        assert 1 >= high >= max(values) - 1e-9, name
+    low, high = items["pearson"].worst
+    assert high == pytest.approx(max(reached["pearson"]), abs=0.01)
+    assert low == pytest.approx(min(reached["pearson"]), abs=0.01)
+    assert items["pearson"].note is None
+
+
+def test_one_missing_score_of_many_moves_a_correlation_little():
+    table = sample(150, 2, np.random.default_rng(4))
+    score = np.clip(table.score, -4, 4)
+    score[17] = np.nan
+    for item in correlation_statistics(replace(table, score=score), 150, (-4.0, 4.0)):
+        low, high = item.worst
+        assert low <= item.observed() <= high
+        assert high - low < 0.06, item.name
+
+
+def test_scores_that_depend_on_each_other_are_not_bounded(pointwise, make_case, judged):
+    cases = [make_case(str(k), "ab", grades=[k, k + 1]) for k in range(4)]
+    judgments = [judged(str(k), (r,), None if k == r == 0 else 1.0 + k - r / 2) for k in range(4) for r in range(2)]
+    for how, bounded in (("none", True), ("minmax", True), ("zscore", False), ("rank", False)):
+        metrics = score_run(pointwise(scoring={"normalize": how, "bootstrap": 0}), cases, judgments).metrics
+        for name in ORACLES:
+            found = metrics[f"agreement/{name}"]
+            assert found.missing == 1
+            assert (found.worst_low is not None) == bounded, (how, name)
+            assert bounded == ("not bounded" not in (found.note or ""))
 
 
 def test_missing_scores_are_said(pointwise):
