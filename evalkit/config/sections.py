@@ -233,10 +233,10 @@ class ScoringConfig(Section):
     edge when cycles are looked for: a win in the `verdict`, the `net` of the two orders' votes, a win on which `both`
     orders agree, a win in a `single` order (the one of the case), or as the verdict with `ties` as edges both ways.
     `combine` makes one number of the samples of one question: their mean, their median, or the value that most of them
-    have (the mean of several such values). `weighted` judges by expectations where `judge.logprobs` asked for them.
-    `length_control` takes out of scores what a response's length adds to them; pairs have `length/controlled_win_rate`
-    whatever it is. `alt_test_epsilon` is how much more a person's label may be worth than the judge's in the
-    alternative annotator test: 0.2 for experts, 0.1 for crowd workers.
+    have (the mean of several such values); so it does of values by criterion, but a panel's. `weighted` judges
+    by expectations where `judge.logprobs` asked for them. `length_control` takes out of scores what a response's length
+    adds to them; pairs have `length/controlled_win_rate` whatever it is. `alt_test_epsilon` is how much more a person's
+    label may be worth than the judge's in the alternative annotator test: 0.2 for experts, 0.1 for crowd workers.
     """
 
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"

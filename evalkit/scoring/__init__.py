@@ -97,7 +97,7 @@ def unmeasured(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Jud
     more = further(config, cases, outcome, answers)
     found = [*statistics(config, cases, outcome, answers), *more.metrics, *expense_statistics(answers, len(cases))]
     points = frontier(outcome.resolved, config.tie.min_confidence)
-    return Unmeasured(verdicts(cases, outcome), found, points, more.details)
+    return Unmeasured(verdicts(cases, outcome, how=config.scoring.combine), found, points, more.details)
 
 
 def _score_panel(config: RunConfig, cases: Sequence[Case], answers: Answers, judged: Set[str]) -> Unmeasured:

@@ -11,7 +11,7 @@ from evalkit.scoring.bootstrap import Statistic, divide, share
 from evalkit.scoring.columns import Bools, Columns, Pairs, sign
 from evalkit.scoring.conflict import Tournaments
 from evalkit.scoring.edges import Edges
-from evalkit.scoring.resolve import group_mean
+from evalkit.scoring.resolve import by_criterion
 from evalkit.types import Case
 
 NONE_GIVEN = "no case has at least three responses and a winner or tie by this criterion for every pair"
@@ -19,17 +19,17 @@ NONE_GIVEN = "no case has at least three responses and a winner or tie by this c
 
 @dataclass(frozen=True, slots=True)
 class ByCriterion:
-    """What was found in each criterion's own outcomes: the mean over orders and samples of its margins, by sign."""
+    """What was found in each criterion's own outcomes: the sign of its margin, samples combined, the orders' mean."""
 
     names: tuple[str, ...]
     found: tuple[Tournaments, ...]
 
     @classmethod
-    def of(cls, columns: Columns, pairs: Pairs) -> ByCriterion:
+    def of(cls, columns: Columns, pairs: Pairs, how: str = "mean") -> ByCriterion:
         """Look at every criterion; at none where there is only one, which the verdict itself then is."""
         place = pairs.find(columns.case, columns.i, columns.j)
         names = columns.names if len(columns.names) > 1 else ()
-        margins = [group_mean(place, column, len(pairs)) for column in columns.criteria.T][: len(names)]
+        margins = by_criterion(columns, place, len(pairs), how)[: len(names)]
         return cls(names, tuple(Tournaments.of(Edges(pairs, sign(margin), margin)) for margin in margins))
 
     def listed(self, cases: Sequence[Case]) -> dict[str, list[str]]:

@@ -30,7 +30,9 @@ def pearson_bounds(x: Floats, y: Floats, missing_y: Floats, ends: tuple[float, f
         sums = [np.sum(x**power) + ends[0] ** power * (lost - up) + ends[1] ** power * up for power in (1, 2)]
         gained = np.concatenate([[0.0], np.cumsum(np.sort(c[len(x) :]))])
         along = c @ low + (ends[1] - ends[0]) * gained
-        return float((along / np.sqrt(sums[1] - sums[0] ** 2 / n)).min())
+        squares = sums[1] - sums[0] ** 2 / n
+        defined = squares > 1e-12 * np.maximum(1.0, sums[1])  # else all scores are equal, and there is no r
+        return float((along[defined] / np.sqrt(squares[defined])).min(initial=1.0))
 
     return _both(np.concatenate([y, missing_y]), low, high, far)
 
@@ -110,7 +112,8 @@ def _both(y: Floats, low: Floats, high: Floats, far: Callable[[Floats], float]) 
         found = _largest(sign * direction, least, most, weight)
         return -far(-sign * centred / length) if found is None else found
 
-    return max(-1.0, -largest(-1)), min(1.0, largest(1))
+    low_end, high_end = (float(np.clip(sign * largest(sign), -1.0, 1.0)) for sign in (-1, 1))
+    return low_end, high_end
 
 
 def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | None:

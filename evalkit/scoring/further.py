@@ -38,7 +38,7 @@ def further(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers:
     parts = [
         Further(published_statistics(config, cases, outcome)),
         Further(*trust(config, cases, outcome, answers)),
-        _conflicts(config, cases, outcome),
+        _conflicts(config, cases, outcome, panel=len(answers.by) > 1),
         _ranking(config, cases, outcome, answers),
         _corrected(config, cases, outcome),
         _variance(config, cases, outcome, answers),
@@ -47,14 +47,14 @@ def further(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers:
     return Further(metrics, {name: value for part in parts for name, value in part.details.items()})
 
 
-def _conflicts(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Further:
+def _conflicts(config: RunConfig, cases: Sequence[Case], outcome: Outcome, *, panel: bool) -> Further:
     """Return what to reverse and cycles by criterion; single scores can make no cycle of wins, and have neither."""
     if outcome.shown is None:
         return Further()
     rule = config.scoring.conflict_edges
     edges = edges_of(rule, outcome.resolved, outcome.shown)
     counts, entries = list_conflicts(cases, edges)
-    criteria = ByCriterion.of(outcome.columns, outcome.resolved.pairs)
+    criteria = ByCriterion.of(outcome.columns, outcome.resolved.pairs, "mean" if panel else config.scoring.combine)
     found = [reversal_statistic(edges, counts), *criteria_statistics(criteria, Tournaments.of(edges))]
     return Further(found, {"conflicts": {"edges": rule, "cases": entries, "criteria": criteria.listed(cases)}})
 

@@ -140,17 +140,20 @@ def _conflicts(config: RunConfig, outcome: Outcome, scored: bool) -> list[Statis
     ]
 
 
-def verdicts(cases: Sequence[Case], outcome: Outcome, each: Mapping[str, Outcome] | None = None) -> Sequence[Verdict]:
+def verdicts(
+    cases: Sequence[Case], outcome: Outcome, each: Mapping[str, Outcome] | None = None, how: str = "mean"
+) -> Sequence[Verdict]:
     """Return a Verdict for each pair, before them one for each response where responses have scores, case by case.
 
-    They are made when asked for, with the votes of `each` judge by name where they are a panel's.
+    They are made when asked for, with the votes of `each` judge by name where they are a panel's. `how` combines the
+    samples of values by criterion; those of a panel, and of rankings, are means over all that there are.
     """
     resolved, scored, columns = outcome.resolved, outcome.scored, outcome.columns
     ids, judges = [case.id for case in cases], (each or {}).items()
     winners = {name: one.resolved.winner for name, one in judges}
-    pairs = PairVerdicts(ids, resolved, columns, outcome.shown, winners)
+    pairs = PairVerdicts(ids, resolved, columns, outcome.shown, winners, how)
     if scored is None:
         return pairs
     scores = {name: one.scored.score for name, one in judges if one.scored is not None}
-    responses = ScoreVerdicts(ids, scored, outcome.ranks or columns, scores)
+    responses = ScoreVerdicts(ids, scored, outcome.ranks or columns, scores, "mean" if outcome.ranks else how)
     return interleave(responses, scored.case, pairs, resolved.pairs.case)

@@ -101,6 +101,18 @@ def combine_samples(columns: Columns, margins: Floats, pairs: Pairs, how: str) -
     )
 
 
+def by_criterion(columns: Columns, place: Ints, size: int, how: str) -> list[Floats]:
+    """Return each unit's value by each criterion: samples of one order combined as `how` says, then the mean of orders.
+
+    A majority of judgments of pairs is one of winners, as it is for their margins. `place` is that of each judgment's
+    unit, of `size`.
+    """
+    passes = 2 * place + columns.swapped
+    voted = how == "majority" and bool((columns.i != columns.j).any())
+    found = [combine(how, passes, said(v) if voted else v, 2 * size) for v in columns.criteria.T]
+    return [over_orders(values.reshape(-1, 2)) for values in found]
+
+
 def passes_of(columns: Columns, pairs: Pairs) -> Ints:
     """Return the place of each judgment's pass: the pair's times two, and one more if it was shown swapped."""
     return np.asarray(2 * pairs.find(columns.case, columns.i, columns.j) + columns.swapped)

@@ -12,7 +12,7 @@ import numpy as np
 from evalkit.lazy import Arranged, Lazy
 from evalkit.scoring.columns import NAMES, NONE, Codes, Columns, Floats, Ints
 from evalkit.scoring.pointwise import Scored
-from evalkit.scoring.resolve import group_mean
+from evalkit.scoring.resolve import by_criterion
 from evalkit.scoring.ties import REASONS, Resolved, Shown
 from evalkit.scoring.values import tidy
 from evalkit.types import Orders, Verdict
@@ -20,25 +20,25 @@ from evalkit.types import Orders, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """The mean over orders and samples of each unit's values by criterion."""
+    """Each unit's values by criterion: samples combined, then the mean of orders."""
 
     names: tuple[str, ...]
-    means: tuple[Floats, ...]
+    values: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, columns: Columns, place: Ints, size: int) -> Criteria:
-        """Average judgments by the place, of `size`, that each has."""
-        return cls(columns.names, tuple(group_mean(place, column, size) for column in columns.criteria.T))
+    def of(cls, columns: Columns, place: Ints, size: int, how: str) -> Criteria:
+        """Combine judgments by the place, of `size`, that each has."""
+        return cls(columns.names, tuple(by_criterion(columns, place, size, how)))
 
     def __getitem__(self, place: int) -> Mapping[str, float]:
-        values = ((name, tidy(mean[place])) for name, mean in zip(self.names, self.means, strict=True))
-        return {name: value for name, value in values if value is not None}
+        found = ((name, tidy(values[place])) for name, values in zip(self.names, self.values, strict=True))
+        return {name: value for name, value in found if value is not None}
 
 
 class PairVerdicts(Lazy[Verdict]):
     """One Verdict for each pair, in order; where there are passes, with what each of them said.
 
-    `ids` are those of the cases; `votes` the winners by judge where a panel voted.
+    `ids` are those of the cases; `votes` the winners by judge where a panel voted; `how` says how samples combine.
     """
 
     def __init__(
@@ -48,12 +48,13 @@ class PairVerdicts(Lazy[Verdict]):
         columns: Columns,
         shown: Shown | None,
         votes: Mapping[str, Codes] | None = None,
+        how: str = "mean",
     ) -> None:
         self._ids, self._resolved, self._judge, self._shown, self._votes = ids, resolved, columns.judge, shown, votes
         if shown is None:
             return
         pairs = resolved.pairs
-        self._criteria = Criteria.of(columns, pairs.find(columns.case, columns.i, columns.j), len(pairs))
+        self._criteria = Criteria.of(columns, pairs.find(columns.case, columns.i, columns.j), len(pairs), how)
         self._alone = shown.both & resolved.present & (shown.read.sum(axis=1) == 1)
 
     def __len__(self) -> int:
@@ -86,13 +87,18 @@ def _orders(shown: Shown, place: int) -> Orders:
 
 
 class ScoreVerdicts(Lazy[Verdict]):
-    """One Verdict for each response, in order; `votes` are the scores by judge where a panel voted."""
+    """One Verdict for each response, in order; `votes` are the scores by judge of a panel; `how` is as above."""
 
     def __init__(
-        self, ids: Sequence[str], scored: Scored, columns: Columns, votes: Mapping[str, Floats] | None = None
+        self,
+        ids: Sequence[str],
+        scored: Scored,
+        columns: Columns,
+        votes: Mapping[str, Floats] | None = None,
+        how: str = "mean",
     ) -> None:
         self._ids, self._scored, self._judge, self._votes = ids, scored, columns.judge, votes
-        self._criteria = Criteria.of(columns, scored.offset[columns.case] + columns.i, len(scored.case))
+        self._criteria = Criteria.of(columns, scored.offset[columns.case] + columns.i, len(scored.case), how)
 
     def __len__(self) -> int:
         return len(self._scored.case)

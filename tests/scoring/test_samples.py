@@ -133,3 +133,21 @@ def test_one_sample_has_no_spread_and_orders_are_not_samples(configure, make_cas
     assert not [name for name in metrics if name.startswith("samples/")]
     twice = score_run(configure(mode={"samples": 2}), [make_case("c")], passes("c", 1, -1)).metrics
     assert (twice["samples/flip_rate"].value, twice["samples/flip_rate"].missing) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("how", "score", "margin"),
+    [("mean", 11 / 3, (0.1 - 0.4) / 2), ("median", 4.0, (-0.2 - 0.4) / 2), ("majority", 4.0, -1.0)],
+)
+def test_values_by_criterion_are_combined_as_configured(configure, pointwise, make_case, judged, how, score, margin):
+    more = {"scoring": {"combine": how}}
+    judgments = [judged("c", (0,), criteria={"quality": value}, sample=k) for k, value in enumerate([4, 3, 4])]
+    found = score_run(pointwise(**more), [make_case("c")], judgments).verdicts
+    assert next(v for v in found if v.unit == (0,)).criteria["quality"] == pytest.approx(score)
+    rows = [(0.9, False), (-0.4, False), (-0.2, False), (-0.4, True)]
+    judgments = [
+        judged("c", (0, 1), swapped=swapped, criteria={"quality": value}, sample=k)
+        for k, (value, swapped) in enumerate(rows)
+    ]
+    [verdict] = score_run(configure(**more), [make_case("c")], judgments).verdicts
+    assert verdict.criteria["quality"] == pytest.approx(margin)
