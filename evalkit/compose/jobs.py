@@ -21,7 +21,7 @@ from evalkit.compose.complaints import hydra_complaint
 from evalkit.errors import ConfigError
 
 EVERYTHING = "BasicSweeper"
-_PLAIN = re.compile(r"\w+(\.\w+)+=[\w.+-]+")
+_PLAIN = re.compile(r"(?!hydra\.)\w+(\.\w+)+=[\w.+-]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,7 @@ def test_the_job_that_is_wrong_is_named() -> None:
 
 def test_jobs_that_differ_in_plain_values_are_what_each_would_be_alone() -> None:
     words = ["tie.threshold=0,0.25", "swap=both,none", "judge.seed=null,3", "scoring.weights={accuracy: 1}"]
+    words += ["hydra.sweep.dir=there"]
     jobs = load_jobs("config", words, sweep=True)
     assert len({config.hash() for _, config in jobs}) == 8
     assert all(config == load_config("config", job) for job, config in jobs)
