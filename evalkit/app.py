@@ -18,13 +18,13 @@ from evalkit.engine import Judged, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.blocking import run_async
 from evalkit.evaluators import make_evaluator
-from evalkit.gating import check_gate, check_rules, forget_gate, rule_on
+from evalkit.gating import check_gate, check_rules, rule_on, write_held
 from evalkit.hashing import digest
 from evalkit.judges import judges_told, make_arbiter, make_judges
 from evalkit.protocols import Evaluator
 from evalkit.report import run_files
 from evalkit.resources import project
-from evalkit.runs import unused, write_manifest, write_run
+from evalkit.runs import unused, write_manifest
 from evalkit.runs.versions import made_with
 from evalkit.scoring import score_run
 from evalkit.scoring.families import family_notes
@@ -207,7 +207,7 @@ def _write(
         cost_usd=judged.cost_usd,
     )
     result, gate = rule_on(config, result)
-    return write_run(folder, result, {**run_files(config, result, scores, materials.evaluator), **gate})
+    return write_held(folder, result, run_files(config, result, scores, materials.evaluator), gate)
 
 
 def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[str, str] | None = None) -> RunResult:
@@ -227,10 +227,7 @@ def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[s
     )
     check_rules(config, again)
     again, gate = rule_on(config, again)
-    written = write_run(folder, again, {**run_files(config, again, scores), **(files or {}), **gate})
-    if not gate:
-        forget_gate(folder)
-    return written
+    return write_held(folder, again, {**run_files(config, again, scores), **(files or {})}, gate)
 
 
 def track(config: RunConfig, result: RunResult) -> RunResult:

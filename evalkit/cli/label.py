@@ -39,13 +39,15 @@ def main(words: Sequence[str]) -> int:
     source = rest[1] if len(rest) == 2 else values["--from"]
     labels = _from_mlflow(result, overrides) if source == MLFLOW else _from_file(Path(source))
     from evalkit.adopting import relabel
+    from evalkit.cli.gate import tell_gate
     from evalkit.cli.summary import print_summary
 
-    print_summary(relabel(result, folder, labels, source))
+    again = relabel(result, folder, labels, source)
+    print_summary(again)
     counts = Counter(label.annotator for label in labels)
     people = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({people})")
-    return 0
+    return tell_gate(again)
 
 
 def _from_file(path: Path) -> list[Label]:

@@ -62,6 +62,8 @@ def config_complaint(error: ValidationError, files: Sequence[Path]) -> ConfigErr
         loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
         key, message = named[1], message[named.end() :]
     place = locate(loc, files) if loc else ""
+    if loc[:1] == ["gate"]:  # a rule may be a text, that stands for a mapping
+        place = place or locate(loc[:-1], files)
     where = f"{place}: {key}" if place else key
     if first["type"] == "extra_forbidden":
         return ConfigError("no such key", where=where, remedy=did_you_mean(str(loc[-1]), known_keys(loc[:-1])))
@@ -108,6 +110,9 @@ def hydra_complaint(error: Exception) -> EvalkitError:
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
     if isinstance(error, OverrideParseException):
+        if error.override.lstrip("+").startswith("gate."):
+            remedy = "write 'gate={METRIC: \"RULE\"}': a metric's name cannot stand before the ="
+            return ConfigError("cannot be read as an override", where=error.override, remedy=remedy)
         return ConfigError(
             f"cannot be read as an override ({error.message.partition(chr(10))[0]})",
             where=error.override,

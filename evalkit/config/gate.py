@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
@@ -95,6 +96,14 @@ class GateConfig(Section):
     by: Literal["interval", "value"] = "interval"
     undecided: Literal["pass", "fail"] = "pass"
     no_worse_than: Annotated[tuple[LeadRule, ...] | None, BeforeValidator(_several)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settings(cls, given: Any) -> Any:
+        for key in given if isinstance(given, Mapping) else ():
+            if key not in cls.model_fields and (near := get_close_matches(str(key), cls.model_fields, 1, cutoff=0.8)):
+                raise ValueError(f"has '{key}': did you mean '{near[0]}'?")
+        return given
 
     @property
     def rules(self) -> dict[str, MetricRule]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evalkit.gating.checking import check_gate
-from evalkit.gating.files import forget_gate, gate_faults, gate_lines, title_of, write_step_summary
+from evalkit.gating.files import gate_faults, gate_lines, title_of, write_held, write_step_summary
 from evalkit.gating.ruling import GATE, check_rules, rule_on
 from evalkit.gating.shortfall import shortfall
 
@@ -11,11 +11,11 @@ __all__ = [
     "GATE",
     "check_gate",
     "check_rules",
-    "forget_gate",
     "gate_faults",
     "gate_lines",
     "rule_on",
     "shortfall",
     "title_of",
+    "write_held",
     "write_step_summary",
 ]

@@ -11,7 +11,9 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from evalkit.errors import ConfigError
+from evalkit.runs import write_run
 from evalkit.scoring.gates import Gate, Ruling
+from evalkit.types import RunResult
 
 JSON, JUNIT, MARKDOWN = "gate.json", "gate.xml", "gate.md"
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -112,10 +114,16 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\|`*_\[\]])", r"\\\1", text)
 
 
-def forget_gate(folder: Path) -> None:
-    """Take the files of an earlier gate out of a run folder that has none any more."""
-    for name in (JSON, JUNIT, MARKDOWN):
+def write_held(folder: Path, result: RunResult, files: Mapping[str, str], gate: Mapping[str, str]) -> RunResult:
+    """Write a run with its further files and its gate's; those of an earlier gate go where it has none any more.
+
+    Raises:
+        ConfigError: if the folder cannot be written.
+    """
+    written = write_run(folder, result, {**files, **gate})
+    for name in {JSON, JUNIT, MARKDOWN} - {*gate}:
         (folder / name).unlink(missing_ok=True)
+    return written
 
 
 def write_step_summary(folder: str | None) -> None:

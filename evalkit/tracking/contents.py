@@ -31,7 +31,8 @@ class Table(TypedDict):
 
 def params(result: RunResult) -> dict[str, str]:
     """Return the config as flat dotted names to texts; what is not set is left out, and so is every secret."""
-    return {_name(key): _param(key, value) for key, value in _flat(result.config, "") if value not in (None, [], {})}
+    config = {key: value for key, value in result.config.items() if key != "gate" or result.manifest.get("gate")}
+    return {_name(key): _param(key, value) for key, value in _flat(config, "") if value not in (None, [], {})}
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -102,6 +102,8 @@ def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(
         ("{agreement/kapa: '>= 0.5'}", "gate.agreement/kapa: no such metric; did you mean 'agreement/kappa'?"),
         ("{tierate: '>= 0.5'}", "gate.tierate: no such metric; did you mean 'tie_rate'?"),
         ("{no_worse_than: {run: nowhere}}", "nowhere: "),
+        ("{undecide: fail}", "gate: has 'undecide'; did you mean 'undecided'?"),
+        ("{tie_rate: '5'}", "gate.tie_rate.value: is not a bound (given: '5'); write '>= 0.9'"),
         ("{no_worse_than: {run: r, metric: win_rate/a}}", "gate.no_worse_than: it is not known whether more of win_"),
     ],
 )
@@ -111,6 +113,27 @@ def test_what_a_gate_cannot_name_is_said_before_anything_is_asked(
     assert said in run("hydra.run.dir=r", f"gate={gate}", status=1).line()
     assert not provider.requests
     assert not (tmp_path / "r").exists()
+
+
+def test_a_rule_that_cannot_be_read_is_said_with_its_place(run: Call, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("defaults: [config, _self_]\ngate:\n  tie_rate: five\n")
+    assert call("run", "study.yaml", status=1).line().startswith("study.yaml:3: gate.tie_rate.value: is not a bound")
+    said = run("gate.agreement/kappa='>= 0.6'", status=1).line()
+    assert said.endswith("write 'gate={METRIC: \"RULE\"}': a metric's name cannot stand before the =")
+
+
+def test_what_others_judged_is_held_against_a_gate_too(call: Call, tmp_path: Path) -> None:
+    rows = [f"{n},Name a prime.,7,9,ours,{order},A" for n in range(4) for order in ("ab", "ba")]
+    (tmp_path / "judged.csv").write_text("\n".join(["id,prompt,response_a,response_b,better,shown_first,label", *rows]))
+    fields = ["--fields", "winner=better", "order=shown_first", "label=label", "--map", "ours=B", "--map", "theirs=A"]
+    words = ["import", "generic", "judged.csv", *fields, "tracking=none", "hydra.run.dir=r"]
+    done = call(*words, "gate={agreement/accuracy: '>= 0.9'}", status=4)
+    assert "evalkit: gate failed: agreement/accuracy >= 0.9 failed: 0 [" in done.err
+    assert states(tmp_path / "r") == ["failed"]
+
+
+def test_help_tells_the_exit_status_of_a_gate(call: Call) -> None:
+    assert "4 a gate or a reproduction did not hold" in call("run", "--help").out
 
 
 def test_every_metric_of_a_run_could_have_been_named(run: Call, tmp_path: Path) -> None:
