@@ -180,11 +180,20 @@ def replayed(folder: Path, model: str, strategy: str) -> list[tuple[str, str | N
 
 @pytest.mark.shared
 @pytest.mark.parametrize("other", [("ChatGPT", "Vanilla_NoRules"), ("PaLM2", "Vanilla"), ("GPT-4", "Vanilla_NoRules")])
-def test_two_published_judges(make_run: Make, shared: Path, tmp_path: Path, other: tuple[str, str]) -> None:
+def test_two_published_judges(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: tuple[str, str]
+) -> None:
+    """Imported as published, then compared: both by command."""
+    monkeypatch.chdir(tmp_path)
     folder = shared / "data" / "llmbar" / "Natural"
-    passes = [replayed(folder, "GPT-4", "Vanilla"), replayed(folder, *other)]
-    folders = [make_run(f"run {k}", rows, f"judge {k}") for k, rows in enumerate(passes)]
-    assert main(["compare", *map(str, folders), f"folder={tmp_path}"]) == 0
+    judges = (("GPT-4", "Vanilla"), other)
+    passes = [replayed(folder, *judge) for judge in judges]
+    for k, (model, strategy) in enumerate(judges):
+        result = str(folder / "evaluators" / model / strategy / "result.json")
+        # Orders that differ make a tie, here and in `_resolved`.
+        words = [f"hydra.run.dir=judge {k}", "tracking=none", "scoring.bootstrap=0", "swap.resolve=tie"]
+        assert main(["import", "llmbar", result, *words]) == 0
+    assert main(["compare", "judge 0", "judge 1", f"folder={tmp_path}", "bootstrap=200"]) == 0
     content = json.loads((tmp_path / "comparison.json").read_text())
     verdicts = [[_resolved(*row[1:]) for row in rows] for rows in passes]
     labels = [row[0] for row in passes[0]]
@@ -198,8 +207,10 @@ def test_two_published_judges(make_run: Make, shared: Path, tmp_path: Path, othe
     assert found["agreement/accuracy"]["n"] == len(both)
     between = cohen_kappa_score(*([said[k] for k in both] for said in verdicts))
     assert found["between/kappa"]["value"] == pytest.approx(between, abs=1e-9)
-    for name, said in zip(("judge 0", "judge 1"), verdicts, strict=True):
-        (value,) = (r["value"] for r in content["metrics"] if (r["run"], r["metric"]) == (name, "agreement/kappa"))
+    for run, said in zip(content["runs"], verdicts, strict=True):
+        (value,) = (
+            r["value"] for r in content["metrics"] if (r["run"], r["metric"]) == (run["name"], "agreement/kappa")
+        )
         read = [k for k in range(100) if said[k]]
         kappa = cohen_kappa_score([labels[k] for k in read], [said[k] for k in read])
         assert value == pytest.approx(kappa, abs=1e-9)
