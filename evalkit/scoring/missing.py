@@ -29,11 +29,39 @@ def missing_table(resolved: Resolved, shown: Shown | None, answers: Answers) -> 
     if shown is not None and shown.both:
         both = np.asarray((shown.winner == resolved.pairs.label[:, None]).all(axis=1))
         rates["agreement/accuracy_both_orders"] = (both, np.asarray(shown.read.all(axis=1)))
-    return [
+    rows = [
         _row(name, kind, hit & labelled & read, labelled & read, labelled & ~read & (kinds == place))
         for name, (hit, read) in rates.items()
         for place, kind in enumerate(MISSING_KINDS)
     ]
+    return rows if shown is None or not shown.both else rows + _of_orders(resolved, shown, answers)
+
+
+def _of_orders(resolved: Resolved, shown: Shown, answers: Answers) -> list[dict[str, Any]]:
+    """Return the rows of `agreement/accuracy_per_order`, the mean of two rates; a pass has a kind of its own."""
+    asked = answers.select(third=False)
+    kinds = [_kinds(resolved.pairs, asked, order) for order in (0, 1)]
+    rows = []
+    for place, kind in enumerate(MISSING_KINDS):
+        one, two = (
+            _row(
+                "agreement/accuracy_per_order",
+                kind,
+                right & read,
+                read,
+                resolved.labelled & ~read & (kinds[k] == place),
+            )
+            for k in (0, 1)
+            for read in (resolved.labelled & shown.read[:, k],)
+            for right in (np.asarray(shown.winner[:, k] == resolved.pairs.label),)
+        )
+        means = {name: _mean(one[name], two[name]) for name in ("value", "worst_low", "worst_high")}
+        rows.append(one | means | {name: one[name] + two[name] for name in ("n", "missing")})
+    return rows
+
+
+def _mean(one: float | None, two: float | None) -> float | None:
+    return None if one is None or two is None else tidy((one + two) / 2)
 
 
 def _row(name: str, kind: str, hit: Bools, among: Bools, lost: Bools) -> dict[str, Any]:
@@ -56,11 +84,17 @@ def _tidy(bounds: Bounds) -> Bounds:
     return (None if low is None else tidy(low)), (None if high is None else tidy(high))
 
 
-def _kinds(pairs: Pairs, answers: Answers) -> Codes:
-    """Return by pair the place in `MISSING_KINDS` of its first missing answer."""
+def _kinds(pairs: Pairs, answers: Answers, order: int | None = None) -> Codes:
+    """Return by pair the place in `MISSING_KINDS` of its first missing answer, of those in one order if it is named."""
     found = np.full(len(pairs), MISSING_KINDS.index("unasked"), dtype=np.int8)
     for row in np.flatnonzero(~answers.readable):
-        touched = _pairs_of(answers.shapes[answers.shape[row]][0], int(answers.case[row]), pairs)
+        unit, shown = answers.shapes[answers.shape[row]]
+        if order is not None and len(unit) == 2 and (shown != unit) != order:
+            continue
+        touched = _pairs_of(unit, int(answers.case[row]), pairs)
+        if order is not None:
+            turned = [shown.index(i) > shown.index(j) for i, j in zip(pairs.i[touched], pairs.j[touched], strict=True)]
+            touched = touched[np.array(turned, dtype=np.int64) == order]
         found[touched] = np.minimum(found[touched], answers.kind[row])
     return found
 

@@ -38,6 +38,21 @@ def test_each_kind_bounds_accuracy_by_itself(configure, make_case, judged, passe
     assert every.missing == sum(row["missing"] for row in rows.values())
     assert every.worst_low <= min(row["worst_low"] for row in rows.values())
     assert {row["missing"] for row in rows_of(scores, "agreement/accuracy_both_orders").values()} == {0, 1, 2}
+    orders = rows_of(scores, "agreement/accuracy_per_order")
+    # In the one order: right, wrong, refused, failed, budget, unparseable, unasked; in the other three are right.
+    assert {kind: row["missing"] for kind, row in orders.items()} == {
+        "unparseable": 1,
+        "refused": 2,
+        "failed": 1,
+        "budget": 2,
+        "unasked": 2,
+    }
+    assert orders["refused"]["value"] == pytest.approx((1 / 2 + 3 / 4) / 2)
+    assert orders["refused"]["worst_low"] == pytest.approx((1 / 3 + 3 / 5) / 2)
+    assert orders["refused"]["worst_high"] == pytest.approx((2 / 3 + 4 / 5) / 2)
+    per_order = scores.metrics["agreement/accuracy_per_order"]
+    assert per_order.missing == sum(row["missing"] for row in orders.values())
+    assert per_order.value == pytest.approx(orders["failed"]["value"])
 
 
 def test_calls_the_budget_kept_from_being_made_are_a_kind_of_their_own(configure, make_case, judged):
