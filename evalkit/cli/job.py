@@ -12,6 +12,7 @@ from evalkit.cli.gate import tell_gate
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_summary
 from evalkit.cli.voice import log_spoken, manner, say
+from evalkit.config import GateConfig
 from evalkit.engine import Judged
 from evalkit.errors import ExitStatus, TrackingError
 from evalkit.gating import shortfall
@@ -60,7 +61,7 @@ def _is_finished(job: Job) -> bool:
 
 def _recorded(job: Job) -> int:
     say("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
-    if read_config(job.folder).get("gate", {}) != job.config.dump()["gate"]:
+    if GateConfig.model_validate(read_config(job.folder).get("gate") or {}) != job.config.gate:
         tell_gate(rescore(job.config, read_run(job.folder), job.folder))
     elif noted(job.folder).gate == "failed":
         say("error", f"gate failed: {job.folder / 'gate.md'}")
