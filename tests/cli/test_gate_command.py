@@ -12,6 +12,7 @@ import pytest
 from command_line import Done, fake, pair, shown
 from fake_provider import Provider, Reply, said, serving
 
+from evalkit.cli.sweeping import Sweep
 from evalkit.config import RunConfig
 from evalkit.gating import check_gate
 from evalkit.runs import read_run
@@ -161,6 +162,8 @@ def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run: C
     done = run("hydra.sweep.dir=sweep", FAILED, "swap=both,none", "-m", status=4)
     assert [states(tmp_path / "sweep" / job) for job in "01"] == [["failed"], ["failed"]]
     assert "Leaderboard of 2 jobs" in done.out
+    # Jobs in processes of their own tell by their folders alone.
+    assert Sweep(tmp_path / "sweep", None, resumed=False).finish() == 4
     # Finished jobs are held against another gate without being run again.
     run("hydra.sweep.dir=sweep", HELD, "swap=both,none", "-m")
     assert states(tmp_path / "sweep" / "0") == ["held", "held"]
