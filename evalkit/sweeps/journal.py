@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from evalkit.errors import ConfigError
 from evalkit.runs import write_files
 from evalkit.runs.noted import Noted, noted
 
@@ -63,7 +64,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(folder: Path, noted: Mapping[str, Any]) -> None:
-    write_files(folder, {NAME: json.dumps(noted, indent=1) + "\n"})
+    try:
+        write_files(folder, {NAME: json.dumps(noted, indent=1) + "\n"})
+    except ConfigError as error:
+        raise ConfigError(error.what, where=error.where, remedy="give another hydra.sweep.dir") from None
 
 
 @contextmanager
