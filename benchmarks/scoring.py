@@ -8,6 +8,7 @@ cases, draws them 2,000 times over and counts a dozen of the metrics anew from t
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import statistics
@@ -19,6 +20,7 @@ from collections import Counter
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from scipy.stats import norm, t
 
 from evalkit.config import RunConfig
 from evalkit.scoring import score_run
@@ -77,8 +79,22 @@ def slow(cases: list[Case], judgments: list[Judgment]) -> dict[str, tuple[float,
             drawn = [case for case, times in zip(cases, row, strict=True) for _ in range(times)]
             for name, value in count(drawn, by_case).items():
                 draws[name].append(value)
-    ends = {name: np.quantile(values, [0.025, 0.975]) for name, values in draws.items()}
+    own = contributing(cases, by_case)
+    ends = {name: expanded(values, own.get(name, len(cases))) for name, values in draws.items()}
     return {name: (observed[name], *map(float, ends[name])) for name in observed}
+
+
+def expanded(values: list[float], n: int) -> np.ndarray:
+    """Percentiles expanded for `n` cases, the p-th of B resamples at place p (B + 1)."""
+    tail = norm.cdf(math.sqrt(n / (n - 1)) * t.ppf(0.025, n - 1))
+    return np.quantile(values, [tail, 1 - tail], method="weibull")
+
+
+def contributing(cases: list[Case], by_case: dict[str, list[Judgment]]) -> dict[str, int]:
+    """How many cases say anything to a metric, where that is not all of them."""
+    alone = [count([case], by_case) for case in cases]
+    names = ("position/first_rate", "length/longer_rate")
+    return {name: sum(not math.isnan(one[name]) for one in alone) for name in names}
 
 
 def count(cases: list[Case], by_case: dict[str, list[Judgment]]) -> dict[str, float]:
@@ -108,15 +124,15 @@ def count(cases: list[Case], by_case: dict[str, list[Judgment]]) -> dict[str, fl
     chance = float((table.sum(axis=0) * table.sum(axis=1)).sum()) / n**2
     return {
         "position/consistency": tallies["consistent"] / n,
-        "position/first_rate": tallies["first"] / tallies["decided"],
+        "position/first_rate": tallies["first"] / tallies["decided"] if tallies["decided"] else math.nan,
         "tie_rate": tallies["tie"] / n,
         "win_rate/a": tallies["a"] / n,
         "win_rate/b": tallies["b"] / n,
         "agreement/accuracy": tallies["right"] / n,
         "agreement/accuracy_both_orders": tallies["right in both"] / n,
         "agreement/accuracy_per_order": tallies["right passes"] / (2 * n),
-        "agreement/kappa": (float(np.trace(table)) / n - chance) / (1 - chance),
-        "length/longer_rate": tallies["longer"] / tallies["unequal"],
+        "agreement/kappa": (float(np.trace(table)) / n - chance) / (1 - chance) if chance < 1 else math.nan,
+        "length/longer_rate": tallies["longer"] / tallies["unequal"] if tallies["unequal"] else math.nan,
     }
 
 
