@@ -9,24 +9,24 @@ from typing import Any
 from litellm import ModelResponse
 from litellm.llms.custom_llm import CustomLLM, CustomLLMError
 
-from evalkit.judges.smollm2 import model
+from evalkit.judges.smollm2 import COPIES, model
 
-# One thread: requests wait in line here, where one that is given up can still be taken out, not inside llama.cpp.
-_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalkit-smollm2")
+# A thread for each copy: requests wait in line here, where one that is given up can still be taken out, not inside it.
+_THREADS = ThreadPoolExecutor(max_workers=COPIES, thread_name_prefix="evalkit-smollm2")
 
 
 class SmolLM2Provider(CustomLLM):  # type: ignore[misc]
     """Serves `local/…` models through `litellm.acompletion`."""
 
     async def acompletion(self, *_: Any, **call: Any) -> Any:
-        """Answer one call, in the model's own thread.
+        """Answer one call, in one of the model's own threads.
 
         Raises:
             CustomLLMError: with the model's status and words, if it refused the request.
         """
         settings = {name: value for name, value in call["optional_params"].items() if name != "max_retries"}
         request = {"messages": call["messages"], **settings}
-        response = await asyncio.get_running_loop().run_in_executor(_THREAD, model().answer, request)
+        response = await asyncio.get_running_loop().run_in_executor(_THREADS, model().answer, request)
         if error := response.get("error"):
             raise CustomLLMError(int(error.get("code") or 500), f"{error.get('type')}: {error.get('message')}")
         return ModelResponse(**{**response, "model": call["model"]})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from dataclasses import replace
@@ -47,7 +48,9 @@ def test_the_spec_carries_the_weights():
 @installed
 @pytest.mark.local
 async def test_without_llama_cpp_the_remedy_is_said(monkeypatch):
-    monkeypatch.setattr(smollm2.model(), "_server", None)
+    from evalkit.judges import smollm2_provider
+
+    monkeypatch.setattr(smollm2_provider, "model", smollm2.SmolLM2)  # one that has not been loaded
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     [judge] = make_judges(CONFIG, RunnerConfig())
     try:
@@ -89,6 +92,18 @@ async def test_an_answer_does_not_depend_on_what_was_asked_before_it():
     backwards = [(await judge.complete(request)).text for request in reversed(requests)]
     await judge.close()
     assert first == backwards[::-1]
+
+
+@installed
+@pytest.mark.local
+async def test_copies_that_answer_side_by_side_answer_as_one_alone_does():
+    [judge] = make_judges(CONFIG, RunnerConfig())
+    requests = [replace(RATE, messages=({"role": "user", "content": f"Rate {n}."},)) for n in range(4)]
+    alone = [(await judge.complete(request)).text for request in requests]
+    together = [completion.text for completion in await asyncio.gather(*map(judge.complete, requests))]
+    await judge.close()
+    assert judge.concurrency == smollm2.COPIES
+    assert together == alone
 
 
 @installed
