@@ -94,8 +94,8 @@ def _load(path: Path) -> Any:
     settings = xllamacpp.CommonParams()
     settings.model.path = str(path)
     settings.n_ctx, settings.n_parallel = CONTEXT, 1
-    # Writing, its threads wait for one another hundreds of times a token: one is nearly as fast as two, and
-    # where another program takes a core, several times faster. Reading, they wait once for many tokens: each has its part.
+    # Writing, its threads wait for one another hundreds of times a token: one is nearly as fast as two, and where
+    # another program takes a core, several times faster. Reading, they wait once for many tokens: more threads help.
     settings.cpuparams.n_threads, settings.cpuparams_batch.n_threads = 1, max((os.cpu_count() or 1) // COPIES, 1)
     settings.verbosity, settings.cache_ram_mib = -1, 0
     try:
