@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def test_the_layers_are_those_that_are_enforced():
+    [shown] = re.findall(r"^```\n(cli .*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL)
+    written = [layer.strip() for layer in shown.replace("\n", " ").split("→")]
+    [enforced] = [c["layers"] for c in PROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
+    assert written == enforced[1:]  # the first is __main__
+
+
+def test_each_dependency_has_its_reason():
+    table = CONTRIBUTING.split("## Why each dependency")[1].split("##")[0]
+    cells = [re.sub(r"\(.*?\)", "", cell) for cell in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)]
+    told = {name.strip() for cell in cells for name in cell.split(",")}
+    extras = [each for extra, each in PROJECT["project"]["optional-dependencies"].items() if extra != "dev"]
+    named = [re.match(r"[\w-]+", one)[0] for each in [PROJECT["project"]["dependencies"], *extras] for one in each]
+    assert not set(named) - told - {"evalkit"}
