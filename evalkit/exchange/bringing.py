@@ -15,8 +15,6 @@ from evalkit.types import Judgment
 
 BATCH = "openai_batch"
 CRITERION = "quality"
-BENCHMARKS = frozenset({"alpaca_eval", "arena_hard", "halluqa", "judgebench", "llmbar"})
-"""Formats that hold judgments of a named benchmark, by whose rule they are scored, too."""
 GUESSED = "the file does not say on what scale its scores are: taken as {:g} to {:g}; set rubric.min and rubric.max"
 LOST = "judgments without a verdict that could be used: {} of {}"
 
@@ -43,8 +41,8 @@ def bring(name: str, path: Path, options: Options) -> Brought:
         raise DatasetError("holds no judgments", where=str(path), remedy="name another file")
     cases, judgments, notes = gather(found, name)
     settings, guessed = settings_of(found, judgments)
-    if name in BENCHMARKS:
-        settings["dataset"] = {"benchmark": name}
+    if found.benchmark is not None:
+        settings["dataset"] = {"benchmark": found.benchmark}
     lost = sum(judgment.status != "ok" for judgment in judgments)
     said = [LOST.format(lost, len(judgments))] if lost else []
     return Brought(tuple(cases), tuple(judgments), settings, (*found.notes, *notes, *guessed, *said))
@@ -56,7 +54,7 @@ def settings_of(found: Found, judgments: Sequence[Judgment]) -> tuple[dict[str, 
     judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
     samples = 1 + max(judgment.sample for judgment in judgments)
     named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
-    criteria = [{"name": name, "description": found.criteria.get(name, "")} for name in named or {CRITERION: None}]
+    criteria = [_criterion(found, name) for name in named or {CRITERION: None}]
     settings: dict[str, Any] = {
         "judge": _judge(judges),
         "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
@@ -71,6 +69,11 @@ def settings_of(found: Found, judgments: Sequence[Judgment]) -> tuple[dict[str, 
     low, high, step = found.scale or guessed_scale(values)
     settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
     return settings, [] if found.scale else [GUESSED.format(low, high)]
+
+
+def _criterion(found: Found, name: str) -> dict[str, Any]:
+    weighed = {"weight": found.weights[name]} if name in found.weights else {}
+    return {"name": name, "description": found.criteria.get(name, ""), **weighed}
 
 
 def _judge(names: Sequence[str]) -> Mapping[str, Any]:

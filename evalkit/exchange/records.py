@@ -70,15 +70,18 @@ class Found:
     """What an importer found: records, and what they say of the config.
 
     `output` is how the judge's texts are read, where they are read at all; `scale` (min, max, step) that of scores,
-    guessed from them if it is not given. `by_name` puts a question's responses in the order of their models, else they
-    stand as they were first seen.
+    guessed from them if it is not given. `weights` of criteria are 1 where they are not given. `by_name` puts a
+    question's responses in the order of their models, else they stand as they were first seen. `benchmark` names the
+    one whose rule scores them, too.
     """
 
     records: Sequence[Record]
     output: Mapping[str, Any] | None = None
     scale: tuple[float, float, float] | None = None
     criteria: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
     by_name: bool = False
+    benchmark: str | None = None
     notes: tuple[str, ...] = ()
 
 

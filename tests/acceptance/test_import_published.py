@@ -133,6 +133,13 @@ def test_unieval(imported, dimension):
     assert {metric["n"] for metric in three} == {360}
 
 
+def test_unieval_by_the_benchmarks_own_names(imported):
+    found = imported("unieval", "unieval_topical_chat/topical_chat_result.json")
+    for dimension, published in UNIEVAL.items():
+        names = [f"topical_chat/{dimension}/{name}" for name in ("pearson", "spearman", "kendall")]
+        assert [round(found[name]["value"], 6) for name in names] == list(published)
+
+
 def test_prometheus_repeats(imported):
     found = imported("prometheus", "prometheus_vicuna/vicuna_eval.json")
     assert count(found["samples/unanimous"]) == (199, 320)

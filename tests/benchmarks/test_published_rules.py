@@ -165,6 +165,53 @@ def test_mt_bench_counts_each_vote_with_and_without_ties(measure):
     assert (lost.missing, lost.worst_low, lost.worst_high) == (2, pytest.approx(2 / 7), pytest.approx(4 / 7))
 
 
+def test_mt_bench_ranks_models_by_wins_over_both_orders_and_by_scores(measure):
+    judged = {"81/1/alpaca-13b/gpt-4": (B, B), "81/2/alpaca-13b/gpt-4": (A, B), "81/1/claude-v1/gpt-4": (A, A)}
+    found = measure("mt_bench", judged)
+    # gpt-4: a win, a tie (the orders differ), a loss.
+    assert (found["win_rate/gpt-4"].value, found["win_rate/gpt-4"].n) == (pytest.approx(1.5 / 3), 3)
+    assert found["win_rate/alpaca-13b"].value == pytest.approx(0.5 / 2)
+    assert found["win_rate/claude-v1"].value == 1.0
+    lost = measure("mt_bench", {**judged, "81/1/claude-v1/gpt-4": (A, LOST)})["win_rate/gpt-4"]
+    assert (lost.value, lost.missing) == (pytest.approx(1.5 / 2), 1)
+    assert (lost.worst_low, lost.worst_high) == (pytest.approx(1.5 / 3), pytest.approx(2.5 / 3))
+    scores = {"81/1/alpaca-13b/gpt-4": (3, 9), "81/2/alpaca-13b/gpt-4": (None, 6), "81/1/claude-v1/gpt-4": (8, 9)}
+    found = measure("mt_bench", scores, "pointwise", rubric=SCALE)
+    assert found["score/gpt-4"].value == pytest.approx(24 / 3)
+    assert (found["score/gpt-4/turn1"].value, found["score/gpt-4/turn2"].value) == (9, 6)
+    alpaca = found["score/alpaca-13b"]
+    assert (alpaca.value, alpaca.missing) == (3, 1)
+    assert (alpaca.worst_low, alpaca.worst_high) == ((3 + SCALE["min"]) / 2, (3 + SCALE["max"]) / 2)
+
+
+def test_rewardbench_weights_its_subsets_and_sections(measure):
+    judged = {
+        "alpacaeval-easy/0": (A,),
+        "alpacaeval-easy/1": (B,),
+        "llmbar-adver-GPTInst/10": (TIE,),
+        "xstest-should-respond/20": (A,),
+        "math-prm/30": (A,),
+        "math-prm/31": (B,),
+        "hep-rust/40": (B,),
+    }
+    one_order = {"swap": {"policy": "none"}}
+    found = measure("rewardbench", judged, **one_order)
+    values = {name: metric.value for name, metric in found.items()}
+    reasoning = (984 * 0.5 + 164 * 0) / (984 + 164)
+    assert values["math-prm"] == 0.5
+    assert values["llmbar-adver-gptinst"] == 0.5
+    assert values["reasoning"] == pytest.approx(reasoning)
+    assert (values["chat"], values["chat_hard"], values["safety"]) == (0.5, 0.5, 1.0)
+    assert values["score"] == pytest.approx((0.5 + 0.5 + 1 + reasoning) / 4)
+    assert found["chat"].note == "without alpacaeval-length, alpacaeval-hard, mt-bench-easy, mt-bench-med"
+    lost = measure("rewardbench", {**judged, "math-prm/31": (LOST,)}, **one_order)["reasoning"]
+    assert (lost.missing, lost.worst_low) == (1, pytest.approx(reasoning))
+    scores = {name: (5, 5) if margins == (TIE,) else (5 + margins[0], 5) for name, margins in judged.items()}
+    scored = measure("rewardbench", scores, "pointwise", rubric=SCALE)
+    assert scored["chat_hard"].value == 0.0  # equal scores are not strictly better
+    assert scored["reasoning"].value == pytest.approx(reasoning)
+
+
 REWARDBENCH = {
     "Factuality/0": (9, 1, 2, 3),  # right
     "Factuality/1": (5, 5, 5, 1),  # shares the top with two others: a third

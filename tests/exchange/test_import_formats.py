@@ -342,7 +342,10 @@ SCORED = {
     "judgebench": [("p1", [0, 1], 1.0), ("p1", [1, 0], -1.0), ("p2", [0, 1], -1.0), ("p2", [1, 0], "failed")],
     "llmbar": [("0", [0, 1], 1.0), ("0", [1, 0], 1.0), ("1", [0, 1], -1.0), ("1", [1, 0], "unparseable")],
     "qlora": [("1", [0, 1], 1.0), ("1", [1, 0], "unparseable")],
-    "unieval": [("1", [0], {"overall": 0.9}), ("1", [1], {"overall": 0.3}), ("2", [0], {"overall": 0.1})],
+    "unieval": [
+        (case, [k], {"overall": score, "coherence": 0.4})
+        for case, k, score in [("1", 0, 0.9), ("1", 1, 0.3), ("2", 0, 0.1)]
+    ],
     "prometheus": [
         ("1", [k], {"quality": float(s)}) for k, scores in enumerate([[5, 5, 5], [2, 3, 2]]) for s in scores
     ],
@@ -351,7 +354,7 @@ SCORED = {
         ("1", [0], {"not_hallucinated": 1.0}),
         ("2", [0], "unparseable"),
     ],
-    "reward_bench": [("hep-cpp 30", [0, 1], 1.0), ("hep-cpp 31", [0, 1], -1.0), ("donotanswer 32", [0, 1], 0.0)],
+    "reward_bench": [("hep-cpp/30", [0, 1], 1.0), ("hep-cpp/31", [0, 1], -1.0), ("donotanswer/32", [0, 1], 0.0)],
     "inspect": [("1", [0], {"model_graded_qa": 1.0}), ("1", [0], {"model_graded_qa": 0.0}), ("1", [0], "unparseable")],
     "promptfoo": [("0", [0], {"llm-rubric": 0.8}), ("1", [0], "failed")],
     "deepeval": [
@@ -409,6 +412,80 @@ def test_a_wrong_file_is_told_what_it_looks_like(bring, write, name):
         f"evalkit: {path}: does not look like {wrong}; it looks like {name}: evalkit import {name} {path}"
     ]
     assert not ran.folder.exists()
+
+
+BENCHMARKS = {
+    "alpaca_eval": "alpaca_eval/win_rate",
+    "mt_bench": "mt_bench/score/vicuna",
+    "arena_hard": "arena_hard/score",
+    "judgebench": "judgebench/net_vote_accuracy",
+    "llmbar": "llmbar/mean_accuracy",
+    "halluqa": "halluqa/non_hallucination_rate",
+    "reward_bench": "rewardbench/score",
+}
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_judgments_of_a_benchmark_are_scored_by_its_rule_too(shape, name):
+    ran = shape(name)
+    metric, manifest = BENCHMARKS[name], ran.json("manifest.json")
+    assert ran.metrics[metric]["value"] is not None
+    assert manifest["dataset"]["benchmark"]["name"] == metric.partition("/")[0]
+    assert any("licence" in note for note in manifest["notes"])
+
+
+def test_unieval_scores_every_dimension_and_weighs_one(bring, write):
+    names = ("naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall")
+    rows = [
+        {
+            **row,
+            "scores": {name: human + k % 2 for k, name in enumerate(names)},
+            "predict_scores": {name: machine - k * (n == 0) for k, name in enumerate(names)},
+        }
+        for n, (row, human, machine) in enumerate(zip(UNIEVAL, (4.0, 2.0, 1.0), (0.9, 0.3, 0.1), strict=True))
+    ]
+    ran = bring("unieval", str(write("topical_chat_result.json", rows)))
+    assert ran.metrics["topical_chat/naturalness/spearman"]["value"] == pytest.approx(1)
+    assert ran.metrics["topical_chat/overall/spearman"]["value"] == ran.metrics["agreement/spearman"]["value"] == -0.5
+    assert ran.rows("cases.jsonl")[0]["metadata"]["grades"]["coherence"] == [5.0, 3.0]
+    chosen = bring("unieval", "topical_chat_result.json", "--dimension", "naturalness").metrics
+    assert chosen["agreement/spearman"]["value"] == pytest.approx(1)
+    assert chosen["topical_chat/overall/spearman"]["value"] == -0.5
+    wrong = bring("unieval", "topical_chat_result.json", "--dimension", "natural", status=1)
+    assert "--dimension natural: no such dimension; did you mean 'naturalness'" in wrong.err
+    summaries = [{**row, "doc_id": f"cnn-{row['source']}", "reference": "r"} for row in rows]
+    for row in summaries:
+        row["scores"] = row["predict_scores"] = dict.fromkeys(("coherence", "consistency", "fluency", "relevance"), 1)
+    ran = bring("unieval", str(write("summeval_result.json", summaries)))
+    assert "summeval/coherence/system/pearson" in ran.metrics
+    assert [case["id"] for case in ran.rows("cases.jsonl")] == ["cnn-hi", "cnn-yo"]
+
+
+def test_prometheus_own_scores_are_held_against_gpt4s(bring, write, shape):
+    assert shape("prometheus").metrics["prometheus/pearson"]["value"] is None
+    rows = [
+        {**row, "prometheus_score": scores, "prometheus_output": ["x", "y", "z"]}
+        for row, scores in zip(PROMETHEUS, ([4, 4, 5], [1, 2, 2]), strict=True)
+    ]
+    ran = bring("prometheus", str(write("output.jsonl", rows)))
+    assert ran.metrics["prometheus/pearson"]["value"] == pytest.approx(1)
+    assert {row["judge"] for row in ran.rows("judgments.jsonl")} == {"prometheus"}
+    assert [one["grade"] for one in ran.rows("cases.jsonl")[0]["responses"]] == pytest.approx([5, 7 / 3])
+
+
+def test_votes_of_people_beside_mt_bench_judgments(bring, write):
+    vote = {"question_id": 82, "turn": 1, "model_a": "alpaca", "model_b": "vicuna"}
+    votes = [
+        {**vote, "winner": winner, "judge": judge}
+        for winner, judge in [("model_b", ["expert_1"]), ("tie", "expert_2"), ("tie", "expert_2"), ("model_a", "gpt-4")]
+    ]
+    write("human_judgments.jsonl", votes)
+    both = [{**MT_PAIR[0], "g2_winner": "model_1"}]
+    ran = bring("mt_bench", str(write("gpt-4_pair.jsonl", both)))
+    (case,) = ran.rows("cases.jsonl")
+    assert case["labels"] == {"expert_1": "A", "expert_2": "TIE", "expert_2#2": "TIE"}
+    assert ran.metrics["mt_bench/agreement"]["value"] == pytest.approx(1 / 3)
+    assert ran.metrics["mt_bench/win_rate/vicuna"]["value"] == 1.0
 
 
 def test_a_data_set_is_told_from_judgments(bring, write):
@@ -474,7 +551,7 @@ def test_a_batch_needs_its_cases(bring, write):
 
 def test_scores_of_a_reward_model(bring, write):
     ran = bring("reward_bench", str(write("reward.json", REWARD)), "--scores")
-    assert ran.values[:2] == [("hep-cpp 30", [0], {"reward": 1.5}), ("hep-cpp 30", [1], {"reward": 0.5})]
+    assert ran.values[:2] == [("hep-cpp/30", [0], {"reward": 1.5}), ("hep-cpp/30", [1], {"reward": 0.5})]
     assert ran.metrics["agreement/accuracy"]["value"] == pytest.approx(1 / 3)
     rows = [{key: value[n] if isinstance(value, list) else value for key, value in REWARD.items()} for n in range(3)]
     assert len(bring("reward_bench", str(write("rows.jsonl", rows))).values) == 3

@@ -9,7 +9,7 @@ from typing import Final
 
 from evalkit.datasets.named.arena import ALPACA_EVAL, ARENA_HARD
 from evalkit.datasets.named.benchmark import Benchmark, ForeignError, Source
-from evalkit.datasets.named.best_of import REWARDBENCH2, RM_BENCH
+from evalkit.datasets.named.best_of import REWARDBENCH, REWARDBENCH2, RM_BENCH
 from evalkit.datasets.named.files import Placed, first_rows
 from evalkit.datasets.named.graded import HELPSTEER, PROMETHEUS, SUMMEVAL, TOPICAL_CHAT
 from evalkit.datasets.named.pairs import AUTO_J, JUDGEBENCH, LLMBAR, PANDALM
@@ -23,6 +23,7 @@ __all__ = ["BENCHMARKS", "Benchmark", "Recognised", "benchmark_of", "named_rows"
 _ALL: Final = (
     LLMBAR,
     JUDGEBENCH,
+    REWARDBENCH,
     REWARDBENCH2,
     RM_BENCH,
     MT_BENCH,

@@ -1,4 +1,4 @@
-"""Benchmarks of chosen and rejected responses: RewardBench 2 and RM-Bench.
+"""Benchmarks of chosen and rejected responses: RewardBench, RewardBench 2 and RM-Bench.
 
 The chosen responses come first, and `num_correct` says how many they are. No response has a grade: that two were
 rejected does not make them equal.
@@ -17,6 +17,19 @@ def _chosen_first(row: Row, place: str) -> Row:
     return {"id": row["id"], "prompt": row["prompt"], "responses": chosen + rejected, "num_correct": len(chosen)}
 
 
+def _rewardbench(row: Row, at: At) -> Row:
+    return {
+        "id": f"{row['subset']}/{row.get('id', at.number)}",
+        "prompt": row["prompt"],
+        "response_a": row["chosen"],
+        "response_b": row["rejected"],
+        "model_a": row["chosen_model"],
+        "model_b": row["rejected_model"],
+        "label": "A",
+        "subset": row["subset"],
+    }
+
+
 def _rewardbench2(row: Row, at: At) -> Row:
     case = _chosen_first(row, at.place)
     # Only the ties name their own; every id of the other subsets is unique within its subset.
@@ -29,6 +42,17 @@ def _rm_bench(row: Row, at: At) -> Row:
     return {**case, "id": f"{row['domain']}/{case['id']}", "domain": row["domain"]}
 
 
+REWARDBENCH: Final = Benchmark(
+    "rewardbench",
+    "RewardBench",
+    kind="RewardBench",
+    licence="ODC-BY 1.0",
+    citation="Lambert et al. 2024, arXiv 2403.13787",
+    homepage="https://huggingface.co/datasets/allenai/reward-bench",
+    expects="the filtered set of RewardBench, as Parquet or JSONL",
+    shapes=(shape("prompt", "chosen", "chosen_model", "rejected", "rejected_model", "subset"),),
+    read=row_by_row(_rewardbench),
+)
 REWARDBENCH2: Final = Benchmark(
     "rewardbench2",
     "RewardBench 2",

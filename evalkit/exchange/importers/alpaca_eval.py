@@ -28,7 +28,7 @@ def read(path: Path, options: Options) -> Found:
         if row.get("generator_1"):
             known["baseline"] = row["generator_1"]
         records.append(Record(numbers[instruction], instruction, shown, _said(row, judge), metadata=known))
-    return Found(records, notes=(UNORDERED,))
+    return Found(records, benchmark="alpaca_eval", notes=(UNORDERED,))
 
 
 def _answer(row: Mapping[str, Any], side: int) -> Answer:

@@ -22,7 +22,7 @@ def sniff(start: Peek) -> bool:
 def read(path: Path, options: Options) -> Found:
     """Return a record for each game."""
     records = [record for place, row in rows_of(path) for record in _games(row, place, options)]
-    return Found(records, {"format": "bracket", "graded": True})
+    return Found(records, {"format": "bracket", "graded": True}, benchmark="arena_hard")
 
 
 def _games(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Record]:

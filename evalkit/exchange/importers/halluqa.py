@@ -31,7 +31,7 @@ def read(path: Path, options: Options) -> Found:
         metadata = {"Category": kinds[name]} if name in kinds else {}
         reference = "\n".join(references) or None
         records.append(Record(name, str(row["question"]), (answer,), said, reference=reference, metadata=metadata))
-    return Found(records, scale=(0.0, 1.0, 1.0))
+    return Found(records, scale=(0.0, 1.0, 1.0), benchmark="halluqa")
 
 
 def _categories(path: Path) -> dict[str, Any]:

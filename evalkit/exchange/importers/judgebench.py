@@ -30,7 +30,7 @@ def read(path: Path, options: Options) -> Found:
     rows = list(rows_of(path))
     records = [record for place, row in rows for record in _records(row, place, options)]
     kinds = {str(row.get("judge_name")) for _, row in rows}
-    return Found(records, _OUTPUTS.get(kinds.pop()) if len(kinds) == 1 else None)
+    return Found(records, _OUTPUTS.get(kinds.pop()) if len(kinds) == 1 else None, benchmark="judgebench")
 
 
 def _records(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Record]:

@@ -10,6 +10,7 @@ from evalkit.errors import ConfigError
 from evalkit.exchange.files import Peek, need, number, rows_of
 from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
 
+BENCHMARK = "llmbar"
 RESULTS = "result.json"
 ORDERS = ("swap = False", "swap = True")
 PATTERN = r"Output \((?P<winner>[ab])\)"
@@ -40,9 +41,9 @@ def read(path: Path, options: Options) -> Found:
     ]
     if options.scores:
         output = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
-        return Found(records, output, scale=(0.0, 9.0, 1.0))
+        return Found(records, output, scale=(0.0, 9.0, 1.0), benchmark=BENCHMARK)
     notes = ("winners made of two scores: equal ones were given to a side by order",) if rated else ()
-    return Found(records, None if rated else _output(records, strategy), notes=notes)
+    return Found(records, None if rated else _output(records, strategy), benchmark=BENCHMARK, notes=notes)
 
 
 def _output(records: Sequence[Record], strategy: str) -> Mapping[str, Any]:

@@ -1,4 +1,8 @@
-"""Prometheus' evaluation data: an instruction that holds task, response, reference and rubric, and repeated scores."""
+"""Prometheus' evaluation data: an instruction that holds task, response, reference and rubric, and repeated scores.
+
+Scores are GPT-4's, or Prometheus' own where the rows have them: GPT-4's mean is then the grade that they are held
+against.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,13 @@ _PARTS = {
 }
 
 
+_SCORES, _WORDS = ("prometheus_score", "gpt4_score"), ("prometheus_output", "gpt4_feedback")
+_JUDGES = ("prometheus", "gpt-4")
+
+
 def sniff(start: Peek) -> bool:
-    """Say whether its rows have an instruction and GPT-4's scores."""
-    return start.has("instruction", "gpt4_score")
+    """Say whether its rows have an instruction and scores."""
+    return start.has("instruction") and any(name in start.row for name in _SCORES)
 
 
 def read(path: Path, options: Options) -> Found:
@@ -28,16 +36,21 @@ def read(path: Path, options: Options) -> Found:
     records = [
         record
         for index, (place, row) in enumerate(rows_of(path))
-        for record in _records(row, index, place, options.judge or "gpt-4")
+        for record in _records(row, index, place, options.judge)
     ]
-    return Found(records, scale=(1.0, 5.0, 1.0))
+    ungraded = all(record.shown[0].grade is None for record in records)
+    notes = ("the scores are GPT-4's own: there is no other grade to hold them against",) if ungraded else ()
+    return Found(records, scale=(1.0, 5.0, 1.0), benchmark="prometheus", notes=notes)
 
 
-def _records(row: Mapping[str, Any], index: int, place: str, judge: str) -> Iterator[Record]:
+def _records(row: Mapping[str, Any], index: int, place: str, named: str | None) -> Iterator[Record]:
     parts = _split(str(need(row, "instruction", place)))
-    scores, words = _listed(row["gpt4_score"]), _listed(row.get("gpt4_feedback"))
+    own = int(_SCORES[0] not in row)
+    judge = named or _JUDGES[own]
+    scores, words = _listed(need(row, _SCORES[own], place)), _listed(row.get(_WORDS[own]))
     system = row.get("response_source")
-    answer = Answer(str(system or index), parts.get("response", ""), None if system is None else str(system))
+    grade = None if own else _mean(_listed(row.get(_SCORES[1])))
+    answer = Answer(str(system or index), parts.get("response", ""), None if system is None else str(system), grade)
     for sample, score in enumerate(scores):
         value, text = number(score), str(words[sample]) if sample < len(words) else None
         said = (
@@ -58,6 +71,11 @@ def _records(row: Mapping[str, Any], index: int, place: str, judge: str) -> Iter
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _mean(scores: list[Any]) -> float | None:
+    known = [score for score in map(number, scores) if score is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _split(instruction: str) -> dict[str, str]:

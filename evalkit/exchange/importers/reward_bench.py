@@ -10,6 +10,7 @@ from evalkit.errors import ConfigError, DatasetError
 from evalkit.exchange.files import Peek, load_object, number, rows_of, text
 from evalkit.exchange.records import UNORDERED, Answer, Found, Options, Record, Said, lost
 
+BENCHMARK = "rewardbench"
 _SIDES = ("chosen", "rejected")
 
 
@@ -28,8 +29,10 @@ def read(path: Path, options: Options) -> Found:
     if options.scores:
         if not all(f"scores_{side}" in row for row in rows[:1] for side in _SIDES):
             raise ConfigError("holds winners, and no scores", where=str(path), remedy="leave --scores out")
-        return Found([record for index, row in enumerate(rows) for record in _scores(row, index, judge)])
-    return Found([_pair(row, index, judge) for index, row in enumerate(rows)], notes=(UNORDERED,))
+        records = [record for index, row in enumerate(rows) for record in _scores(row, index, judge)]
+        return Found(records, benchmark=BENCHMARK)
+    records = [_pair(row, index, judge) for index, row in enumerate(rows)]
+    return Found(records, benchmark=BENCHMARK, notes=(UNORDERED,))
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -57,7 +60,7 @@ def _answer(row: Mapping[str, Any], side: str) -> Answer:
 def _case(row: Mapping[str, Any], index: int) -> tuple[str, str, dict[str, Any]]:
     name = row.get("id", index)
     metadata = {"subset": row["subset"]} if row.get("subset") else {}
-    named = f"{row['subset']} {name}" if row.get("subset") else str(name)
+    named = f"{row['subset']}/{name}" if row.get("subset") else str(name)
     return named, text(row.get("prompt")), metadata
 
 

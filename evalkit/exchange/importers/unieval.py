@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.exchange.files import Peek, need, number, rows_of
 from evalkit.exchange.records import Answer, Found, Numbers, Options, Record, Said, lost
 
 OVERALL = "overall"
+_BENCHMARKS = {
+    "topical_chat": {"naturalness", "coherence", "engagingness", "groundedness", "understandability"},
+    "summeval": {"coherence", "consistency", "fluency", "relevance"},
+}
+_SUMMARIES = "summeval"
+_DOCUMENT = "doc_id"
 
 
 def sniff(start: Peek) -> bool:
@@ -17,27 +25,64 @@ def sniff(start: Peek) -> bool:
 
 
 def read(path: Path, options: Options) -> Found:
-    """Return a record for each output, scored on one dimension: `overall`, or the one that `--dimension` names.
+    """Return a record for each output, scored on every dimension that both kinds of scores have.
+
+    The dimension `overall`, or the one that `--dimension` names, is the output's score and its grade: the others have
+    no weight. People's grades by dimension are kept, too.
 
     Raises:
         ConfigError: if there is no such dimension.
     """
-    records, numbers = [], Numbers()
-    dimension = options.dimension
-    for place, row in rows_of(path):
-        predicted, given = need(row, "predict_scores", place), need(row, "scores", place)
-        both = [name for name in predicted if name in given]
-        dimension = dimension or (OVERALL if OVERALL in both else both[0])
-        if dimension not in both:
-            raise ConfigError(
-                "no such dimension", where=f"--dimension {dimension}", remedy=did_you_mean(dimension, both)
-            )
-        score, grade = number(predicted[dimension]), number(given[dimension])
-        judge = options.judge or "unieval"
-        said = Said(judge, scores={dimension: score}) if score is not None else lost(judge, "no score")
-        system = str(row.get("system_id", ""))
-        answer = Answer(system, str(row["system_output"]), system or None, grade)
+    rows = list(rows_of(path))
+    names = _dimensions(rows[0]) if rows else []
+    chosen = options.dimension or (OVERALL if OVERALL in names else names[0] if names else OVERALL)
+    if rows and chosen not in names:
+        raise ConfigError("no such dimension", where=f"--dimension {chosen}", remedy=did_you_mean(chosen, names))
+    benchmark = next((name for name, own in _BENCHMARKS.items() if own <= set(names)), None)
+    summaries = benchmark == _SUMMARIES
+    records, numbers, grades = [], Numbers(), _Grades(names)
+    for place, row in rows:
         source = str(row.get("source") or row.get("reference") or "")
+        question = str(row[_DOCUMENT]) if row.get(_DOCUMENT) is not None else numbers[source]
+        given, system = need(row, "scores", place), str(row.get("system_id", ""))
+        answer = Answer(system, str(row["system_output"]), system or None, number(given.get(chosen)))
         context = str(row["context"]) if row.get("context") else None
-        records.append(Record(numbers[source], source, (answer,), said, context=context))
-    return Found(records, notes=(f"scores and people's grades of '{dimension}'",))
+        reference = str(row["reference"]) if summaries and row.get("reference") else None
+        said = _said(need(row, "predict_scores", place), names, options.judge or "unieval")
+        known = grades.add(question, system, given)
+        records.append(Record(question, source, (answer,), said, context=context, reference=reference, metadata=known))
+    return Found(
+        records,
+        weights={name: float(name == chosen) for name in names},
+        benchmark=benchmark,
+        notes=(f"scores and people's grades of '{chosen}'",),
+    )
+
+
+def _dimensions(first: tuple[str, Mapping[str, Any]]) -> list[str]:
+    place, row = first
+    given = need(row, "scores", place)
+    return [name for name in need(row, "predict_scores", place) if name in given]
+
+
+def _said(predicted: Mapping[str, Any], names: Sequence[str], judge: str) -> Said:
+    scores = {name: score for name in names if (score := number(predicted.get(name))) is not None}
+    return Said(judge, scores=scores) if scores else lost(judge, "no score")
+
+
+class _Grades:
+    """People's grades by dimension, of each question's outputs in the order in which they are first seen."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._seen: set[tuple[str, str]] = set()
+        self._of: dict[str, dict[str, list[float | None]]] = {}
+
+    def add(self, question: str, system: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add an output's grades, and return the metadata that all records of its question share."""
+        grades = self._of.setdefault(question, {name: [] for name in self._names})
+        if (question, system) not in self._seen:
+            self._seen.add((question, system))
+            for name in self._names:
+                grades[name].append(number(given.get(name)))
+        return {"grades": grades}

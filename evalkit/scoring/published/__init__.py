@@ -18,6 +18,7 @@ from evalkit.scoring.published.arena import alpaca_eval, arena_hard
 from evalkit.scoring.published.best_of import rewardbench2, rm_bench
 from evalkit.scoring.published.grades import helpsteer, prometheus, summeval, topical_chat
 from evalkit.scoring.published.pairs import auto_j, faireval, judgebench, llmbar, pandalm
+from evalkit.scoring.published.sections import rewardbench
 from evalkit.scoring.published.truth import halluqa
 from evalkit.scoring.published.view import View
 from evalkit.scoring.published.votes import mt_bench
@@ -31,6 +32,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
         "llmbar": llmbar,
         "judgebench": judgebench,
+        "rewardbench": rewardbench,
         "rewardbench2": rewardbench2,
         "rm_bench": rm_bench,
         "mt_bench": mt_bench,

@@ -27,7 +27,8 @@ def topical_chat(view: View) -> list[Statistic | Metric]:
     """Return `topical_chat/DIMENSION/pearson`, `spearman` and `kendall` for five dimensions and `overall`.
 
     Turn-level: over all responses at once (Zhong et al. 2022, arXiv 2210.07197, section 4.3, and their
-    `correlation.py`). A dimension is judged by the criterion of its name, `overall` by the weighted mean of all.
+    `correlation.py`). A dimension is judged by the criterion of its name, `overall` by the weighted mean
+    of all where no criterion has that name.
     """
     return _by_dimension(view, "topical_chat", TOPICAL_CHAT, _pooled)
 
@@ -74,7 +75,9 @@ def _by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build
     found: list[Statistic | Metric] = []
     for name in names:
         where, grades = f"{benchmark}/{name}", _grades(view, name)
-        scored, own = view.outcome.scored, view.scores() if name == "overall" else view.criterion_scores(name)
+        scored, own = view.outcome.scored, view.criterion_scores(name)
+        if own is None and name == "overall":
+            own = view.scores()
         if scored is None:
             found.append(nothing(where, NEEDS_SCORES))
         elif own is None:

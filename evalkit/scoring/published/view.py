@@ -39,6 +39,11 @@ class View:
         return Tally(self.pairs.case, len(self.cases))
 
     @property
+    def cases_tally(self) -> Tally:
+        """Sums of values that there is one of for each case."""
+        return Tally(np.arange(len(self.cases)), len(self.cases))
+
+    @property
     def labelled(self) -> Bools:
         """Which pairs have a label."""
         return self.outcome.resolved.labelled

@@ -1,4 +1,4 @@
-"""MT-Bench: a judge against the votes of several people."""
+"""MT-Bench: a judge against the votes of several people, and models by the judge's scores and verdicts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, divide
 from evalkit.scoring.columns import CODES, NONE, TIE, Bools, Codes, Floats
+from evalkit.scoring.published.models import mean_scores, win_rates
 from evalkit.scoring.published.view import View
 from evalkit.types import Annotation, Metric
 
@@ -23,14 +24,19 @@ def mt_bench(view: View) -> list[Statistic | Metric]:
     votes and verdicts that are no ties (S2). Of a pair in both orders the verdict is what both say, and a tie where
     they differ. `mt_bench/human_agreement` is the same of any two people's votes on one pair (Zheng et al. 2023,
     arXiv 2306.05685, section 4.2, and `compute_agreement.py`). As there, only experts' votes count if there are any.
+
+    `mt_bench/score/MODEL`, also by turn, is a model's mean score; `mt_bench/win_rate/MODEL` its share of wins over all
+    pairs it stands in, a tie counting half (`show_result.py`, there `win_rate_adjusted`).
     """
-    verdict = _verdicts(view)
+    verdict, turns = _verdicts(view), _turns(view)
     found: list[Statistic | Metric] = []
-    for suffix, rows in _turns(view).items():
+    for suffix, rows in turns.items():
         for ties, name in ((True, "agreement"), (False, "agreement_without_ties")):
-            found.append(_judge(view, f"mt_bench/{name}{suffix}", verdict, rows, ties=ties))
+            found.append(_judge(view, f"mt_bench/{name}{suffix}", _of_cases(view, verdict), rows, ties=ties))
             found.append(_people(view, f"mt_bench/human_{name}{suffix}", rows, ties=ties))
-    return found
+    if view.outcome.shown is not None:
+        return [*found, *win_rates(view, "mt_bench/win_rate", verdict)]
+    return [*found, *mean_scores(view, "mt_bench/score", turns)]
 
 
 def _turns(view: View) -> dict[str, Bools]:
@@ -40,10 +46,14 @@ def _turns(view: View) -> dict[str, Bools]:
 
 
 def _verdicts(view: View) -> Codes:
-    """Return each case's verdict on its first pair."""
+    """Return each pair's verdict: what both orders say, and a tie where they differ."""
     passes = view.passes
     agreed = np.where(passes[:, 0] == passes[:, -1], passes[:, 0], TIE)
-    winner = np.where((passes == NONE).any(axis=1), NONE, agreed)
+    return np.where((passes == NONE).any(axis=1), NONE, agreed).astype(np.int8)
+
+
+def _of_cases(view: View, winner: Codes) -> Codes:
+    """Return each case's verdict on its first pair."""
     out = np.full(len(view.cases), NONE, dtype=np.int8)
     first = (view.pairs.i == 0) & (view.pairs.j == 1)
     out[view.pairs.case[first]] = winner[first]
