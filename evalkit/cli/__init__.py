@@ -37,7 +37,7 @@ Exit status: 0 done, 1 wrongly described, 2 too many failed calls or out of budg
 HELP = """\
 evalkit: which LLM judge configuration to trust, and how far.
 
-usage: evalkit COMMAND [...]
+usage: evalkit COMMAND [...]; evalkit COMMAND --help
 
 {commands}
 
@@ -113,5 +113,10 @@ def _dispatch(argv: list[str]) -> int:
     command, words = argv[0], argv[1:]
     if command not in COMMANDS:
         raise ConfigError("no such command", where=command, remedy=did_you_mean(command, COMMANDS))
+    from evalkit.cli.usage import help_of, wants_help
+
+    if wants_help(command, words):
+        print(help_of(command, COMMANDS[command][1]))
+        return 0
     status: int = import_module(COMMANDS[command][0]).main(words)
     return status

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evalkit.cli.summary import number
+from evalkit.cli.usage import USAGE
 from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs.numbers import metric_values
@@ -25,7 +26,6 @@ from evalkit.scoring.pairing import Entrant
 from evalkit.tracking import find_run
 from evalkit.types import Metric, RunResult
 
-USAGE = "evalkit compare outputs/DATE/RUN outputs/DATE/RUN"
 OPTIONS = ("metrics", "confidence", "bootstrap", "seed", "folder", "tracking.uri")
 _SHOWN = (
     "agreement/accuracy",
@@ -83,7 +83,9 @@ def _asked(words: Sequence[str]) -> _Asked:
         else:
             raise ConfigError("no such option of evalkit compare", where=key, remedy=did_you_mean(key, OPTIONS))
     if len(runs) < 2:
-        raise ConfigError("needs two runs or more: folders or MLflow run ids", where="evalkit compare", remedy=USAGE)
+        raise ConfigError(
+            "needs two runs or more: folders or MLflow run ids", where="evalkit compare", remedy=USAGE["compare"]
+        )
     return _Asked(runs, options)
 
 
@@ -249,6 +251,8 @@ def _p(p: float | None) -> str:
 
 def _sentences(comparison: Comparison) -> list[str]:
     alpha = 1 - comparison.confidence
+    if not comparison.family:
+        return ["Nothing could be tested: no metric of agreement, nor of scores, has a value in every run."]
     return [_sentence(d, alpha) for d in comparison.differences if d.metric.name in comparison.family]
 
 

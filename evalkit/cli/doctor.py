@@ -17,7 +17,7 @@ from evalkit.engine.blocking import run_async
 from evalkit.errors import EvalkitError
 from evalkit.runs.versions import PACKAGES, version_of
 from evalkit.store import open_store, store_path
-from evalkit.tracking import MLFLOW, make_tracker, tracking_uri
+from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri, without_password
 
 Check = tuple[str, Callable[[], str]]
 
@@ -53,7 +53,9 @@ def _checks(config: RunConfig) -> Iterator[Check]:
 
 def _tracking(config: RunConfig) -> str:
     if config.tracking.tracker == MLFLOW:
-        return tracking_uri(config.tracking, Path.cwd())
+        uri = tracking_uri(config.tracking, Path.cwd())
+        check_tracking(uri)
+        return without_password(uri)
     make_tracker(config.tracking, folder=Path.cwd())
     return config.tracking.tracker
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from evalkit.cli.usage import USAGE
 from evalkit.cli.words import take_values
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs import read_run
 
-LAYOUTS = ("csv", "parquet", "alpaca_eval", "mt_bench", "argilla", "label_studio")
-USAGE = f"evalkit export RUN --to {'|'.join(LAYOUTS)} [--output FILE] [--n N] [--seed N]"
+TASKS = ("argilla", "label_studio")
+LAYOUTS = ("csv", "parquet", "alpaca_eval", "mt_bench", *TASKS)
 
 
 def main(words: Sequence[str]) -> int:
@@ -19,25 +21,30 @@ def main(words: Sequence[str]) -> int:
     Raises:
         ConfigError: if the words do not say what to write, or the file cannot be written.
     """
-    values, rest = take_values("export", words, ("--to", "--output", "--n", "--seed"), USAGE)
+    values, rest = take_values("export", words, ("--to", "--output", "--n", "--seed"), USAGE["export"])
     if len(rest) != 1:
-        raise ConfigError("needs a run folder", where="evalkit export", remedy=USAGE)
+        raise ConfigError("needs a run folder", where="evalkit export", remedy=USAGE["export"])
     layout = values.get("--to", "")
     if layout not in LAYOUTS:
-        remedy = did_you_mean(layout, LAYOUTS) if layout else USAGE
-        raise ConfigError("no such layout" if layout else "needs a layout", where=f"--to {layout}", remedy=remedy)
+        remedy = did_you_mean(layout, LAYOUTS) if layout else USAGE["export"]
+        where = f"--to {layout}" if layout else "evalkit export"
+        raise ConfigError("no such layout" if layout else "needs a layout", where=where, remedy=remedy)
     folder, seed = Path(rest[0]), values.get("--seed", "0")
     for option in ("--seed", "--n"):
         if not values.get(option, "0").isdigit():
             where = f"{option} {values[option]}"
             raise ConfigError("is not a whole number", where=where, remedy=f"write {option} 50")
+    if "--n" in values and layout not in TASKS:
+        remedy = f"leave it out, or use --to {' or '.join(TASKS)}"
+        raise ConfigError("holds every judgment, so that --n chooses nothing", where=f"--to {layout}", remedy=remedy)
     result = read_run(folder)
     from evalkit.exchange.exporters import EXPORTS, export
 
     file = Path(values.get("--output") or folder / _name(layout, EXPORTS[layout][0]))
     content = export(result, layout, int(seed), int(values["--n"]) if "--n" in values else None)
     _write(file, content)
-    print(f"{len(result.judgments)} judgments of {len(result.cases)} cases written to {file}")
+    count = f"{len(json.loads(content))} tasks" if layout in TASKS else f"{len(result.judgments)} judgments"
+    print(f"{count} of {len(result.cases)} cases written to {file}")
     return 0
 
 

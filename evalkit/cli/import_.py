@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.cli.driving import check_words
+from evalkit.cli.usage import USAGE
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.types import RunResult
 
-USAGE = "evalkit import FORMAT PATH [--fields winner=COLUMN …] [--only KEY=VALUE] [overrides…]"
 FLAGS = ("--scores", "--complete", "--reread")
 VALUED = ("--judge", "--dimension", "--custom-id", "--only", "--map")
 FIELDS = "--fields"
@@ -52,7 +52,7 @@ def main(words: Sequence[str]) -> int:
 def _usage(formats: Any) -> str:
     rows = "\n".join(f"  {name:<14}{text}" for name, text in formats.items())
     return (
-        f"usage: {USAGE}\n\n{rows}\n\n"
+        f"usage: {USAGE['import']}\n\n{rows}\n\n"
         "  --fields NAME=COLUMN …   which columns hold what (generic): id, prompt, response_a, response_b, winner,\n"
         "                           order; response, score, score.CRITERION; judge, sample, text, label, label.PERSON\n"
         "  --judge NAME             the judge's name, where the file does not say it\n"
@@ -77,7 +77,7 @@ def parse(words: Sequence[str]) -> Asked:
     # A file's name may hold what an override does: JudgeBench's do.
     positional = [word for word in words[:2] if not word.startswith("-") and ("=" not in word or Path(word).exists())]
     if len(positional) != 2:
-        raise ConfigError("needs a format and a file", where="evalkit import", remedy=USAGE)
+        raise ConfigError("needs a format and a file", where="evalkit import", remedy=USAGE["import"])
     asked = Asked(format=positional[0], path=Path(positional[1]).expanduser())
     rest = iter(words[2:])
     mapping = False
@@ -104,13 +104,13 @@ def _is_field(key: str) -> bool:
 
 def _set_value(asked: Asked, key: str, value: str) -> None:
     if not value:
-        raise ConfigError("needs a value", where=key, remedy=USAGE)
+        raise ConfigError("needs a value", where=key, remedy=USAGE["import"])
     if key not in ("--only", "--map"):
         asked.values[key] = value
         return
     name, equals, wanted = value.rpartition("=")
     if not equals:
-        raise ConfigError("is not KEY=VALUE", where=f"{key} {value}", remedy=USAGE)
+        raise ConfigError("is not KEY=VALUE", where=f"{key} {value}", remedy=USAGE["import"])
     (asked.only if key == "--only" else asked.winners)[name] = wanted
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from evalkit.cli.usage import USAGE
 from evalkit.cli.words import take_values
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
@@ -13,7 +14,6 @@ from evalkit.exchange.labelling import Label
 from evalkit.runs import read_run
 from evalkit.types import RunResult
 
-USAGE = "evalkit label RUN FILE | RUN --to mlflow [--n 50] [--annotators ANN,BOB] [--seed 0] | RUN --from mlflow"
 OPTIONS = ("--to", "--from", "--n", "--annotators", "--seed")
 MLFLOW = "mlflow"
 HUMAN = "human"
@@ -27,10 +27,10 @@ def main(words: Sequence[str]) -> int:
         TrackingError: if MLflow cannot be reached.
     """
     overrides = [word for word in words if word.startswith("tracking.")]
-    values, rest = take_values("label", [word for word in words if word not in overrides], OPTIONS, USAGE)
+    values, rest = take_values("label", [word for word in words if word not in overrides], OPTIONS, USAGE["label"])
     if not rest or len(rest) > 2 or ("--to" in values) + ("--from" in values) + (len(rest) == 2) != 1:
         raise ConfigError(
-            "needs a run folder, and where labels come from or go to", where="evalkit label", remedy=USAGE
+            "needs a run folder, and where labels come from or go to", where="evalkit label", remedy=USAGE["label"]
         )
     folder = Path(rest[0])
     result = read_run(folder)

@@ -47,7 +47,7 @@ def describe(progress: Progress, rate: float | None = None) -> str:
     """Return what has happened so far, in words."""
     parts = [f"{progress.stored} stored", f"{progress.sent} sent"]
     if rate is not None:
-        parts.append(f"{rate:.3g}/s")
+        parts.append(f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s")
     for count, word in ((progress.retried, "retried"), (progress.throttled, "throttled"), (progress.failed, "failed")):
         parts += [f"{count} {word}"] if count else []
     tokens = progress.prompt_tokens + progress.completion_tokens

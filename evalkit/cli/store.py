@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from evalkit.cli.driving import check_words
+from evalkit.cli.usage import USAGE
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.store import SqliteStore, store_path
 from evalkit.store.upkeep import StoreStats, export_to, import_from, prune, stats
 
-USAGE = "evalkit store stats | prune --older-than 30d | export FILE.jsonl | import FILE.jsonl"
 OLDER_THAN = "--older-than"
 _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
@@ -30,7 +30,7 @@ def main(words: Sequence[str]) -> int:
     """
     if not words or words[0] not in ACTIONS:
         what = words[0] if words else "evalkit store"
-        remedy = did_you_mean(words[0], ACTIONS) if words else USAGE
+        remedy = did_you_mean(words[0], ACTIONS) if words else USAGE["store"]
         raise ConfigError("no such action" if words else "needs to be told what to do", where=what, remedy=remedy)
     overrides = [word for word in words[1:] if word.startswith("store.")]
     ACTIONS[words[0]](_path(overrides), [word for word in words[1:] if word not in overrides])
@@ -100,12 +100,12 @@ def _existing(path: Path) -> Path:
 
 def _no_more(rest: Sequence[str]) -> None:
     if rest:
-        raise ConfigError("is not understood here", where=rest[0], remedy=USAGE)
+        raise ConfigError("is not understood here", where=rest[0], remedy=USAGE["store"])
 
 
 def _one_file(action: str, rest: Sequence[str]) -> Path:
     if len(rest) != 1 or rest[0].startswith("-"):
-        raise ConfigError("needs one file", where=f"evalkit store {action}", remedy=USAGE)
+        raise ConfigError("needs one file", where=f"evalkit store {action}", remedy=USAGE["store"])
     return Path(rest[0])
 
 

@@ -46,6 +46,7 @@ HEADLINES = {
     "missing/budget",
 }
 HIDDEN_WHEN_ZERO = ("missing/", "conflict/", "tie_rate/")
+WIDE = 1000  # wide enough for any table: cut or folded numbers cannot be read
 OF_A_JUDGE = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "tie_rate", "position/consistency")
 
 
@@ -74,6 +75,17 @@ def _worth_a_row(metric: Metric) -> bool:
     return bool(metric.value) or not metric.name.startswith(HIDDEN_WHEN_ZERO)
 
 
+def _shown(metric: Metric) -> bool:
+    return metric.value is not None and _worth_a_row(metric)
+
+
+def _worst(metric: Metric) -> str:
+    """Return what a metric would be if every missing answer had gone against, or for, it."""
+    if not metric.missing or metric.worst_low is None or metric.worst_high is None:
+        return ""
+    return f"{number(metric.worst_low)} to {number(metric.worst_high)}"
+
+
 def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     """Return the table of a run's main metrics; the others are in its folder and report."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -82,10 +94,14 @@ def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     table.add_column(f"{confidence:.0%} interval")
     table.add_column("n", justify="right")
     table.add_column("missing", justify="right")
+    lacking = any(metric.missing and metric.worst_low is not None for metric in metrics.values() if _shown(metric))
+    if lacking:
+        table.add_column("worst case")
     for metric in metrics.values():
-        if metric.value is not None and _worth_a_row(metric):
+        if _shown(metric):
             missing = str(metric.missing) if metric.missing else ""
-            table.add_row(metric.name, number(metric.value), interval(metric), str(metric.n), missing)
+            cells = [metric.name, number(metric.value), interval(metric), str(metric.n), missing]
+            table.add_row(*cells, *([_worst(metric)] if lacking else []))
     return table
 
 
@@ -112,7 +128,7 @@ def _of(metrics: Mapping[str, Metric], judge: str, name: str) -> Metric | None:
 
 def print_summary(result: RunResult) -> None:
     """Print a finished run on standard output."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, width=WIDE)
     manifest = result.manifest
     rows = manifest["dataset"]["rows"]
     console.print(f"\n[bold]{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}[/] ({rows} cases)")

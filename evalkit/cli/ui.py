@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -29,10 +31,42 @@ def main(words: Sequence[str]) -> int:
         return 0
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
         raise ConfigError("holds no runs yet", where=uri, remedy="`evalkit run` makes the first")
+    _check_place(flags)
     # One worker serves one person, and each further one takes the memory of another MLflow.
     command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", uri, *flags]
     print(f"MLflow on {uri}; Ctrl-C ends it", flush=True)
     return _serve(command)
+
+
+def _check_place(flags: Sequence[str]) -> None:
+    """Check where MLflow is to serve: it would say that it cannot in many lines, and end as if all were well.
+
+    Raises:
+        ConfigError: if the port is not one, or is in use.
+    """
+    host, port = _value(flags, ("--host", "-h"), "127.0.0.1"), _value(flags, ("--port", "-p"), "5000")
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError("is not a port", where=f"--port {port}", remedy="write --port 5001")
+    try:
+        socket.create_server((host, int(port))).close()
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            return  # a name that MLflow may know better
+        why = "is in use" if error.errno == errno.EADDRINUSE else "may not be used"
+        raise ConfigError(why, where=f"port {port}", remedy=f"choose another: evalkit ui --port {_free()}") from None
+
+
+def _value(flags: Sequence[str], names: Sequence[str], default: str) -> str:
+    for flag, after in zip(flags, [*flags[1:], ""], strict=True):
+        name, equals, value = flag.partition("=")
+        if name in names:
+            return value if equals else after
+    return default
+
+
+def _free() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
 
 
 def _split_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -27,6 +27,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import CONF, folders
 from evalkit.resources import PROJECT_VARIABLE, project, shipped
 from evalkit.runs.configfile import escaped
+from evalkit.runs.layout import CONFIG as RUN_CONFIG
 
 __all__ = [
     "SweepPlace",
@@ -275,4 +276,8 @@ def study_names() -> list[str]:
 
 def unknown_study(name: str) -> ConfigError:
     """Return the complaint that no study goes by `name`."""
+    if (Path(name) / RUN_CONFIG).is_file():
+        return ConfigError(
+            "is a run's folder", where=name, remedy=f"evalkit run {Path(name) / RUN_CONFIG} runs it again"
+        )
     return ConfigError("no such study file", where=name, remedy=did_you_mean(Path(name).stem, study_names()))

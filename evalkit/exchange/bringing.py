@@ -31,7 +31,8 @@ def bring(name: str, path: Path, options: Options) -> Brought:
         raise DatasetError("no such file", where=str(path), remedy="name the file that holds the judgments")
     start = peek(path)
     if not made.sniff(start):
-        raise DatasetError(f"does not look like {name}", where=str(path), remedy=described(start))
+        what = f"does not look like {name}" if start.row or start.top else "holds no row that can be read"
+        raise DatasetError(what, where=str(path), remedy=described(start))
     if name == BATCH:
         from evalkit.exchange.importers.openai_batch import texts_of
 

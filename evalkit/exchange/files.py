@@ -113,7 +113,7 @@ def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         DatasetError: if it is not there, cannot be read, or holds something else than rows.
     """
     if not path.exists():
-        raise DatasetError("no such file", where=str(path), remedy="name the file that holds the judgments")
+        raise DatasetError("no such file", where=str(path), remedy="check its name")
     files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
     if not files:
         raise DatasetError("the folder holds no .jsonl or .json file", where=str(path), remedy="name another")

@@ -50,6 +50,15 @@ def _agreement(metrics: Metrics, mode: str) -> Iterator[Finding]:
     if correlation is not None:
         yield _correlation(correlation)
     if accuracy is None and correlation is None:
+        lost = [metrics[name] for name in ("agreement/accuracy", *CORRELATIONS) if name in metrics]
+        if any(metric.missing for metric in lost):
+            yield Finding(
+                "agreement/accuracy",
+                "bad",
+                "No answer that has a label could be used: how far it agrees with people is not known.",
+                "有标注的回答均无法使用：与人的一致程度未知。",
+            )
+            return
         yield Finding(
             "agreement/accuracy",
             "info",
@@ -159,7 +168,15 @@ def _length(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 def _preference(rate: Metric, high: tuple[str, str], low: tuple[str, str]) -> Finding:
     where = side(rate, 0.5)
-    if where in ("unclear", "unknown"):
+    if where == "unknown":
+        return Finding(
+            rate.name,
+            "info",
+            f"{high[0].capitalize()} wins {percent(rate)} of {rate.n:,} decided comparisons; without an interval that "
+            "says nothing of a preference.",
+            f"{high[1]}在 {rate.n:,} 次分出胜负的比较中占 {percent(rate)}；没有区间，无法判断是否存在偏好。",
+        )
+    if where == "unclear":
         return Finding(
             rate.name,
             "info",

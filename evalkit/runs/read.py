@@ -92,7 +92,8 @@ def read_facts(folder: Path) -> tuple[dict[str, Any], float | None]:
 def _check(folder: Path) -> None:
     remedy = "name a folder that `evalkit run` wrote"
     if not folder.is_dir():
-        raise ConfigError("no such folder", where=str(folder), remedy=remedy)
+        what = "a file, not a run folder" if folder.exists() else "no such folder"
+        raise ConfigError(what, where=str(folder), remedy=remedy)
     present = [name for name in layout.FILES if (folder / name).is_file()]
     if not {layout.MANIFEST, layout.JUDGMENTS, layout.METRICS} & set(present):
         raise ConfigError("not a run folder: none of its files is there", where=str(folder), remedy=remedy)

@@ -12,13 +12,14 @@ from evalkit.scoring.ties import Resolved, Shown
 
 CLASSES = (A, TIE, B)
 UNLABELLED = "no pair has a label"
+UNREAD = "no labelled pair has a verdict"
 
 
 def agreement_statistics(resolved: Resolved, cases: int) -> list[Statistic]:
     """Return accuracy and kappa of the verdicts on labelled pairs; a TIE equals a label TIE and no other."""
     tally, labelled, present = Tally(resolved.pairs.case, cases), resolved.labelled, resolved.present
     right = resolved.winner == resolved.pairs.label
-    why = "no labelled pair has a verdict" if labelled.any() else UNLABELLED
+    why = UNREAD if labelled.any() else UNLABELLED
     accuracy = tally.rate("agreement/accuracy", right, labelled & present, labelled & ~present, why=why)
     return [accuracy, _kappa(resolved, tally)]
 
@@ -104,8 +105,15 @@ def _kappa(resolved: Resolved, tally: Tally) -> Statistic:
         cases=int(np.count_nonzero(tally(used))),
         missing=int(lost.sum()),
         worst=_kappa_bounds(columns.sum(axis=0), label, lost),
-        why="verdicts and labels are all of one class" if used.any() else UNLABELLED,
+        why=one_class(used, resolved.labelled),
     )
+
+
+def one_class(used: Bools, labelled: Bools) -> str:
+    """Return why a coefficient of agreement over the pairs that are `used` of those `labelled` is not defined."""
+    if used.any():
+        return "verdicts and labels are all of one class"
+    return UNREAD if labelled.any() else UNLABELLED
 
 
 def kappa(totals: Floats) -> Floats:

@@ -141,8 +141,8 @@ def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, cases: int)
     """Return each statistic as a Metric with its percentile interval (Efron 1979, Ann. Statist. 7, 1-26).
 
     The percentiles are expanded for the number of cases, see `tail_of`.
-    A proportion of exactly 0 or 1 is the same in every resample; it gets the Wilson score interval over cases instead
-    (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212). Anything else that never varies has no interval, and says so.
+    A proportion of exactly 0 or 1 is the same in every resample; it gets the exact binomial interval over cases instead
+    (`all_alike`). Anything else that never varies has no interval, and says so.
     """
     draws = resample(statistics, scoring, cases)
     return {
@@ -224,8 +224,8 @@ def _interval(
     if statistic.cases < 2:
         return None, None, "one case: no interval"
     if statistic.proportion and value in (0.0, 1.0):
-        low, high = wilson(value, statistic.cases, confidence)
-        return tidy(low), tidy(high), f"all {statistic.cases} cases agree: Wilson score interval"
+        low, high = all_alike(value, statistic.cases, confidence)
+        return tidy(low), tidy(high), f"all {statistic.cases} cases agree: exact binomial interval"
     defined = draws[np.isfinite(draws)]
     if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
         return None, None, f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval"
@@ -250,6 +250,16 @@ def tail_of(cases: int, confidence: float) -> float:
 
     further = sqrt(cases / (cases - 1)) * float(stdtrit(cases - 1, (1 - confidence) / 2))
     return NormalDist().cdf(further)
+
+
+def all_alike(p: float, n: int, confidence: float) -> tuple[float, float]:
+    """Return the exact interval of a proportion `p` of 0 or 1 among `n` (Clopper and Pearson 1934, Biometrika 26, 404).
+
+    Of a judge that prefers either with chance 1/2, four cases in a row agree one time in eight: Wilson's interval would
+    call that a preference, at a confidence of 0.95.
+    """
+    far = 1 - ((1 - confidence) / 2) ** (1 / n)
+    return (0.0, far) if p == 0.0 else (1 - far, 1.0)
 
 
 def wilson(p: float, n: int, confidence: float) -> tuple[float, float]:

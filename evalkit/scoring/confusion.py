@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.scales import Scale
-from evalkit.scoring.agreement import CLASSES, UNLABELLED
+from evalkit.scoring.agreement import CLASSES, one_class
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.columns import NAMES, TIE, Bools, Codes, Floats
 from evalkit.scoring.pointwise import Scored
@@ -36,7 +36,7 @@ def confusion_statistics(resolved: Resolved, cases: int) -> list[Statistic]:
         n=int(used.sum()),
         cases=int(np.count_nonzero(tally(used))),
         missing=int(lost.sum()),
-        why="verdicts and labels are all of one class" if used.any() else UNLABELLED,
+        why=one_class(used, resolved.labelled),
     )
     return [
         statistic("agreement/kappa_weighted", value=weighted_kappa, worst=_ends(weighted_kappa(filled))),

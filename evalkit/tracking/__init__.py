@@ -12,10 +12,12 @@ from evalkit.protocols import Tracker
 from evalkit.tracking.datasets import dataset_fetchers
 from evalkit.tracking.fetch import fetch_run, is_run_id
 from evalkit.tracking.finding import find_run
-from evalkit.tracking.location import server_environment, tracking_uri
+from evalkit.tracking.location import server_environment, tracking_uri, without_password
+from evalkit.tracking.reach import check_tracking
 from evalkit.types import RunResult
 
 __all__ = [
+    "check_tracking",
     "dataset_fetchers",
     "fetch_run",
     "find_run",
@@ -24,6 +26,7 @@ __all__ = [
     "server_environment",
     "tracking_uri",
     "warm_up",
+    "without_password",
 ]
 
 

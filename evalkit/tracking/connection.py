@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from evalkit.errors import TrackingError
-from evalkit.tracking.location import sqlite_file, without_password
+from evalkit.tracking.location import refuse_files, sqlite_file, without_password
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -47,8 +47,7 @@ def open_client(uri: str) -> MlflowClient:
         sqlite3.Error: if the SQLite file cannot be used.
         mlflow.exceptions.MlflowException: if the server refused or did not answer.
     """
-    if uri.startswith("file:"):  # there a metric is a file, so that `x/low` cannot stand beside `x`
-        raise TrackingError(f"tracking.uri: {uri} is a file store, which holds no intervals; use sqlite:///mlflow.db")
+    refuse_files(uri)
     _check_sqlite(uri)
     _check_database_host(uri)
     _quieten()

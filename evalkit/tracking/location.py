@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 from evalkit.config import TrackingConfig
+from evalkit.errors import ConfigError, TrackingError
 
 SQLITE = "sqlite:///"
+SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql", "databricks", "databricks-uc", "uc", "file")
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -16,13 +18,37 @@ def tracking_uri(config: TrackingConfig, folder: Path) -> str:
     """Return the URI of the tracking store: `tracking.uri`, else $MLFLOW_TRACKING_URI, else an SQLite file in `folder`.
 
     Relative SQLite files are taken from `folder` and made absolute, so that the answer holds wherever it is used.
+
+    Raises:
+        ConfigError: if it is a URI that neither MLflow nor a plug-in of MLflow's knows.
     """
     uri = config.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
     if uri.startswith(SQLITE) and not uri.startswith(f"{SQLITE}:"):
         return f"{SQLITE}{(folder.resolve() / uri.removeprefix(SQLITE)).as_posix()}"
     if "://" in uri or uri.startswith(("file:", "databricks")):
+        _check_scheme(uri)
         return uri
     return (folder.resolve() / uri).as_uri()
+
+
+def _check_scheme(uri: str) -> None:
+    from importlib.metadata import entry_points
+
+    scheme = uri.partition(":")[0].partition("+")[0]
+    plugged = entry_points(group="mlflow.tracking_store")
+    if scheme not in SCHEMES and not any(one.name == scheme for one in plugged):
+        remedy = f"use sqlite:///mlflow.db, or one of {', '.join(SCHEMES[1:6])}"
+        raise ConfigError(f"MLflow knows no '{scheme}:'", where="tracking.uri", remedy=remedy)
+
+
+def refuse_files(uri: str) -> None:
+    """Refuse a store of plain files: there a metric is a file, so that `x/low` cannot stand beside `x`.
+
+    Raises:
+        TrackingError: if `uri` is one.
+    """
+    if uri.startswith("file:"):
+        raise TrackingError(f"tracking.uri: {uri} is a file store, which holds no intervals; use sqlite:///mlflow.db")
 
 
 def server_environment() -> dict[str, str]:

@@ -218,3 +218,9 @@ def test_two_published_judges(
 
 def _resolved(first: str | None, second: str | None) -> str | None:
     return None if first is None or second is None else first if first == second else "TIE"
+
+
+def test_where_nothing_can_be_tested_it_says_so(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    one, two = make_run("one", ROWS), make_run("lost", [(label, None, None) for label, *_ in ROWS])
+    assert main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=50"]) == 0
+    assert "Nothing could be tested" in capsys.readouterr().out

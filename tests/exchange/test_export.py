@@ -129,7 +129,7 @@ def test_order_is_by_chance_and_seeded(bring, write):
     ("words", "said"),
     [
         ((), "evalkit export: needs a run folder"),
-        (("run",), "--to : needs a layout"),
+        (("run",), "evalkit export: needs a layout"),
         (("run", "--to", "exel"), "--to exel: no such layout"),
         (("run", "--to", "csv", "--seed", "x"), "--seed x: is not a whole number"),
         (("run", "--tp", "csv"), "evalkit export --tp: no such option; did you mean '--to'?"),

@@ -54,7 +54,7 @@ def test_kappa_decides_where_it_is_known_since_it_knows_the_chance_of_these_labe
 
 def test_an_accuracy_without_an_interval_claims_nothing():
     assert only("agreement/accuracy", agreement__accuracy=0.9).text.startswith("No interval")
-    assert "No clear preference" in texts(length__longer_rate=1.0)[1]
+    assert "says nothing of a preference" in texts(length__longer_rate=1.0)[1]
 
 
 def test_without_labels_it_says_so():
@@ -151,3 +151,19 @@ def test_a_panel_is_relied_on_where_its_judges_agree():
     assert only("panel/alpha", panel__alpha=(0.9, 0.85, 0.95)).tone == "good"
     assert only("panel/alpha", panel__alpha=(0.9, 0.75, 0.95)).tone == "warn"
     assert "an alpha of 0.90" in only("panel/alpha", panel__alpha=0.9).text
+
+
+def test_labels_whose_answers_are_all_missing_are_not_said_to_be_none():
+    lost = metrics(missing__failed=1.0)
+    lost["agreement/accuracy"] = Metric("agreement/accuracy", None, missing=3)
+    (found,) = [finding for finding in findings(lost, "pairwise") if finding.metric == "agreement/accuracy"]
+    assert found.text == "No answer that has a label could be used: how far it agrees with people is not known."
+    assert found.tone == "bad"
+    (none,) = [one for one in findings({}, "pairwise") if one.metric == "agreement/accuracy"]
+    assert none.text.startswith("No labels to compare with")
+
+
+def test_without_an_interval_nothing_is_said_of_a_preference():
+    found = only("length/longer_rate", length__longer_rate=0.87)
+    assert "no clear preference" not in found.text.lower()
+    assert "without an interval" in found.text

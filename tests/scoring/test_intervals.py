@@ -94,14 +94,22 @@ def measured(item, resamples=200):
     return measure([item], ScoringConfig(bootstrap=resamples), item.table.cases)["x"]
 
 
-def test_a_proportion_on_which_all_cases_agree_gets_a_score_interval():
+def test_a_proportion_on_which_all_cases_agree_gets_the_exact_interval():
+    exact = stats.binomtest(0, 19).proportion_ci(method="exact").high
     metric = measured(statistic([[0, 1]] * 19, proportion=True))
     assert (metric.value, metric.low) == (0, 0)
-    assert metric.high == pytest.approx(0.168, abs=5e-4)
+    assert metric.high == pytest.approx(exact, abs=1e-9)
     assert "all 19 cases agree" in metric.note
     whole = measured(statistic([[1, 1]] * 19, proportion=True))
     assert (whole.value, whole.high) == (1, 1)
-    assert whole.low == pytest.approx(1 - 0.168, abs=5e-4)
+    assert whole.low == pytest.approx(1 - exact, abs=1e-9)
+
+
+@pytest.mark.parametrize(("cases", "clear"), [(4, False), (5, False), (6, True)])
+def test_a_few_cases_in_a_row_are_no_preference(cases, clear):
+    """A coin comes down alike five times in a row with p = 0.0625, six times with p = 0.03125."""
+    assert (stats.binomtest(cases, cases).pvalue < 0.05) == clear
+    assert (measured(statistic([[1, 1]] * cases, proportion=True)).low > 0.5) == clear
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,74 @@
+"""Each command's help, and what it says of the words it takes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Done
+
+from evalkit.cli import COMMANDS
+from evalkit.cli.usage import USAGE
+
+Call = Callable[..., Done]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS])
+def test_each_command_says_how_it_is_called(command: str, call: Call) -> None:
+    done = call(command, "--help")
+    assert done.out.startswith(f"usage: {USAGE[command]}\n")
+    assert done.err == ""
+    assert "Hydra" not in done.out.partition("== Conf")[0]
+
+
+def test_commands_and_usages_are_the_same_ones() -> None:
+    assert USAGE.keys() == COMMANDS.keys()
+
+
+def test_a_folder_of_a_run_is_told_from_a_study(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "config.yaml").write_text("{}")
+    assert call("run", "one", status=1).line() == "one: is a run's folder; evalkit run one/config.yaml runs it again"
+    assert call("score", "one/config.yaml", status=1).line().partition(": ")[2].startswith("a file, not a run folder")
+
+
+def test_what_an_export_would_pass_over_is_refused(call: Call) -> None:
+    said = call("export", "run", "--to", "csv", "--n", "5", status=1).line()
+    assert said.startswith("--to csv: holds every judgment")
+    assert call("export", "run", status=1).line().startswith("evalkit export: needs a layout; ")
+
+
+def test_labels_that_are_not_there_are_not_called_judgments(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert call("import", "generic", "empty", status=1).line().startswith("empty: holds no row that can be read")
+
+
+def test_ui_says_in_one_line_that_its_port_is_taken(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = call("ui", "--port", str(port), status=1).line()
+    assert said.startswith(f"port {port}: is in use; choose another: evalkit ui --port ")
+    assert call("ui", "--port=abc", status=1).line() == "--port abc: is not a port; write --port 5001"
+
+
+def test_the_doctor_looks_where_runs_are_recorded(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for uri, said in {
+        f"http://127.0.0.1:{port}": f"wrong tracking: http://127.0.0.1:{port}: nothing answers",
+        "nonsense://x": "wrong tracking: tracking.uri: MLflow knows no 'nonsense:'",
+        "./mlruns": "wrong tracking: tracking.uri: file:",
+        "sqlite:///file/mlflow.db": f"wrong tracking: sqlite:///{tmp_path}/file/mlflow.db: ",
+    }.items():
+        assert said in call("doctor", f"tracking.uri={uri}", status=1).out
+    assert f"ok    tracking: sqlite:///{tmp_path}/mlflow.db" in call("doctor").out
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_a_tracking_store_of_no_known_kind_is_refused_before_anything_is_asked(call: Call) -> None:
+    said = call("run", "judge=gpt-4o-mini", "tracking.uri=nonsense://x", status=1).line()
+    assert said.startswith("tracking.uri: MLflow knows no 'nonsense:'; use sqlite:///mlflow.db")
