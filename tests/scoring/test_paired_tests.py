@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from itertools import combinations, product
 
 import numpy as np
@@ -22,6 +24,14 @@ from evalkit.scoring.paired_tests import (
     smallest_detectable,
     wilcoxon,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _little_to_collect() -> Iterator[None]:
+    """statsmodels collects garbage at each call of `multipletests`, over all that a long session has imported."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def lead(only_first, only_second, neither=3):
