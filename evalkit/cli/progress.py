@@ -14,6 +14,7 @@ from rich.progress import Progress as Bar
 from evalkit.cli.driving import Job
 from evalkit.cli.voice import manner, say
 from evalkit.engine import Progress
+from evalkit.report.finding import dollars
 
 EVERY = 10.0
 REDRAWN = 0.1
@@ -54,9 +55,9 @@ def describe(progress: Progress, rate: float | None = None) -> str:
     if tokens:
         parts.append(f"{tokens:,} tokens")
     if progress.cost_usd is not None:
-        parts.append(f"US${progress.cost_usd:.4f}")
+        parts.append(dollars(progress.cost_usd))
     if progress.budget_left is not None:
-        parts.append(f"US${progress.budget_left:.4f} left")
+        parts.append(f"{dollars(progress.budget_left)} left")
     return ", ".join(parts)
 
 

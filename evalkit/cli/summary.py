@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evalkit.gating import GATE, gate_lines
+from evalkit.report.finding import dollars
 from evalkit.report.findings import findings
 from evalkit.scoring.published import RULES
 from evalkit.types import Metric, RunResult
@@ -153,7 +154,7 @@ def _print_calls(console: Console, result: RunResult) -> None:
         console.print(f"imported: {brought['judgments']} judgments from {brought['source']}", markup=False)
         return
     calls = result.calls
-    cost = "price unknown" if result.cost_usd is None else f"US${result.cost_usd:.4f}"
+    cost = "price unknown" if result.cost_usd is None else dollars(result.cost_usd)
     text = f"calls: {calls.planned} planned, {calls.stored} stored, {calls.sent} sent, {calls.failed} failed; {cost}"
     console.print(text, markup=False)
 

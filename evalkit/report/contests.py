@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evalkit.report.finding import Finding, interval, percent, side
+from evalkit.report.finding import Finding, dollars, interval, percent, side
 from evalkit.report.wording import Words, metric_words
 from evalkit.scoring.leaderboard import CONSISTENCY, COST, SPEARMAN, Leaderboard, Standing
 from evalkit.types import Metric
@@ -82,8 +82,9 @@ def _best(
         text_zh = f"按{what_zh}，{name} 最高：{seen}，与其余各配置均可区分。"
         yield Finding(by, "good", text, text_zh)
     elif len(like) == len(ranked) - 1:
-        text = f"No configuration is clearly best by {what}: {name} is highest with {seen}, and none of the "
-        text += f"{len(like)} others can be told apart from it (Holm, {level})."
+        text = f"No configuration is clearly best by {what}: {name} is highest with {seen}, and "
+        text += "the other" if len(like) == 1 else f"none of the {len(like)} others"
+        text += f" {'cannot' if len(like) == 1 else 'can'} be told apart from it (Holm, {level})."
         text_zh = f"没有明显最好的配置：按{what_zh}，{name} 最高（{seen}），"
         text_zh += f"但与其余 {len(like)} 个均无法区分（Holm，{level}）。"
         yield Finding(by, "warn", text, text_zh)
@@ -122,8 +123,8 @@ def _cheap(best: Standing, like: Sequence[Standing], names: Mapping[str, str]) -
     yield Finding(
         COST,
         "good",
-        f"{names[cheapest.job]} cannot be told apart from it and costs {share} of that: US$ {price:.2g} a case.",
-        f"{names[cheapest.job]} 与其无法区分，费用仅为其 {share}：每样本 US$ {price:.2g}。",
+        f"{names[cheapest.job]} cannot be told apart from it and costs {share} of that: {dollars(price)} a case.",
+        f"{names[cheapest.job]} 与其无法区分，费用仅为其 {share}：每样本 {dollars(price)}。",
     )
 
 

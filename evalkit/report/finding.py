@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -50,6 +51,15 @@ def percent(metric: Metric) -> str:
     if metric.low is None or metric.high is None:
         return value
     return f"{value} [{100 * metric.low:.0f}, {100 * metric.high:.0f}]"
+
+
+def dollars(amount: float) -> str:
+    """Return a sum in words, as `US$ 12.50`; of less than a dollar two figures, as `US$ 0.0000072`."""
+    if amount == 0:
+        return "US$ 0"
+    places = 2 if abs(amount) >= 1 else 1 - math.floor(math.log10(abs(amount)))
+    whole, _, cents = f"{amount:,.{places}f}".partition(".")
+    return f"US$ {whole}.{cents[:2]}{cents[2:].rstrip('0')}"
 
 
 def known(metrics: Metrics, name: str) -> Metric | None:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from evalkit.report.contests import contest_findings
 from evalkit.report.figures.contest import MOST_ROWS, by_metric, front, told_apart
 from evalkit.report.figures.drawing import Figure
+from evalkit.report.finding import dollars
 from evalkit.report.pagewords import SWEEP
 from evalkit.report.rendering import filled, render
 from evalkit.report.wording import Words, metric_words
@@ -93,7 +94,7 @@ def _facts(board: Leaderboard, facts: SweepFacts) -> list[tuple[str, Words]]:
     found += [("by", metric_words(board.by))] if board.by else []
     found += [("data", (data, data))] if data else []
     found += [("started", (f"{facts.started[:16].replace('T', ' ')} UTC",) * 2)] if facts.started else []
-    found += [("spent", (f"US$ {facts.cost_usd:.4g}",) * 2)] if facts.cost_usd is not None else []
+    found += [("spent", (dollars(facts.cost_usd),) * 2)] if facts.cost_usd is not None else []
     return found
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
-from evalkit.report.finding import interval, side
+from evalkit.report.finding import dollars, interval, side
 from evalkit.report.findings import findings
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response
@@ -167,3 +167,20 @@ def test_without_an_interval_nothing_is_said_of_a_preference():
     found = only("length/longer_rate", length__longer_rate=0.87)
     assert "no clear preference" not in found.text.lower()
     assert "without an interval" in found.text
+
+
+@pytest.mark.parametrize(
+    ("amount", "said"),
+    [
+        (0, "US$ 0"),
+        (0.0000072, "US$ 0.0000072"),
+        (0.02, "US$ 0.02"),
+        (0.5, "US$ 0.50"),
+        (0.1234, "US$ 0.12"),
+        (0.00999, "US$ 0.01"),
+        (1, "US$ 1.00"),
+        (1234.5, "US$ 1,234.50"),
+    ],
+)
+def test_a_sum_is_said_without_exponents(amount, said):
+    assert dollars(amount) == said

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, shorten, text
 from evalkit.report.figures.forest import Row, forest
 from evalkit.report.figures.words import FIGURES, LABELS
+from evalkit.report.finding import dollars
 from evalkit.report.tallies import Spent
 from evalkit.report.wording import metric_words
 from evalkit.types import Metric
@@ -38,7 +39,7 @@ def costs(judges: Mapping[str, Spent], cases: int) -> Figure | None:
 def _judge(name: str, one: Spent, cases: int, axis: Axis, y: float) -> list[Markup]:
     prompt, completion = one.prompt_tokens / cases, one.completion_tokens / cases
     middle = axis(prompt)
-    money = "-" if one.unpriced else f"US$ {one.cost_usd / cases:.2g}"
+    money = "-" if one.unpriced else dollars(one.cost_usd / cases)
     half, most = one.latency(0.5), one.latency(0.9)
     said, said_zh = f"{money} a case", f"每样本 {money}"
     if half is not None and most is not None:
