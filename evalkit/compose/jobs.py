@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 from hydra import compose
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
@@ -21,6 +22,7 @@ from evalkit.compose.complaints import hydra_complaint
 from evalkit.errors import ConfigError
 
 EVERYTHING = "BasicSweeper"
+_KINDS = 50  # kept composed, of about half a megabyte each
 _PLAIN = re.compile(r"(?!hydra\.)\w+(\.\w+)+=[\w.+-]+")
 
 
@@ -97,16 +99,44 @@ def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def composed_already() -> Iterator[None]:
-    """Spare Hydra's own sweeper the composition of every job by which it checks them: that was done."""
-    before = Sweeper.validate_batch_is_legal
+    """Spare Hydra, as long as the block lasts, what was composed already.
 
-    def check(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
+    Its own sweeper does not compose every job to check it: that was done. What its launcher runs a job with is composed
+    once for all jobs of a kind, and the job's values are put into a copy.
+    """
+    check, load = Sweeper.validate_batch_is_legal, ConfigLoaderImpl.load_sweep_config
+
+    def checked(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
         if type(sweeper).__name__ != EVERYTHING:
-            before(sweeper, batch)
+            check(sweeper, batch)
+
+    kinds: dict[tuple[str, ...], DictConfig] = {}
+
+    def loaded(self: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        kind = kind_of(sweep_overrides)
+        if kind in kinds:
+            return _told(give_values(deepcopy(kinds[kind]), sweep_overrides), sweep_overrides)
+        if len(kinds) >= _KINDS:
+            kinds.clear()
+        kinds[kind] = load(self, master_config, sweep_overrides)
+        return deepcopy(kinds[kind])
 
     # On the class above it: of its own plug-ins Hydra may have loaded another copy.
-    Sweeper.validate_batch_is_legal = check  # type: ignore[method-assign, assignment]
+    Sweeper.validate_batch_is_legal = checked  # type: ignore[method-assign, assignment]
+    ConfigLoaderImpl.load_sweep_config = loaded  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Sweeper.validate_batch_is_legal = before  # type: ignore[method-assign]
+        Sweeper.validate_batch_is_legal = check  # type: ignore[method-assign]
+        ConfigLoaderImpl.load_sweep_config = load  # type: ignore[method-assign]
+
+
+def _told(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
+    """Put into Hydra's own part of a job's config what it was composed of."""
+    words = [word for word in OverridesParser.create().parse_overrides(list(job)) if not word.is_hydra_override()]
+    cfg.hydra.overrides.task = [word.input_line for word in words]
+    said = cfg.hydra.job.config.override_dirname
+    cfg.hydra.job.override_dirname = get_overrides_dirname(
+        words, exclude_keys=said.exclude_keys, item_sep=said.item_sep, kv_sep=said.kv_sep
+    )
+    return cfg
