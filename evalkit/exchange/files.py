@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evalkit.datasets.conversations import conversation_text, is_conversation
 from evalkit.datasets.readers import reader_for
 from evalkit.errors import DatasetError
 
@@ -144,11 +145,13 @@ def beside(path: Path, *names: str) -> Path | None:
 
 
 def text(value: Any) -> str:
-    """Return a value as a text: a list of a conversation's messages, or of parts, one below the other."""
+    """Return a value as a text: a conversation readably, a list's parts one below the other, what is no text named."""
     if isinstance(value, str):
         return value
     if value is None:
         return ""
+    if is_conversation(value):
+        return conversation_text(value)
     if isinstance(value, list):
         return "\n\n".join(_message(part) for part in value)
     if isinstance(value, dict) and isinstance(value.get("content"), str | list):
@@ -157,10 +160,10 @@ def text(value: Any) -> str:
 
 
 def _message(part: Any) -> str:
-    if isinstance(part, dict) and "role" in part and "content" in part:
-        return f"[{part['role']}]\n{text(part['content'])}"
     if isinstance(part, dict) and isinstance(part.get("text"), str):
         return str(part["text"])
+    if isinstance(part, dict) and isinstance(part.get("type"), str):
+        return f"({part['type']} that is not a text)"
     return text(part)
 
 

@@ -535,7 +535,7 @@ def test_what_the_files_tell_of_the_cases(shape):
     assert inspect.rows("cases.jsonl")[0]["reference"] == "Scattering"
     assert inspect.metrics["samples/unanimous"]["value"] == 0
     judgebench = shape("judgebench")
-    assert {row["judge"] for row in judgebench.rows("judgments.jsonl")} == {"gpt-4o-mini"}
+    assert {row["judge"] for row in judgebench.rows("judgments.jsonl")} == {"gpt-4o"}
     assert judgebench.metrics["agreement/accuracy_first_order"]["value"] == 0.5
     batch = shape("openai_batch")
     assert batch.rows("judgments.jsonl")[0]["completion"]["usage"] == {"prompt_tokens": 24, "completion_tokens": 8}

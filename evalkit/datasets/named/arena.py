@@ -188,7 +188,7 @@ ARENA_HARD: Final = Benchmark(
     "arena_hard",
     "Arena-Hard",
     kind="Arena-Hard questions or answers",
-    licence="Apache-2.0",
+    licence="Apache-2.0 (version 0.1); of version 2 see the authors' page",
     citation="Li et al. 2024, arXiv 2406.11939",
     homepage="https://github.com/lmarena/arena-hard-auto",
     expects="a folder of Arena-Hard with question.jsonl and model_answer/, the baseline's answers among them",

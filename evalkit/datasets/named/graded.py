@@ -1,4 +1,4 @@
-"""Benchmarks of responses that were graded: Topical-Chat and SummEval (as UniEval has them), Prometheus, HelpSteer.
+"""Benchmarks of responses that were graded: Topical-Chat, SummEval (UniEval's file or its own), Prometheus, HelpSteer.
 
 Grades by criterion stand in the metadata `grades`: a list for each criterion, one grade for each response.
 """
@@ -17,6 +17,8 @@ from evalkit.datasets.readers import Row
 from evalkit.errors import DatasetError
 
 ATTRIBUTES: Final = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
+_ANNOTATED: Final = shape("id", "model_id", "decoded", "references", "expert_annotations")
+_ARTICLE: Final = "text"
 _VICUNA: Final = shape("instruction", "gpt4_score")
 _FEEDBACK: Final = shape("orig_instruction", "orig_response", "orig_criteria", "orig_score")
 _RATED: Final = shape("prompt", "response", *ATTRIBUTES)
@@ -65,8 +67,8 @@ def _topical_chat(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 def _summeval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each document, with the summaries of all systems."""
-    for group in _groups(benchmark, source, lambda row: row["doc_id"]):
-        rows = [row for _, row in group]
+    for group in _groups(benchmark, source, lambda row: row.get("doc_id", row.get("id"))):
+        rows = [_annotated(row, place) if row.keys() >= _ANNOTATED else row for place, row in group]
         yield (
             group[0][0],
             {
@@ -77,6 +79,23 @@ def _summeval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                 "grades": _grades(rows),
             },
         )
+
+
+def _annotated(row: Row, place: str) -> Row:
+    """Return a row of SummEval's own annotations as UniEval has it: a grade is the mean of the three experts'."""
+    if _ARTICLE not in row:
+        remedy = "pair them with the articles: the authors' data_processing/pair_data.py --data_annotations"
+        raise DatasetError("the annotations are without their article", where=place, remedy=remedy)
+    experts = listed(row["expert_annotations"], "expert_annotations", place)
+    scores = {name: sum(one[name] for one in experts) / len(experts) for name in experts[0]}
+    return {
+        "doc_id": row["id"],
+        "system_id": row["model_id"],
+        "source": row[_ARTICLE],
+        "reference": listed(row["references"], "references", place)[0],
+        "system_output": row["decoded"],
+        "scores": {**scores, "overall": sum(scores.values()) / len(scores)},
+    }
 
 
 def _prometheus(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
@@ -177,20 +196,20 @@ TOPICAL_CHAT: Final = Benchmark(
 )
 SUMMEVAL: Final = Benchmark(
     "summeval",
-    "SummEval (UniEval)",
-    kind="SummEval as UniEval has it",
+    "SummEval",
+    kind="SummEval",
     licence="MIT",
     citation="Fabbri et al. 2021, TACL 9, 391-409; Zhong et al. 2022, EMNLP, arXiv 2210.07197",
-    homepage="https://github.com/maszhongming/UniEval",
-    expects="UniEval's reproduce/data/summarization/summeval.json",
-    shapes=(shape("doc_id", "system_id", "source", "system_output", "scores"),),
+    homepage="https://github.com/Yale-LILY/SummEval",
+    expects="UniEval's data/summarization/summeval.json, or SummEval's model_annotations.aligned.paired.jsonl",
+    shapes=(shape("doc_id", "system_id", "source", "system_output", "scores"), _ANNOTATED),
     read=_summeval,
 )
 PROMETHEUS: Final = Benchmark(
     "prometheus",
     "Prometheus (Feedback Bench, Vicuna Bench)",
     kind="Feedback Bench or a test set of Prometheus",
-    licence="CC BY 4.0 (Feedback Bench), Apache-2.0 (Vicuna Bench)",
+    licence="Apache-2.0 (Vicuna Bench); none stated for Feedback Bench: see the authors' page",
     citation="Kim et al. 2024, ICLR, arXiv 2310.08491",
     homepage="https://github.com/prometheus-eval/prometheus-eval",
     expects="Feedback Bench, or a file of prometheus-eval's eval/benchmark/data such as vicuna_eval.json",

@@ -129,7 +129,7 @@ AUTO_J: Final = Benchmark(
     "auto_j",
     "Auto-J pairwise test data",
     kind="Auto-J's pairwise test data",
-    licence="none stated",
+    licence="none stated: see the authors' page",
     citation="Li et al. 2024, ICLR, arXiv 2310.05470",
     homepage="https://github.com/GAIR-NLP/auto-j",
     expects="Auto-J's data/test/testdata_pairwise.jsonl",

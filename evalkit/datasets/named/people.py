@@ -130,7 +130,7 @@ FAIREVAL: Final = Benchmark(
     "faireval",
     "FairEval",
     kind="FairEval",
-    licence="none stated",
+    licence="none stated: see the authors' page",
     citation="Wang et al. 2024, ACL, arXiv 2305.17926",
     homepage="https://github.com/i-Eval/FairEval",
     expects="FairEval's folder, with question.jsonl, answer/ and review/",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,9 @@ def _said(row: Mapping[str, Any], judge: str) -> Said:
 
 
 def _words(raw: Any) -> str | None:
+    """Return a completion's text: it is one, or a chat completion's choice, or the arguments of a function's call."""
     if isinstance(raw, Mapping):
         message = raw.get("message")
-        raw = message.get("content") if isinstance(message, Mapping) else raw.get("text")
+        said = message.get("content") if isinstance(message, Mapping) else raw.get("text")
+        raw = said if said or isinstance(message, Mapping) else json.dumps(raw, ensure_ascii=False)
     return raw if isinstance(raw, str) and raw else None

@@ -42,8 +42,10 @@ def _games(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Rec
 
 
 def _last(prompt: Any) -> str:
-    """Return the text of a prompt, of its last message where it is a conversation."""
-    return text(prompt[-1]) if isinstance(prompt, list) and prompt else text(prompt)
+    """Return the text of a prompt: of a conversation its last message, of a text with images the text."""
+    if not isinstance(prompt, list) or not prompt:
+        return text(prompt)
+    return prompt[0] if isinstance(prompt[0], str) else text(prompt[-1])
 
 
 def _said(game: Mapping[str, Any], judge: str) -> Said:

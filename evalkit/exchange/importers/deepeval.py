@@ -6,33 +6,56 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.exchange.files import Peek, load_object, number, text
+from evalkit.exchange.files import Peek, load_json, number, text
 from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
 
-_LISTS = ("testCases", "test_cases", "testResults", "test_results")
+_LISTS = (
+    "testCases",
+    "test_cases",
+    "conversationalTestCases",
+    "conversational_test_cases",
+    "testResults",
+    "test_results",
+)
+_WRAPPED = "testRunData"
+"""The key under which .deepeval/.latest_test_run.json holds a test run."""
+
+Case = Mapping[str, Any]
 
 
 def sniff(start: Peek) -> bool:
-    """Say whether it is a test run or an evaluation result."""
-    cases: list[Any] = next((start.top[name] for name in _LISTS if isinstance(start.top.get(name), list)), [])
-    return bool(cases) and isinstance(cases[0], Mapping) and _get(cases[0], "metricsData") is not None
+    """Say whether it is a test run or an evaluation result, or a list of test results."""
+    cases = [start.row] if start.row else _cases(start.top)
+    return any(_get(case, "metricsData") is not None for case in cases)
 
 
 def read(path: Path, options: Options) -> Found:
-    """Return a record for each test case, with each metric as a criterion; an error in a metric leaves it missing."""
-    whole = load_object(path)
-    cases = next(whole[name] for name in _LISTS if isinstance(whole.get(name), list))
-    records = [_record(case, index, options) for index, case in enumerate(cases)]
-    return Found(records, scale=(0.0, 1.0, 0.001))
+    """Return a record for each test case, with each metric as a criterion; an error in a metric leaves it missing.
+
+    Of a conversation the response is all that was said. A test case without metrics was not judged, and is left out.
+    """
+    cases = _cases(load_json(path))
+    judged = [case for case in cases if _get(case, "metricsData")]
+    records = [_record(case, index, options) for index, case in enumerate(judged)]
+    left_out = len(cases) - len(judged)
+    notes = (f"test cases without a metric, left out: {left_out} of {len(cases)}",) if left_out else ()
+    return Found(records, scale=(0.0, 1.0, 0.001), notes=notes)
 
 
-def _get(case: Mapping[str, Any], name: str) -> Any:
+def _cases(whole: Any) -> list[Case]:
+    if isinstance(whole, Mapping):
+        run = whole.get(_WRAPPED, whole)
+        whole = [case for name in _LISTS for case in run.get(name) or ()] if isinstance(run, Mapping) else []
+    return [case for case in whole if isinstance(case, Mapping)] if isinstance(whole, list) else []
+
+
+def _get(case: Case, name: str) -> Any:
     """Return what stands under a camel-case name, or the same in snake case."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     return case.get(name, case.get(snake))
 
 
-def _record(case: Mapping[str, Any], index: int, options: Options) -> Record:
+def _record(case: Case, index: int, options: Options) -> Record:
     metrics = [one for one in _get(case, "metricsData") or [] if isinstance(one, Mapping)]
     judges = [str(name) for one in metrics if (name := _get(one, "evaluationModel"))]
     judge = options.judge or (judges[0] if judges else "deepeval")
@@ -48,8 +71,16 @@ def _record(case: Mapping[str, Any], index: int, options: Options) -> Record:
         if scores
         else lost(judge, errors or "no score", status="failed" if errors else "unparseable")
     )
-    answer = Answer("1", text(_get(case, "actualOutput")))
+    turns = _get(case, "turns")
+    answer = Answer("1", text(_get(case, "actualOutput")) or text(_turns(turns)))
     context = text(_get(case, "context")) or text(_get(case, "retrievalContext")) or None
-    reference = text(_get(case, "expectedOutput")) or None
+    reference = text(_get(case, "expectedOutput")) or text(_get(case, "expectedOutcome")) or None
     name = f"{index} {case.get('name') or ''}".strip()
-    return Record(name, text(case.get("input")), (answer,), said, context=context, reference=reference)
+    prompt = text(case.get("input")) or text(case.get("scenario"))
+    return Record(name, prompt, (answer,), said, context=context, reference=reference)
+
+
+def _turns(turns: Any) -> Any:
+    if not isinstance(turns, list):
+        return None
+    return [{"role": turn.get("role"), "content": turn.get("content")} for turn in turns if isinstance(turn, Mapping)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,32 +28,29 @@ def sniff(start: Peek) -> bool:
 def read(path: Path, options: Options) -> Found:
     """Return a record for each judgment of each pair."""
     rows = list(rows_of(path))
-    records = [record for place, row in rows for record in _records(row, place, options)]
+    judge = options.judge or _judge(path, [row for _, row in rows])
+    records = [record for place, row in rows for record in _records(row, place, judge)]
     kinds = {str(row.get("judge_name")) for _, row in rows}
     return Found(records, _OUTPUTS.get(kinds.pop()) if len(kinds) == 1 else None, benchmark="judgebench")
 
 
-def _records(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Record]:
+def _records(row: Mapping[str, Any], place: str, judge: str) -> Iterator[Record]:
     one, two = Answer("A", str(need(row, "response_A", place))), Answer("B", str(need(row, "response_B", place)))
     better = {"A>B": "A", "B>A": "B", "A=B": TIE}.get(str(row.get("label")))
     metadata = {key: row[key] for key in ("source", "original_id", "response_model") if row.get(key)}
     name, question = str(need(row, "pair_id", place)), str(row.get("question", ""))
     for index, entry in enumerate(row["judgments"]):
         shown = (one, two) if index % 2 == 0 else (two, one)
-        judge = options.judge or _judge(row, place)
         yield Record(name, question, shown, _said(entry, judge), better, metadata=metadata)
 
 
-def _judge(row: Mapping[str, Any], place: str) -> str:
-    """Return the judge's model: the file's name says it, or else one of the judgments."""
-    named = re.search(r"judge_model=([^,]+?)(?:\.jsonl)?\Z", Path(place.rpartition(":")[0]).name)
-    if named:
-        return named[1]
-    for entry in row["judgments"]:
-        judgment = entry.get("judgment") if isinstance(entry, Mapping) else None
-        if isinstance(judgment, Mapping) and judgment.get("judge_model"):
-            return str(judgment["judge_model"])
-    return str(row.get("judge_name") or "judge")
+def _judge(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the judge's model: the first judgment that is there says it, or else the file's name."""
+    entries = (entry for row in rows for entry in row["judgments"] if isinstance(entry, Mapping))
+    judgments = (entry["judgment"] for entry in entries if isinstance(entry.get("judgment"), Mapping))
+    said = next((str(judgment["judge_model"]) for judgment in judgments if judgment.get("judge_model")), None)
+    named = re.search(r"judge_model=([^,]+?)(?:\.jsonl)?\Z", path.name)
+    return said or (named[1] if named else str(rows[0].get("judge_name") or "judge") if rows else "judge")
 
 
 def _said(entry: Any, judge: str) -> Said:
@@ -61,8 +58,8 @@ def _said(entry: Any, judge: str) -> Said:
         return lost(judge, "the judgment is null", status="failed")
     judgment, decision = entry.get("judgment"), entry.get("decision")
     text = judgment if isinstance(judgment, str) else None
-    if isinstance(judgment, Mapping):
-        text = next((judgment[key] for key in _WORDS if isinstance(judgment.get(key), str)), None)
+    if isinstance(judgment, Mapping):  # a reward model says nothing
+        text = next((judgment[key] for key in _WORDS if isinstance(judgment.get(key), str) and judgment[key]), None)
     if decision not in _DECISIONS:
         return lost(judge, f"decision is {decision}", text=text)
     return Said(judge, value=_DECISIONS[decision], text=text)

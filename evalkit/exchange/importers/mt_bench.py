@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from evalkit.errors import DatasetError
 from evalkit.exchange.files import Peek, beside, need, number, rows_of
 from evalkit.exchange.records import TIE, Answer, Found, Options, Record, Said, lost
-from evalkit.exchange.templates import answers_in, question_in
+from evalkit.exchange.templates import answers_in, question_in, reference_in
 
 BENCHMARK = "mt_bench"
 Votes: TypeAlias = dict[tuple[str | int, ...], dict[str, str]]
@@ -19,7 +19,7 @@ _GAMES = (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1")))
 
 def sniff(start: Peek) -> bool:
     """Say whether its rows are judgments of one answer, or of a pair of them."""
-    return _is_pair(start.row) or start.has("question_id", "model", "judge", "judgment", "score")
+    return _is_pair(start.row) or start.has("question_id", "model", "judgment", "score")
 
 
 def _is_pair(row: Mapping[str, Any]) -> bool:
@@ -71,7 +71,7 @@ def _single(row: Mapping[str, Any], place: str, options: Options, kinds: Mapping
         else lost(judge, f"score is {row['score']}", text=text)
     )
     answer = Answer(model, answers_in(prompt).get("", ""), model)
-    return Record(name, question_in(prompt), (answer,), said, metadata=metadata)
+    return Record(name, question_in(prompt), (answer,), said, reference=reference_in(prompt), metadata=metadata)
 
 
 def _pairs(
@@ -96,7 +96,10 @@ def _pairs(
             Answer(str(row[side]), texts.get(letter, ""), str(row[side]))
             for side, letter in zip(order, "AB", strict=True)
         )
-        yield Record(name, question_in(prompt), (first, second), said, metadata=metadata, labels=own)
+        reference = reference_in(prompt)
+        yield Record(
+            name, question_in(prompt), (first, second), said, reference=reference, metadata=metadata, labels=own
+        )
 
 
 def _votes(path: Path) -> Votes:

@@ -26,7 +26,7 @@ SHAPES = (
 
 def sniff(start: Peek) -> bool:
     """Say whether its rows are responses of a batch."""
-    return start.has("custom_id") and "response" in start.row
+    return start.has("custom_id") and ("response" in start.row or "error" in start.row)
 
 
 def read(path: Path, options: Options) -> Found:
