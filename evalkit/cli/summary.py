@@ -57,6 +57,7 @@ def number(value: float | None, *, signed: bool = False) -> str:
         return "–"
     if float(value).is_integer() and abs(value) >= 2:
         return f"{value:+.0f}" if signed else f"{value:.0f}"
+    value = round(value, 3) + 0.0  # 0 has no sign
     return f"{value:+.3f}" if signed else f"{value:.3f}"
 
 

@@ -28,10 +28,15 @@ def interval(metric: Metric, digits: int = 2) -> str:
     """Return a metric's value with its interval, as `0.52 [0.38, 0.66]`."""
     if metric.value is None:
         return "-"
-    value = f"{metric.value:.{digits}f}"
+    value = _fixed(metric.value, digits)
     if metric.low is None or metric.high is None:
         return value
-    return f"{value} [{metric.low:.{digits}f}, {metric.high:.{digits}f}]"
+    return f"{value} [{_fixed(metric.low, digits)}, {_fixed(metric.high, digits)}]"
+
+
+def _fixed(value: float, digits: int) -> str:
+    """Return a number with so many digits, and 0 without a sign."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def side(metric: Metric, chance: float) -> Side:

@@ -11,7 +11,7 @@ from evalkit.report.embedding import CaseData, Embedding, together
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.finding import dollars
 from evalkit.report.findings import findings
-from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT
+from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT, TOKENS
 from evalkit.report.rendering import filled, language_of, level_of, render, script_json
 from evalkit.report.tallies import Tallies
 from evalkit.report.wording import Words, metric_words
@@ -99,9 +99,10 @@ def _facts(result: RunResult) -> list[tuple[str, Words]]:
     calls = {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "failed")}
     english, chinese = (text.format(**calls) for text in PAGE["calls_text"])
     tokens = ", ".join(f"{count:,} {kind}" for kind, count in result.tokens.items())
+    tokens_zh = "，".join(f"{TOKENS.get(kind, kind)} {count:,}" for kind, count in result.tokens.items())
     cost = PAGE["unknown"] if result.cost_usd is None else (dollars(result.cost_usd),) * 2
     started = str(result.manifest.get("started") or "")[:16].replace("T", " ")
     facts: list[tuple[str, Words]] = [("started", (f"{started} UTC",) * 2)] if started else []
     facts += [("cases", (f"{len(result.cases):,}",) * 2)]
     facts += [("calls", (english, chinese)), ("cost", cost)]
-    return [*facts, ("tokens", (tokens, tokens))] if tokens else facts
+    return [*facts, ("tokens", (tokens, tokens_zh))] if tokens else facts

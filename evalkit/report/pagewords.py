@@ -14,6 +14,8 @@ FLAGS: dict[str, Words] = {
     "missing": ("Missing", "缺失"),
 }
 
+TOKENS = {"prompt": "提示", "completion": "输出"}
+
 PAGE: dict[str, Words] = {
     "report": ("Judge report", "裁判评测报告"),
     "findings": ("What it found", "结论"),

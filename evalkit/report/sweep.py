@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -41,7 +41,8 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
     """Return one self-contained HTML page on a sweep; it links to the pages of its jobs, `JOB/report.html`."""
     settings = {row.job: settings_of(row.name) for row in board.rows}
     varying = _varying(list(settings.values()))
-    names = {row.job: _name(row, settings[row.job], varying) for row in board.rows}
+    brief = _brief(list(settings.values()), varying)
+    names = {row.job: _name(row, settings[row.job], varying, brief) for row in board.rows}
     level = f"{100 * board.confidence:g} %"
     datasets = facts.datasets or {}
     several = len({row.dataset for row in board.rows}) > 1
@@ -79,13 +80,19 @@ def _same(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> list
     return [f"{key}={value}" for key, value in (settings[0].items() if settings else ()) if key not in varying]
 
 
-def _name(row: Standing, settings: Mapping[str, str], varying: Sequence[str]) -> str:
-    return " · ".join(_said(key, settings[key]) for key in varying if key in settings) or row.name or row.job
+def _brief(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> set[str]:
+    """Return the keys all of whose values stand for themselves: words do, numbers and `none` do not."""
+    return {key for key in varying if all(_WORD.fullmatch(one[key]) for one in settings if key in one)}
 
 
-def _said(key: str, value: str) -> str:
-    """Return a setting as briefly as it can be understood: a word stands for itself, a number does not."""
-    return value if _WORD.fullmatch(value) else f"{key.rpartition('.')[2]}={value}"
+def _name(row: Standing, settings: Mapping[str, str], varying: Sequence[str], brief: Collection[str]) -> str:
+    """Return what a job goes by: its settings, as briefly as they can be understood."""
+    said = (
+        settings[key] if key in brief else f"{key.rpartition('.')[2]}={settings[key]}"
+        for key in varying
+        if key in settings
+    )
+    return " · ".join(said) or row.name or row.job
 
 
 def _facts(board: Leaderboard, facts: SweepFacts) -> list[tuple[str, Words]]:

@@ -31,7 +31,7 @@ def drawn(figure) -> ElementTree.Element:
 
 
 def dots(figure, class_: str = "dot") -> list[tuple[float, float]]:
-    found = [e for e in drawn(figure).iter("circle") if e.get("class") == class_]
+    found = [e for e in drawn(figure).iter("circle") if class_ in (e.get("class") or "").split()]
     return [(float(e.attrib["cx"]), float(e.attrib["cy"])) for e in found]
 
 
@@ -92,6 +92,20 @@ def test_main_rates_stand_where_their_numbers_are():
     ]
 
 
+def test_agreement_by_chance_stands_where_kappa_is_0():
+    """2 of 3 right, a tie among them: by the shares of verdicts and labels chance gives 1/3, not 1/2."""
+    known = {"agreement/accuracy": Metric("agreement/accuracy", 2 / 3, 0.1, 0.9)}
+    found = {**known, "agreement/kappa": Metric("agreement/kappa", 0.5, -0.2, 0.9)}
+    (mark,) = [e for e in drawn(main_figures(found)[0]).iter("line") if e.get("class") == "chance"]
+    assert float(mark.attrib["x1"]) == pytest.approx(LEFT + (RIGHT - LEFT) / 3, abs=0.1)
+    (half,) = [e for e in drawn(main_figures(known)[0]).iter("line") if e.get("class") == "chance"]
+    assert float(half.attrib["x1"]) == (LEFT + RIGHT) / 2
+
+
+def test_what_cannot_vary_is_no_row():
+    assert main_figures({"conflict/rate": Metric("conflict/rate", 0.0, 0.0, 0.0)}) == []
+
+
 def test_reliability_puts_each_bin_at_its_confidence_and_accuracy():
     one = {"from": 0.5, "to": 0.6, "n": 4, "confidence": 0.5, "accuracy": 1.0, "low": 0.5, "high": 1.0}
     two = one | {"confidence": 1.0, "accuracy": 0.0, "low": None, "high": None}
@@ -109,6 +123,7 @@ def test_the_frontier_marks_the_threshold_in_use():
     figure = frontier(points, 0.5)
     assert dots(figure) == [(226, dots(figure, "small")[0][1])]
     assert len(dots(figure, "small")) == 2
+    assert len(dots(figure, "also0")) == 3, "dots have the colour of their line"
     assert frontier(points[:2], 0.0) is None
     assert frontier([one | {"accuracy": None} for one in points], 0.0) is None
 

@@ -20,7 +20,7 @@ from fake_provider import Provider, said, serving
 from evalkit.cli import main
 from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_report, render_sweep
-from evalkit.scoring.leaderboard import Contender, rank
+from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
 from evalkit.sweeps import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict
 
@@ -250,8 +250,7 @@ def test_a_thousand_cases_are_filtered_at_once(open_page, make_run):
     assert milliseconds < 1_000
 
 
-def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_page):
-    rates = {"a": (0.9, 0.3), "b": (0.8, 0.1), "c": (0.7, None)}
+def board(rates: dict[str, tuple[float, float | None]]) -> Leaderboard:
     contenders = [
         Contender(
             job,
@@ -262,7 +261,12 @@ def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_pa
         )
         for job, (right, cost) in rates.items()
     ]
-    page = open_page(render_sweep(rank(contenders, ScoringConfig(bootstrap=0)), SweepFacts("study", pages=list("abc"))))
+    return rank(contenders, ScoringConfig(bootstrap=0))
+
+
+def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_page):
+    jobs = board({"a": (0.9, 0.3), "b": (0.8, 0.1), "c": (0.7, None)})
+    page = open_page(render_sweep(jobs, SweepFacts("study", pages=list("abc"))))
     order = lambda: page.locator("#board tbody th").all_text_contents()  # noqa: E731
     assert order() == ["a", "b", "c"]
     page.get_by_role("button", name="Cost of a case").focus()
@@ -276,6 +280,24 @@ def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_pa
     assert page.locator("h2").first.inner_text() == "结论"
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.set_viewport_size({"width": 718, "height": 1000})  # what A4 leaves between its margins
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 718
+
+
+def test_names_of_jobs_are_not_cut_off(open_page):
+    """Each name begins within its drawing, and at the left of a phone's screen."""
+    names = ("a-large-model", "a model of some length", "模型")
+    jobs = board(dict(zip(names, ((0.9, 0.3), (0.8, 0.1), (0.7, 0.2)), strict=True)))
+    page = open_page(render_sweep(jobs, SweepFacts("study")), viewport={"width": 390, "height": 740})
+    outside = page.evaluate(
+        "[...document.querySelectorAll('svg')].flatMap(svg => [...svg.querySelectorAll('.name')].filter(text =>"
+        " getComputedStyle(text).display !== 'none' &&"
+        " text.getBoundingClientRect().left < svg.getBoundingClientRect().left - 0.5).map(text => text.textContent))"
+    )
+    assert outside == []
+    apart = page.locator("#figure-told-apart .name").first.bounding_box()
+    assert apart["x"] < 195
 
 
 def test_a_sweeps_page_leads_to_those_of_its_jobs(browser, tmp_path, monkeypatch, provider):

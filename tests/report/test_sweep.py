@@ -94,10 +94,11 @@ def test_settings_are_read_from_names(name, expected):
 def test_the_page_names_jobs_by_what_differs_and_links_to_their_pages():
     names = [f"{name}, tie.threshold=0" for name in NAMES]
     page = render_sweep(board(names=names), SweepFacts("study", datasets={"d": "data"}, pages=["0", "1"]))
-    assert "large · both" in page
+    assert "large · swap=both" in page
+    assert "coin · swap=none" in page, "of one key all are written alike"
     assert re.findall(r'href="([^"]*)"', page) == ["0/report.html", "1/report.html"]
     assert "tie.threshold=0</code>" in page
-    assert "large · both · " not in page
+    assert "large · swap=both · " not in page
     assert page.index("cannot be told apart from it") < page.index('id="board"') < page.index('id="figure-front"')
 
 

@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, path, shorten, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, path, room, shorten, text
 from evalkit.report.figures.forest import Row, bounds, forest
 from evalkit.report.figures.words import FIGURES, LABELS
 from evalkit.report.finding import interval
@@ -37,9 +37,9 @@ def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> 
         low, high = 0.0, bounds(drawn)[1]
     elif name in SIGNED and all((one.metric.low or one.metric.value or 0) >= 0 for one in drawn):
         low = 0.0
-    title = metric_words(name)
+    title, left = metric_words(name), room((names[row.job] for row in rows), 28.0, LEFT)
     return Figure(
-        name.replace("/", "-"), title, forest(drawn, low, high, title, LEFT), FIGURES["by_metric"][1], wide=True
+        name.replace("/", "-"), title, forest(drawn, low, high, title, left), FIGURES["by_metric"][1], wide=True
     )
 
 
@@ -117,22 +117,23 @@ def told_apart(
     if len(ranked) < 3:
         return None
     known = {frozenset((one.first, one.second)): one for one in contrasts}
+    margin = room((names[row.job] for row in ranked), 48.0, MARGIN)
     drawn: list[Markup] = []
     side = SIDE if len(ranked) <= LARGE else SIDE * LARGE / len(ranked) + 2
     for i, row in enumerate(ranked):
         y = 26 + side * i
         drawn.append(
-            text(MARGIN - 34, y + side / 2 + 4, shorten(names[row.job], 52), "name" if side > 15 else "key end")
+            text(margin - 34, y + side / 2 + 4, shorten(names[row.job], 52), "name" if side > 15 else "key end")
         )
-        drawn.append(text(MARGIN - 8, y + side / 2 + 4, str(i + 1), "tick end"))
+        drawn.append(text(margin - 8, y + side / 2 + 4, str(i + 1), "tick end"))
         if side > 15 or i % 5 == 4:
-            drawn.append(text(MARGIN + side * (i + 0.5), 18.0, str(i + 1), "tick"))
+            drawn.append(text(margin + side * (i + 0.5), 18.0, str(i + 1), "tick"))
         for j, other in enumerate(ranked):
             if i != j and (found := known.get(frozenset((row.job, other.job)))):
-                drawn.append(_square(MARGIN + side * j, y, side, found, alpha))
+                drawn.append(_square(margin + side * j, y, side, found, alpha))
     size = side * len(ranked)
     title, caption = FIGURES["told_apart"]
-    return Figure("told-apart", title, canvas(MARGIN + size + 4, size + 32, *drawn, label=title), caption, wide=True)
+    return Figure("told-apart", title, canvas(margin + size + 4, size + 32, *drawn, label=title), caption, wide=True)
 
 
 def _square(x: float, y: float, side: float, found: Contrast, alpha: float) -> Markup:

@@ -45,7 +45,7 @@ def reliability(curves: Mapping[str, Any]) -> Figure | None:
     largest = max(one["n"] for one in bins)
     drawn.append(path([(x(one["confidence"]), y(one["accuracy"])) for one in bins], "curve"))
     drawn += [_bin(one, x, y, largest) for one in bins]
-    title, caption = FIGURES["reliability"]
+    title, caption = FIGURES["reliability_after" if shown else "reliability"]
     return Figure("reliability", title, _framed(keys, drawn, title), caption)
 
 
@@ -70,15 +70,16 @@ def frontier(points: Sequence[Mapping[str, Any]], threshold: float) -> Figure | 
     for class_, name in there:
         known = [one for one in points if one[name] is not None]
         drawn.append(path([(x(one["tie_rate"]), y(one[name])) for one in known], class_))
-        drawn += [_point(one, name, x, y, threshold) for one in known]
+        drawn += [_point(one, name, x, y, threshold, class_.removeprefix("curve").strip()) for one in known]
     title, caption = FIGURES["frontier"]
     return Figure("frontier", title, _framed([(c, LABELS[name]) for c, name in there], drawn, title), caption)
 
 
-def _point(one: Mapping[str, Any], name: str, x: Axis, y: Axis, threshold: float) -> Markup:
+def _point(one: Mapping[str, Any], name: str, x: Axis, y: Axis, threshold: float, series: str) -> Markup:
     here = abs(one["threshold"] - threshold) < 1e-9
     said = f"{one['threshold']:g}: {one['tie_rate']:.2f}, {one[name]:.2f}"
-    dot = node("circle", class_="dot" if here else "small", cx=x(one["tie_rate"]), cy=y(one[name]), r=6 if here else 3)
+    class_ = f"{'dot' if here else 'small'} {series or 'also'}"
+    dot = node("circle", class_=class_, cx=x(one["tie_rate"]), cy=y(one[name]), r=6 if here else 3)
     return node("g", node("title", said), dot)
 
 

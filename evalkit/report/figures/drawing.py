@@ -73,7 +73,7 @@ def canvas(width: float, height: float, *children: object, label: Words) -> Mark
         *children,
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         role="img",
-        style=f"max-width:{width:.0f}px",
+        style=f"max-width:{width:.0f}px;--width:{width:.0f}px",
     )
 
 
@@ -124,6 +124,12 @@ def legend(x: float, y: float, entries: Sequence[tuple[str, Words]]) -> list[Mar
         at = y + 18 * place
         drawn += [line(x, at - 4, x + 18, at - 4, class_), text(x + 24, at, words, "key")]
     return drawn
+
+
+def room(names: Iterable[str], beside: float, most: float) -> float:
+    """Return the pixels that the longest of `names` takes and those `beside` it, `most` at the largest."""
+    longest = max((sum(8.5 if letter.isascii() else 14.0 for letter in name) for name in names), default=0.0)
+    return min(most, longest + beside)
 
 
 def shorten(name: str, most: int = 28) -> str:

@@ -30,7 +30,7 @@ RATES = (
     "calibration/ece",
 )
 COEFFICIENTS = ("agreement/kappa", "agreement/pearson", "agreement/spearman", "agreement/kendall")
-CHANCE = {"agreement/accuracy": 0.5, "position/first_rate": 0.5, "length/longer_rate": 0.5}
+CHANCE = {"position/first_rate": 0.5, "length/longer_rate": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,27 @@ class Row:
 
 
 def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
-    """Return the main rates (0 to 1) and coefficients (-1 to 1), those of them that have an interval."""
+    """Return the main rates (0 to 1) and coefficients (-1 to 1), those of them that have an interval.
+
+    An interval without width is no finding: of scores no cycle can arise.
+    """
     panels = [
-        _panel("rates", _rows(metrics, RATES, CHANCE), 0.0, 1.0),
+        _panel("rates", _rows(metrics, RATES, {**CHANCE, **_by_chance(metrics)}), 0.0, 1.0),
         _panel("coefficients", _rows(metrics, COEFFICIENTS, dict.fromkeys(COEFFICIENTS, 0.0)), -1.0, 1.0),
     ]
     return [panel for panel in panels if panel is not None]
 
 
+def _by_chance(metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """Return the agreement that chance would give: what kappa sets to 0, with its ties; 0.5 where it is not known."""
+    accuracy, kappa = metrics.get("agreement/accuracy"), metrics.get("agreement/kappa")
+    if accuracy is None or kappa is None or accuracy.value is None or kappa.value is None or kappa.value >= 1:
+        return {"agreement/accuracy": 0.5}
+    return {"agreement/accuracy": (accuracy.value - kappa.value) / (1 - kappa.value)}
+
+
 def _rows(metrics: Mapping[str, Metric], names: Iterable[str], chance: Mapping[str, float]) -> list[Row]:
-    there = [metric for name in names if (metric := metrics.get(name)) is not None and metric.low is not None]
+    there = [metric for name in names if (metric := metrics.get(name)) is not None and metric.low != metric.high]
     return [Row(metric_words(metric.name), metric, chance.get(metric.name)) for metric in there]
 
 

@@ -27,7 +27,8 @@ def ranking(found: Mapping[str, Any]) -> Figure | None:
     name, digits = ("rating", 0) if rated else ("win_rate", 2)
     rows = [Row((one["system"],) * 2, metric_of(one["system"], one[name]), digits=digits) for one in systems]
     low, high = bounds(rows) if rated else (0.0, 1.0)
-    title, caption = FIGURES["ranking" if rated else "ranking_rates"]
+    sure = any(row.metric.low is not None for row in rows)
+    title, caption = FIGURES["ranking_rates" if not rated else "ranking" if sure else "ranking_points"]
     return Figure("ranking", title, forest(rows, low, high, title), caption, wide=True)
 
 

@@ -13,6 +13,7 @@ from evalkit.report.wording import Words
 from evalkit.types import Winner
 
 CELL, LEFT, TOP = (78.0, 46.0), 96.0, 52.0
+STRONG = 0.75  # of a row; above it a cell is so bright in dark colours that dark letters are read better
 CLASSES = ("A", "TIE", "B")
 _NAMES = {
     "A": LABELS["a"],
@@ -81,5 +82,5 @@ def _cell(x: float, y: float, n: int, share: float, same: bool) -> Markup:
             class_=class_,
             fill_opacity=f"{0.08 + 0.72 * share:.2f}" if n else "0",
         ),
-        text(x + width / 2, y + height / 2 + 5, f"{n:,}", "cellvalue strong" if share > 0.6 else "cellvalue"),
+        text(x + width / 2, y + height / 2 + 5, f"{n:,}", "cellvalue strong" if share > STRONG else "cellvalue"),
     )

@@ -55,9 +55,8 @@ FIGURES: dict[str, tuple[Words, Words]] = {
         ("Reliability of its confidence", "置信度可靠性"),
         (
             "How often it is right at each stated confidence; larger dots are more pairs, {level} Wilson intervals "
-            "over cases. On the dashed line confidence is worth what it says. Other lines: recalibrated out of fold.",
-            "各置信度下的正确率；圆点越大比较越多，{level} Wilson 区间（按样本数）。虚线上置信度名副其实；"
-            "其余曲线为折外重新校准后的结果。",
+            "over cases. On the dashed line confidence is worth what it says.",
+            "各置信度下的正确率；圆点越大比较越多，{level} Wilson 区间（按样本数）。虚线上置信度名副其实。",
         ),
     ),
     "frontier": (
@@ -94,9 +93,9 @@ FIGURES: dict[str, tuple[Words, Words]] = {
     "costs": (
         ("What the answers took", "开销"),
         (
-            "Tokens of prompts (dark) and answers (light) for a case, money, and the median latency: of every answer "
-            "when it was made, those from the store included.",
-            "每个样本的提示词元（深）与输出词元（浅）、费用及延迟中位数；按回答生成时计，包括来自缓存的回答。",
+            "Tokens of prompts (blue) and answers (orange) for a case, money, and the latency of half and of nine "
+            "tenths of the answers: of every answer when it was made, those from the store included.",
+            "每个样本的提示词元（蓝）与输出词元（橙）、费用，以及半数与九成回答的延迟；按回答生成时计，包括来自缓存的回答。",
         ),
     ),
     "by_metric": (
@@ -120,6 +119,22 @@ FIGURES: dict[str, tuple[Words, Words]] = {
     ),
 }
 
+FIGURES["reliability_after"] = (
+    FIGURES["reliability"][0],
+    (
+        f"{FIGURES['reliability'][1][0]} Other lines: recalibrated out of fold.",
+        f"{FIGURES['reliability'][1][1]}其余曲线为折外重新校准后的结果。",
+    ),
+)
+FIGURES["ranking_points"] = (
+    FIGURES["ranking"][0],
+    (
+        "Ratings of Bradley and Terry with ties, in Elo's points: 400 points are ten wins to one loss. These cases "
+        "determine no intervals: the order may be chance.",
+        "含平局的 Bradley-Terry 评级（Elo 分制，400 分即十胜一负）。这些样本不足以得出区间：名次可能出于偶然。",
+    ),
+)
+
 LABELS: dict[str, Words] = {
     "confidence": ("stated confidence, %", "所述置信度（%）"),
     "accuracy": ("right, % of labelled pairs", "正确率（%，有标注的比较）"),
@@ -128,7 +143,7 @@ LABELS: dict[str, Words] = {
     "isotonic": ("isotonic", "保序校准"),
     "tie_rate": ("ties, %", "平局率（%）"),
     "share": ("%", "%"),
-    "decided_accuracy": ("right, of decided pairs", "分出胜负者的正确率"),
+    "decided_accuracy": ("right, % of decided pairs", "正确率（%，分出胜负者）"),
     "weak_rate": ("cases whose ties do not carry over", "平局不传递的样本"),
     "longer_wins": ("longer response wins, %", "较长回答获胜（%）"),
     "times_longer": ("times as long", "长度倍数"),
