@@ -1,11 +1,12 @@
-"""Data: a million rows read as cases, as `evalkit plan` reads them, beside reading them with the plain library.
+"""Data: `evalkit plan` of a million rows, and reading them as cases, beside reading them with the plain library.
 
-    uv run python benchmarks/data.py [ROWS] [--whole]
+    uv run python benchmarks/data.py [ROWS] [--filled]
 
 JSONL and Parquet of ROWS rows, and of a tenth of them, are written to a temporary folder. Each reading is a process of
-its own: processor seconds of the reading alone, and the process's peak memory. Plain is `json.loads` for each line, and
-pyarrow's `to_pylist` for each batch. With `--whole`, `evalkit plan` too is run on the JSONL files: every prompt is
-filled and every content key made, which is what takes the time there.
+its own: processor seconds of the reading alone, without imports, and the process's peak memory. Plain is `json.loads`
+for each line, and pyarrow's `to_pylist` for each batch. The whole of `evalkit plan` is composing, counting and telling
+equal requests apart, from an empty store. With `--filled`, it is run besides on a tenth of the rows with a store that
+holds an answer of the judge's model, so that every prompt is filled and every content key looked up.
 """
 
 from __future__ import annotations
@@ -84,11 +85,27 @@ def cases(path: Path) -> int:
     return sum(1 for _ in iter_cases(DatasetConfig(path=str(path)), mode="pairwise"))
 
 
-def whole(path: Path) -> int:
+def whole(path: Path, store: str = "store.mode=off") -> int:
     from evalkit.cli import main
 
-    status = main(["plan", "judge=gpt-4o-mini", "store.mode=off", "dataset=file", f"dataset.path={path}"])
+    status = main(["plan", "judge=gpt-4o-mini", store, "dataset=file", f"dataset.path={path}"])
     return -status
+
+
+def filled(path: Path) -> int:
+    from evalkit.config import StoreConfig
+    from evalkit.store import open_store
+    from evalkit.types import Completion
+
+    url = str(path.with_suffix(".sqlite"))
+    store = open_store(StoreConfig(url=url))
+    assert store is not None
+    store.put("0" * 64, "openai/gpt-4o-mini", Completion("text"))
+    store.close()
+    return whole(path, f"store.url={url}")
+
+
+WAYS = {"plain": plain, "cases": cases, "whole": whole, "filled": filled}
 
 
 def measure(way: str, path: Path) -> tuple[float, float]:
@@ -102,10 +119,10 @@ def inside(way: str, path: Path) -> None:
     import numpy  # noqa: F401 - imports, which do not depend on the rows, are not in the time
     import pyarrow.parquet  # noqa: F401
 
-    if way == "cases":
-        import evalkit.datasets  # noqa: F401
+    if way != "plain":
+        import evalkit.cli.plan  # noqa: F401
     begun = time.process_time()
-    {"plain": plain, "cases": cases, "whole": whole}[way](path)
+    WAYS[way](path)
     seconds = time.process_time() - begun
     print(f"{seconds:.3f} {peak():.1f}")
 
@@ -119,39 +136,42 @@ def peak() -> float:
     return int(line.split()[1]) / 1024
 
 
-def main(count: int, with_plan: bool) -> int:
+def main(count: int, with_filled: bool) -> int:
     fine = True
-    print("| rows | plain | peak | as cases | peak | times plain |\n| --- | --- | --- | --- | --- | --- |")
+    print("| rows | | seconds | times plain | peak |\n| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         peaks: dict[tuple[str, str], list[float]] = {}
         for size in (count // 10, count):
             for path in write(Path(folder), size):
-                read, ours = measure("plain", path), measure("cases", path)
-                times = ours[0] / read[0]
-                peaks.setdefault((path.suffix, "cases"), []).append(ours[1])
-                fine &= times <= TIMES or size < count
-                print(
-                    f"| {size:,} {path.suffix} | {read[0]:.2f} s | {read[1]:.0f} MiB | {ours[0]:.2f} s | "
-                    f"{ours[1]:.0f} MiB | {times:.2f} |",
-                    flush=True,
-                )
-                if with_plan and path.suffix == ".jsonl":
-                    plan = measure("whole", path)
-                    peaks.setdefault((path.suffix, "plan"), []).append(plan[1])
-                    print(f"| {size:,} {path.suffix}, `evalkit plan` | | | {plan[0]:.1f} s | {plan[1]:.0f} MiB | "
-                          f"{plan[0] / read[0]:.0f} |", flush=True)  # fmt: skip
+                read = measure("plain", path)
+                tell(size, path, "plain", read, read)
+                for way in ("cases", "whole", *(["filled"] if with_filled and size < count else [])):
+                    ours = measure(way, path)
+                    tell(size, path, way, ours, read)
+                    peaks.setdefault((path.suffix, way), []).append(ours[1])
+                    fine &= ours[0] <= TIMES * read[0] or size < count
                 path.unlink()
-    for (suffix, way), (small, large) in peaks.items():
-        grown = large / small
-        fine &= grown <= GROWTH
-        print(f"{way} of {suffix}: peak memory of ten times the rows is {grown:.2f} times as much")
+    for (suffix, way), found in peaks.items():
+        if len(found) > 1:
+            grown = found[1] / found[0]
+            fine &= grown <= GROWTH
+            print(f"{way} of {suffix}: peak memory of ten times the rows is {grown:.2f} times as much")
     print("fine" if fine else f"NOT within {TIMES:g} times plain, or memory grows by more than {GROWTH - 1:.0%}")
     return 0 if fine else 1
 
 
+def tell(size: int, path: Path, way: str, found: tuple[float, float], read: tuple[float, float]) -> None:
+    words = {"cases": "as cases", "whole": "`evalkit plan`", "filled": "`evalkit plan`, every prompt filled"}
+    times = "" if way == "plain" else f"{found[0] / read[0]:.2f}"
+    print(
+        f"| {size:,} {path.suffix} | {words.get(way, way)} | {found[0]:.2f} | {times} | {found[1]:.0f} MiB |",
+        flush=True,
+    )
+
+
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "--whole"]
-    if words and words[0] in ("plain", "cases", "whole"):
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
+    if words and words[0] in WAYS:
         inside(words[0], Path(words[1]))
     else:
-        sys.exit(main(int(words[0]) if words else ROWS, "--whole" in sys.argv))
+        sys.exit(main(int(words[0]) if words else ROWS, "--filled" in sys.argv))

@@ -10,32 +10,43 @@ from typing import IO, Any
 
 HELD = 2**15
 _PART = 2**17
-_MOST_PARTS = 64
+_BUCKET_BITS = 8
+_BUCKETS = 2**_BUCKET_BITS
+_SHIFT = 64 - _BUCKET_BITS
 
 
 class Hashes:
-    """Hashes of 64 bits, each with a weight; of many, those before the last few thousand wait in a temporary file."""
+    """Hashes of 64 bits, each with a weight; of many, those before the last few thousand wait in a temporary file.
+
+    There they stand in pieces, each in order, with what tells where in it the hashes of each bucket begin: so a part of
+    all of them is read without the others.
+    """
 
     def __init__(self) -> None:
-        self._held = array("q")
+        self._hashes, self._weights = array("q"), array("q")
         self._file: IO[bytes] | None = None
-        self._count = 0
+        self._pieces: list[tuple[int, Any]] = []
+        self._end = self._written = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self._written + len(self._hashes)
 
     def add(self, hash_: int, weight: int = 0) -> None:
         """Take a hash, in the range of 64 bits with a sign."""
-        self._held.append(hash_)
-        self._held.append(weight)
-        self._count += 1
-        if len(self._held) >= 2 * HELD:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="evalkit-")  # noqa: SIM115 - it lives on, and is closed with this
-                weakref.finalize(self, self._file.close)
-            self._file.seek(0, 2)
-            self._file.write(self._held.tobytes())
-            del self._held[:]
+        self._hashes.append(hash_)
+        self._weights.append(weight)
+        if len(self._hashes) >= HELD:
+            self._spill()
+
+    def extend(self, hashes: Sequence[int], weights: Sequence[int] | None = None) -> None:
+        """Take many at once, each with its weight, or all without one."""
+        self._hashes.extend(hashes)
+        if weights is None:
+            self._weights.frombytes(bytes(8 * len(hashes)))
+        else:
+            self._weights.extend(weights)
+        if len(self._hashes) >= HELD:
+            self._spill()
 
     @property
     def is_small(self) -> bool:
@@ -44,25 +55,49 @@ class Hashes:
 
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Yield those that are held, as (hash, weight)."""
-        return zip(self._held[::2], self._held[1::2], strict=True)
+        return zip(self._hashes, self._weights, strict=True)
 
     def part(self, which: int, of: int) -> Any:
-        """Return the hashes and weights of one part out of several, as two rows; equal hashes are in one part."""
+        """Return the hashes and weights of one part out of several, as two rows; equal hashes are in one part.
+
+        There may be 1, 2, 4 and so on parts, up to 256.
+        """
         import numpy as np
 
-        kept = [np.empty((0, 2), dtype=np.int64)]
-        for raw in self._chunks():
-            chunk = np.frombuffer(raw, dtype=np.int64).reshape(-1, 2)
-            kept.append(chunk[chunk[:, 0] % of == which])
-        return np.concatenate(kept).T
+        each = _BUCKETS // of
+        first, last = which * each, (which + 1) * each
+        held = np.array([self._hashes, self._weights], dtype=np.int64).reshape(2, -1)
+        bucket = (held[0] >> _SHIFT) + _BUCKETS // 2
+        found = [held[:, (bucket >= first) & (bucket < last)]]
+        for begin, starts in self._pieces:
+            size, low, high = (int(starts[at]) for at in (-1, first, last))
+            rows = [self._read(begin + 8 * (size * row + low), 8 * (high - low)) for row in (0, 1)]
+            found.append(np.stack([np.frombuffer(row, dtype=np.int64) for row in rows]))
+        return np.concatenate(found, axis=1)
 
-    def _chunks(self) -> Iterator[bytes]:
-        if self._file is not None:
-            self._file.seek(0)
-            while raw := self._file.read(16 * HELD):
-                yield raw
-        if self._held:
-            yield self._held.tobytes()
+    def _read(self, begin: int, size: int) -> bytes:
+        assert self._file is not None  # there are pieces
+        self._file.seek(begin)
+        return self._file.read(size)
+
+    def _spill(self) -> None:
+        import numpy as np
+
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="evalkit-")  # noqa: SIM115 - it lives on, and is closed with this
+            weakref.finalize(self, self._file.close)
+        hashes, weights = np.array(self._hashes, dtype=np.int64), np.array(self._weights, dtype=np.int64)
+        order = np.argsort(hashes)
+        hashes = hashes[order]
+        edges = (np.arange(_BUCKETS, dtype=np.int64) - _BUCKETS // 2) << _SHIFT
+        starts = np.append(np.searchsorted(hashes, edges), len(hashes)).astype(np.int32)
+        self._file.seek(self._end)
+        self._file.write(hashes.tobytes())
+        self._file.write(weights[order].tobytes())
+        self._pieces.append((self._end, starts))
+        self._end += 16 * len(hashes)
+        self._written += len(hashes)
+        del self._hashes[:], self._weights[:]
 
 
 def repeated(hashes: Hashes) -> set[int]:
@@ -102,5 +137,7 @@ def new_among(hashes: Hashes, before: Sequence[Hashes] = ()) -> tuple[int, int]:
 
 
 def _parts(count: int) -> Iterator[tuple[int, int]]:
-    parts = min(-(-count // _PART), _MOST_PARTS)
+    parts = 1
+    while parts < _BUCKETS and parts * _PART < count:
+        parts *= 2
     return ((part, parts) for part in range(parts))

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, RunResult, Winner
+from evalkit.types import (
+    AnswerFormat,
+    Case,
+    CaseTexts,
+    Completion,
+    JudgeRequest,
+    JudgeSpec,
+    Judgment,
+    RunResult,
+    Winner,
+)
+
+Foreseen: TypeAlias = tuple[int, int, AnswerFormat | None, int]
+"""A request as it is foreseen: what tells its messages from others, their length, its answer's format, its sample.
+
+The first is any number of 64 bits, the same for equal messages of any evaluator in this process, and for no others; the
+length is in quarters of a token, as `evalkit.prompting.counting` has it.
+"""
 
 
 @runtime_checkable
@@ -37,6 +54,25 @@ class Following(Protocol):
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
         """Return what to ask once `judgments` are there: all those planned of one unit to one judge; mostly nothing."""
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """What an evaluator may have besides: its plan told without filling a prompt, for data sets of any size.
+
+    It counts only where it stands in the evaluator's own class: what a subclass inherits may no longer be true of it.
+    """
+
+    foresees: bool
+    """Whether it can be told, of every case."""
+
+    def foresee(self, case: CaseTexts) -> Iterable[Foreseen]:
+        """Return what `plan` would ask of a case, in its order; none of it prepares for another ask or is shared.
+
+        Raises:
+            DatasetError: as `plan`.
+        """
         ...
 
 

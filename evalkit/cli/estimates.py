@@ -41,7 +41,7 @@ class Part:
 
     def after(self, others: Sequence[Part]) -> Part:
         """Return this part without what is sent for `others` anyway."""
-        return replace(self, plan=self.plan.after([other.plan for other in others]))
+        return replace(self, plan=self.plan.after([other.plan for other in others])) if others else self
 
     @property
     def answer_tokens(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,11 +13,15 @@ from evalkit.app import stream
 from evalkit.cli.driving import MULTIRUN, check_words, split_study, sweeps
 from evalkit.cli.estimates import ORIGINS, Part, length_of, minutes
 from evalkit.cli.voice import say
+from evalkit.cli.ways import Again, foreseeable, looking
 from evalkit.compose import DEFAULT, load_jobs
-from evalkit.config import JudgeConfig, RunConfig, StoreConfig
+from evalkit.config import JudgeConfig, RunConfig
+from evalkit.engine import foreseen_plan
 from evalkit.engine import plan as plan_requests
+from evalkit.evaluators.guarding import foresight
+from evalkit.gating import check_gate
 from evalkit.judges import spec_of
-from evalkit.store import SqliteStore, open_store, store_path
+from evalkit.store import SqliteStore
 from evalkit.store.lately import lately
 from evalkit.types import Completion, JudgeSpec
 
@@ -40,10 +44,13 @@ def main(words: Sequence[str]) -> int:
     check_words(rest, flags=MULTIRUN)
     sweep = sweeps(study, rest)
     jobs = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
+    for _, config in jobs:
+        check_gate(config, Again(config))
+    quick = foreseeable([config for _, config in jobs])
     told: set[str] = set()
     planned: list[Planned] = []
     for name, config in jobs:
-        asked = plan_job(config, told)
+        asked = plan_job(config, told, quick)
         parts = [part.after(asked[:place]) for place, part in enumerate(asked)]
         before = [part for job in planned for part in job.parts]
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
@@ -52,37 +59,34 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def plan_job(config: RunConfig, told: set[str]) -> list[Part]:
-    """Return what each judge of a job is to be asked; say whose benchmark it is, unless that was `told`."""
-    store = _store(config.store)
-    try:
+def plan_job(config: RunConfig, told: set[str], quick: Collection[str] = ()) -> list[Part]:
+    """Return what each judge of a job is to be asked; say whose benchmark it is, unless that was `told`.
+
+    What models in `quick` are asked is told without filling a prompt.
+    """
+    with looking(config.store) as store:
         judges = zip(config.judge.members, spec_of(config.judge), strict=True)
-        return [_part(config, judge, spec, store, told) for judge, spec in judges]
-    finally:
-        if store:
-            store.close()
+        return [_part(config, judge, spec, store, told, spec.model in quick) for judge, spec in judges]
 
 
-def _part(config: RunConfig, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, told: set[str]) -> Part:
+def _part(
+    config: RunConfig, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, told: set[str], quick: bool
+) -> Part:
     cases, evaluator = stream(config)
-    plan = plan_requests(cases, evaluator, [spec], store)
+    foresee = foresight(evaluator) if quick else None
+    if foresee is not None:
+        plan = foreseen_plan(cases.texts(), foresee, spec)
+    else:
+        plan = plan_requests(cases, evaluator, [spec], store)
     if cases.benchmark is not None and cases.benchmark.note not in told:
         told.add(cases.benchmark.note)
         say("note", cases.benchmark.note)
 
     @cache
     def latest() -> list[Completion]:
-        return lately(store, spec.model) if store is not None and store.reads else []
+        return lately(store, spec.model) if store is not None and store.reads and foresee is None else []
 
     return Part(judge, plan, length_of(plan, latest, judge.max_tokens))
-
-
-def _store(config: StoreConfig) -> SqliteStore | None:
-    """Open the store if it is there: what a run would make is left to the run."""
-    path = store_path(config.url)
-    new = not path.exists() or path.stat().st_size == 0
-    looks = config.mode == "read_only" or (config.mode == "read_write" and not new)
-    return open_store(config) if looks else None
 
 
 def print_plans(jobs: Sequence[Planned]) -> None:

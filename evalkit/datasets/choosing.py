@@ -43,7 +43,10 @@ class Choice:
             DatasetError: if the filter lets no row through, or does not fit a row.
         """
         self._notes, self._read, self._left_out = [], 0, 0
-        if self._sample is None and (self._seed is None or self._limit is None):
+        if self._holds is None and self._sample is None and self._seed is None and self._limit is None:
+            for number, (place, row) in enumerate(rows(), 1):
+                yield number, place, row
+        elif self._sample is None and (self._seed is None or self._limit is None):
             chosen = 0
             for chosen, found in enumerate(islice(self._passing(rows()), self._limit), 1):  # noqa: B007
                 yield found

@@ -40,6 +40,8 @@ class Labels:
     def __init__(self, label_map: LabelMap) -> None:
         self._map = {spelling(key): value for key, value in label_map.items()}
         self._known: dict[str, Winner | float | None] = {}
+        self.winners: set[str] = set()
+        """Spellings that were found to choose between two responses."""
 
     def attach(self, value: Any, responses: tuple[Response, ...], place: str) -> Labelled:
         """Return the choice between the first two responses, if `value` is one, and the responses with their grades.
@@ -100,7 +102,10 @@ class Labels:
         if value not in self._known:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
+                self.winners.clear()
             self._known[value] = self._read(value)
+            if isinstance(self._known[value], str):
+                self.winners.add(value)
         return self._known[value]
 
     def _read(self, value: Any) -> Winner | float | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evalkit.config import DatasetConfig
 from evalkit.datasets.choosing import Choice
@@ -22,7 +22,9 @@ from evalkit.datasets.tally import Tally
 from evalkit.errors import DatasetError
 from evalkit.lazy import Arranged
 from evalkit.spool import Spool
-from evalkit.types import Case
+from evalkit.types import Case, CaseTexts
+
+_Read = TypeVar("_Read", Case, CaseTexts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,21 @@ class CaseStream:
         Raises:
             DatasetError: if a row is none; that an id stands twice is said after the last case at the latest.
         """
-        any_row, read, add = False, self._reader.read, self._ids.add
+        for case in self._read(self._reader.read):
+            if case.label is not None or any(response.grade is not None for response in case.responses):
+                self._labelled += 1
+            yield case
+
+    def texts(self) -> Iterator[CaseTexts]:
+        """Yield the texts of the cases, in place of the cases: of what the notes say, it counts no labels.
+
+        Raises:
+            DatasetError: as when the cases are read.
+        """
+        return self._read(self._reader.read_texts)
+
+    def _read(self, read: Callable[[Row, int, str], _Read | None]) -> Iterator[_Read]:
+        any_row, add = False, self._ids.add
         for number, place, row in self._choice.choose(self._all):
             any_row = True
             try:
@@ -86,8 +102,6 @@ class CaseStream:
                 continue
             add(case.id, place)
             self.rows += 1
-            if case.label is not None or any(response.grade is not None for response in case.responses):
-                self._labelled += 1
             yield case
         if not self.rows:
             what = "every row was left out" if any_row else "the file holds no rows"

@@ -41,8 +41,7 @@ class Ids:
         return repeated_hashes(self._before)
 
     def _forget(self) -> None:
-        for id_ in self._recent:
-            self._before.add(hash(id_))
+        self._before.extend([hash(id_) for id_ in self._recent])
         self._recent.clear()
 
 

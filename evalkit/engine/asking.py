@@ -47,7 +47,7 @@ def key_of(spec: JudgeSpec, request: JudgeRequest) -> str:
         api_base=spec.api_base,
         messages=[{"role": m["role"], "content": m["content"]} for m in request.messages],
         params=spec.params,
-        answer=_encoded(request.answer),
+        answer=encoded(request.answer),
         sample=0 if request.shared else request.sample,
     )
 
@@ -55,7 +55,7 @@ def key_of(spec: JudgeSpec, request: JudgeRequest) -> str:
 _ENCODED: list[tuple[AnswerFormat | None, bytes]] = [(None, b"null")]
 
 
-def _encoded(answer: AnswerFormat | None) -> bytes:
+def encoded(answer: AnswerFormat | None) -> bytes:
     """Return an answer's format as canonical JSON; the last few are remembered, as the objects they are."""
     for known, encoded in _ENCODED:
         if known is answer:

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evalkit.prompting.counting import CHARACTERS_PER_TOKEN, quarters
 from evalkit.types import AnswerFormat, Completion, JudgeRequest
 
-CHARACTERS_PER_TOKEN = 4
-TOKENS_PER_BYTE = 0.5
-"""Of what a character beyond ASCII takes in UTF-8 beyond its first byte: so a Chinese one is one token."""
 FREE_TEXT = 150
 """Tokens of an answer in running text, where nothing is known of it."""
 _TEXT, _ITEM, _VALUE, _SYNTAX = 25, 12, 3, 3
@@ -38,15 +36,12 @@ class Kind:
 
 def prompt_tokens(request: JudgeRequest) -> int:
     """Return about how many tokens a request's messages have."""
-    return -(-sum(_quarters(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN)
+    return whole_tokens(sum(quarters(message["content"]) for message in request.messages))
 
 
-def _quarters(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    plain = len(text.encode("ascii", "ignore"))
-    more = len(text.encode("utf-8", "surrogatepass")) - len(text)
-    return plain + round(CHARACTERS_PER_TOKEN * TOKENS_PER_BYTE * more)
+def whole_tokens(length: int) -> int:
+    """Return a length in quarters of a token as tokens, rounded up."""
+    return -(-length // CHARACTERS_PER_TOKEN)
 
 
 def expected_tokens(answer: AnswerFormat | None) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from evalkit.distinct import Hashes, new_among
-from evalkit.engine.asking import Ask, Asks, key_of
-from evalkit.engine.lengths import Kind, prompt_tokens
-from evalkit.protocols import Evaluator, Store
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec
+from evalkit.engine.asking import Ask, Asks, encoded, key_of
+from evalkit.engine.lengths import Kind, prompt_tokens, whole_tokens
+from evalkit.hashing import canonical_json
+from evalkit.protocols import Evaluator, Foreseen, Store
+from evalkit.types import AnswerFormat, Case, CaseTexts, Completion, JudgeRequest, JudgeSpec
 
 _KEY, _HALF = 16, 2**63  # 64 bits of a key tell a hundred million requests apart
+_AT_ONCE = 4096
 UNKNOWN = Completion("?" * 1000)
 """Stands for an answer that is yet to be given where a further ask is made of it."""
 
@@ -20,8 +22,8 @@ UNKNOWN = Completion("?" * 1000)
 class Plan:
     """What a run would ask: `requests` in all, `stored` of them answered, and the others in `to_send`.
 
-    There each stands as the beginning of its content key, with the approximate tokens of its prompt: by these the plans
-    of several runs are added up. `unique` calls are to be sent, since equal requests share one, with `prompt_tokens`
+    There each stands as 64 bits that are its own, with the approximate tokens of its prompt: by these the plans of
+    several runs are added up. `unique` calls are to be sent, since equal requests share one, with `prompt_tokens`
     in all. `kinds` tells the formats of the answers, and what those that are stored came to. `told` is what the
     prompts of these had by the provider's count, as a multiple of what they have by their characters.
     """
@@ -64,6 +66,37 @@ def plan(cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec]
                 told += step.found.usage.prompt_tokens
     known = told / counted if told and counted else 1.0
     return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), known).after(())
+
+
+def foreseen_plan(
+    cases: Iterable[CaseTexts], foresee: Callable[[CaseTexts], Iterable[Foreseen]], spec: JudgeSpec
+) -> Plan:
+    """Return the plan of having `cases` judged where nothing is stored, without filling a prompt.
+
+    It says what `plan` says. In `to_send` requests stand under other numbers, so that plans made in the two ways cannot
+    be added up.
+    """
+    to_send, kinds = Hashes(), dict[str | None, Kind]()
+    kind, answer, asker = Kind(None), None, None
+    marks, lengths = list[int](), list[int]()
+    for case in cases:
+        for mark, length, wanted, sample in foresee(case):
+            if wanted is not answer or asker is None:
+                answer, asker = wanted, _asker(spec, wanted)
+                kind = kinds.setdefault(wanted.name if wanted else None, Kind(wanted))
+            marks.append(hash((mark, sample, asker)))
+            lengths.append(length)
+            kind.wanted += 1
+        if len(marks) >= _AT_ONCE:
+            to_send.extend(marks, list(map(whole_tokens, lengths)))
+            marks.clear()
+            lengths.clear()
+    to_send.extend(marks, list(map(whole_tokens, lengths)))
+    return Plan(len(to_send), 0, 0, 0, to_send, tuple(kinds.values())).after(())
+
+
+def _asker(spec: JudgeSpec, answer: AnswerFormat | None) -> int:
+    return hash((spec.model, spec.api_base, canonical_json(dict(spec.params)), encoded(answer)))
 
 
 def _steps(ask: Ask, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None) -> Iterator[Ask]:

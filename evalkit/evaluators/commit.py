@@ -30,6 +30,7 @@ class CommitFirst:
 
     def __init__(self, inner: Evaluator, prompts: Prompts) -> None:
         self._inner, self._prompts = inner, prompts
+        self._blank = prompts.blank(ANSWER, ("original_prompt", "context"))
         for optional in (None, "text"):
             self._question(Case("rehearsal", "text", (), context=optional))
         self._said("text")
@@ -69,8 +70,7 @@ class CommitFirst:
         return [replace(ask, messages=question, answer=None, then=ask, shared=True) for ask in asks]
 
     def _question(self, case: Case) -> tuple[Message, ...]:
-        texts = {"original_prompt": neutralise(case.prompt), "context": neutralise(case.context or "")}
-        return self._prompts.render(ANSWER, **texts)
+        return self._blank.fill((neutralise(case.prompt), neutralise(case.context or "")))
 
     def _said(self, own: str) -> str:
         return self._prompts.render(OWN_ANSWER, own_answer=neutralise(own))[-1]["content"].strip()

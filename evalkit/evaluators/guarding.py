@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from evalkit.errors import EvalkitError, PluginError
-from evalkit.protocols import Evaluator, Following
-from evalkit.types import Case, Completion, JudgeRequest, Judgment
+from evalkit.protocols import Evaluator, Following, Foreseeing, Foreseen
+from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment
 
 PAID = "mend the plug-in; answers are stored"
 
@@ -37,6 +37,11 @@ class _Guarded:
         with self._blamed("read", request.case_id):
             return self.inner.read(request, completion)
 
+    def foresee(self, case: CaseTexts) -> Iterable[Foreseen]:
+        """Return what the plug-in foresees; to be called only where it does so at all."""
+        with self._blamed("foresee", case.id):
+            return tuple(self.inner.foresee(case)) if isinstance(self.inner, Foreseeing) else ()
+
     @contextmanager
     def _blamed(self, method: str, case_id: str) -> Iterator[None]:
         try:
@@ -53,3 +58,11 @@ class _FollowingGuarded(_Guarded):
         """Return what the plug-in asks once all judgments of a unit are there."""
         with self._blamed("follow", case.id):
             return tuple(self.inner.follow(case, judgments)) if isinstance(self.inner, Following) else ()
+
+
+def foresight(evaluator: Evaluator) -> Callable[[CaseTexts], Iterable[Foreseen]] | None:
+    """Return what tells an evaluator's plans without filling prompts, none where only its plans themselves do."""
+    plain = evaluator.inner if isinstance(evaluator, _Guarded) else evaluator
+    if "foresee" not in vars(type(plain)) or not getattr(plain, "foresees", False):
+        return None
+    return evaluator.foresee if isinstance(evaluator, Foreseeing) else None

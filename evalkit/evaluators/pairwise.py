@@ -6,24 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, other_side
+from evalkit.evaluators.foreseeing import Foresight
 from evalkit.evaluators.formats import own_winner
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
 from evalkit.evaluators.schemas import pairwise_format
-from evalkit.evaluators.settings import check_format, check_responses, shared_variables
+from evalkit.evaluators.settings import SHARED, check_format, check_responses, shared_texts
 from evalkit.evaluators.weighing import Weighing, margins, paths, turned_round
 from evalkit.hashing import text_digest
 from evalkit.parsing import Pattern, UnreadableError, read_margin, read_verdict
 from evalkit.parsing.places import Path
 from evalkit.prompting import Prompts, marked_texts, neutralise
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, Weighted, Winner
+from evalkit.protocols import Foreseen
+from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment, Response, Unit, Weighted, Winner
 
 _MARGIN = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
 CLOSE = 1e-9
 """Margins this close to 0 are a tie."""
+_TEXTS = (*SHARED, "response_a", "response_b")
+_Safe: TypeAlias = tuple[tuple[str, str, str], Sequence[str]]
 _FORMATS = {
     "json": "",
     "bracket": "",
@@ -47,10 +51,14 @@ def disagree(judgments: Sequence[Judgment]) -> bool:
     return (first > CLOSE) - (first < -CLOSE) != (second > CLOSE) - (second < -CLOSE)
 
 
-def _drawn(case: Case, unit: Unit, sample: int) -> Unit:
+def _drawn(case: Case | CaseTexts, unit: Unit, sample: int) -> Unit:
     # The samples of one pair alternate, so that each order comes up equally often.
     drawn = int(text_digest(f"{case.id}\0{unit}")[:8], 16) + sample
     return unit[::-1] if drawn % 2 else unit
+
+
+def _safe(case: Case) -> _Safe:
+    return shared_texts(case), [neutralise(response.text) for response in case.responses]
 
 
 class Pairwise:
@@ -75,6 +83,14 @@ class Pairwise:
         self._own = None if self._structured else own_winner(config.output)
         if config.output.format == "regex":
             Pattern(config.output, "winner")
+        self._blank = prompts.blank(self._template, _TEXTS, **self._constants())
+        self.foresees = self._blank.tells
+        self._foresight = Foresight(
+            self._blank,
+            self._answer,
+            lambda case: [(shown, sample) for _, shown, sample in self._asks(case)],
+            alike=config.swap.policy != "random",
+        )
         self._rehearse()
 
     @property
@@ -94,12 +110,17 @@ class Pairwise:
             DatasetError: if the case has fewer than two responses.
         """
         check_responses(case, 2)
-        return [
-            self._ask(case, unit, shown, sample)
-            for unit in combinations(range(len(case.responses)), 2)
-            for sample in range(self._config.mode.samples)
-            for shown in self._orders(case, unit, sample)
-        ]
+        safe = _safe(case)
+        return [self._ask(case, unit, shown, sample, safe) for unit, shown, sample in self._asks(case)]
+
+    def foresee(self, case: CaseTexts) -> Sequence[Foreseen]:
+        """Return what tells these asks apart, and their lengths, without filling a prompt.
+
+        Raises:
+            DatasetError: as `plan`.
+        """
+        check_responses(case, 2)
+        return self._foresight(case)
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         """Return the judgment in a completion, un-swapped, or one further ask when its JSON is unusable."""
@@ -116,27 +137,31 @@ class Pairwise:
         if swap.policy != "both" or swap.resolve != "third_pass" or not disagree(judgments):
             return ()
         first = 0 if swap.arbiter is not None else samples
-        unit = judgments[0].unit
-        asks = (self._ask(case, unit, _drawn(case, unit, sample), sample) for sample in range(first, first + samples))
+        unit, safe = judgments[0].unit, _safe(case)
+        asks = (
+            self._ask(case, unit, _drawn(case, unit, sample), sample, safe) for sample in range(first, first + samples)
+        )
         return [replace(ask, third=True) for ask in asks]
 
-    def _orders(self, case: Case, unit: Unit, sample: int) -> Iterator[Unit]:
-        if self._config.swap.policy == "random":
-            yield _drawn(case, unit, sample)
-            return
-        yield unit
-        if self._config.swap.policy == "both":
-            yield unit[::-1]
+    def _asks(self, case: Case | CaseTexts) -> Iterator[tuple[Unit, Unit, int]]:
+        for unit in combinations(range(len(case.responses)), 2):
+            for sample in range(self._config.mode.samples):
+                for shown in self._orders(case, unit, sample):
+                    yield unit, shown, sample
 
-    def _ask(self, case: Case, unit: Unit, shown: Unit, sample: int) -> JudgeRequest:
-        messages = self._prompts.render(self._template, **self._variables(case, shown))
+    def _orders(self, case: Case | CaseTexts, unit: Unit, sample: int) -> tuple[Unit, ...]:
+        policy = self._config.swap.policy
+        if policy == "both":
+            return unit, unit[::-1]
+        return (_drawn(case, unit, sample) if policy == "random" else unit,)
+
+    def _ask(self, case: Case, unit: Unit, shown: Unit, sample: int, safe: _Safe) -> JudgeRequest:
+        shared, responses = safe
+        messages = self._blank.fill((*shared, *(responses[index] for index in shown)))
         return JudgeRequest(case.id, unit, shown, messages, self._answer, sample)
 
-    def _variables(self, case: Case, shown: Unit) -> dict[str, Any]:
-        first, second = (neutralise(case.responses[index].text) for index in shown)
-        return shared_variables(case) | {
-            "response_a": first,
-            "response_b": second,
+    def _constants(self) -> dict[str, Any]:
+        return {
             "criteria": [{"name": one.name, "description": one.description} for one in self._config.criteria],
             "tie_allowed": self._tie_allowed,
             "output": self._config.output.format,
@@ -147,7 +172,7 @@ class Pairwise:
         responses = (Response("A"), Response("B"))
         for optional in (None, "text"):
             case = Case("rehearsal", "text", responses, context=optional, reference=optional)
-            self._ask(case, (0, 1), (0, 1), 0)
+            self._ask(case, (0, 1), (0, 1), 0, _safe(case))
         if self._structured:
             self._prompts.retry("text")
 

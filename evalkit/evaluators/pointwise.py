@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.evaluators.answers import PointwiseAnswer, by_criterion
+from evalkit.evaluators.foreseeing import Foresight
 from evalkit.evaluators.formats import own_score
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
 from evalkit.evaluators.schemas import pointwise_format
-from evalkit.evaluators.settings import check_format, check_responses, shared_variables
+from evalkit.evaluators.settings import SHARED, check_format, check_responses, shared_texts
 from evalkit.evaluators.weighing import Weighing, paths, scores_of
 from evalkit.parsing import Pattern, UnreadableError, read_rating, read_score
 from evalkit.prompting import Prompts, marked_texts, neutralise
+from evalkit.protocols import Foreseen
 from evalkit.scales import Scale
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
+from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment, Response
 
+_TEXTS = (*SHARED, "response")
 _FORMATS = {
     "json": "",
     "rating": "",
@@ -47,7 +50,15 @@ class Pointwise:
         self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
         self._own = None if self._structured else own_score(config.output, self._scale)
         self._check_single()
-        self._fixed = self._constants()
+        self._blank = prompts.blank(self._template, _TEXTS, **self._constants())
+        self.foresees = self._blank.tells
+        samples = config.mode.samples
+        self._foresight = Foresight(
+            self._blank,
+            self._answer,
+            lambda case: [((index,), sample) for index in range(len(case.responses)) for sample in range(samples)],
+            alike=True,
+        )
         self._rehearse()
 
     @property
@@ -67,11 +78,16 @@ class Pointwise:
             DatasetError: if the case has no response.
         """
         check_responses(case, 1)
-        return [
-            self._ask(case, index, sample)
-            for index in range(len(case.responses))
-            for sample in range(self._config.mode.samples)
-        ]
+        return list(self._asks(case))
+
+    def foresee(self, case: CaseTexts) -> Sequence[Foreseen]:
+        """Return what tells these asks apart, and their lengths, without filling a prompt.
+
+        Raises:
+            DatasetError: as `plan`.
+        """
+        check_responses(case, 1)
+        return self._foresight(case)
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         """Return the scores in a completion, or one further ask when its JSON is unusable."""
@@ -79,10 +95,12 @@ class Pointwise:
         retry = self._prompts.retry if self._structured else None
         return conclude(request, completion, lambda: read(request, completion), retry)
 
-    def _ask(self, case: Case, index: int, sample: int) -> JudgeRequest:
-        variables = shared_variables(case) | {"response": neutralise(case.responses[index].text)} | self._fixed
-        messages = self._prompts.render(self._template, **variables)
-        return JudgeRequest(case.id, (index,), (index,), messages, self._answer, sample)
+    def _asks(self, case: Case) -> Iterator[JudgeRequest]:
+        shared = shared_texts(case)
+        for index, response in enumerate(case.responses):
+            messages = self._blank.fill((*shared, neutralise(response.text)))
+            for sample in range(self._config.mode.samples):
+                yield JudgeRequest(case.id, (index,), (index,), messages, self._answer, sample)
 
     def _constants(self) -> dict[str, Any]:
         rubric, scale = self._config.rubric, self._scale
@@ -135,7 +153,7 @@ class Pointwise:
     def _rehearse(self) -> None:
         """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
         for optional in (None, "text"):
-            self._ask(Case("rehearsal", "text", (Response("text"),), context=optional, reference=optional), 0, 0)
+            self.plan(Case("rehearsal", "text", (Response("text"),), context=optional, reference=optional))
         if self._structured:
             self._prompts.retry("text")
 

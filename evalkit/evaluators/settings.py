@@ -9,7 +9,7 @@ from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, DatasetError, PluginError, did_you_mean
 from evalkit.plugins import OUTPUTS, is_offered, offered
 from evalkit.prompting import neutralise
-from evalkit.types import Case
+from evalkit.types import Case, CaseTexts
 
 
 def check_format(config: RunConfig, remedies: Mapping[str, str], *, others: bool = True) -> None:
@@ -35,7 +35,7 @@ def check_format(config: RunConfig, remedies: Mapping[str, str], *, others: bool
         raise ConfigError(f"mode {config.mode.name} cannot read '{name}'", where="output.format", remedy=remedies[name])
 
 
-def check_responses(case: Case, least: int) -> None:
+def check_responses(case: Case | CaseTexts, least: int) -> None:
     """Refuse a case with too few responses.
 
     Raises:
@@ -49,8 +49,20 @@ def check_responses(case: Case, least: int) -> None:
         )
 
 
+SHARED = ("original_prompt", "context", "reference")
+"""The placeholders that stand for a case in every template."""
+
+
+def shared_texts(case: Case | CaseTexts) -> tuple[str, str, str]:
+    """Return the texts of a case that every template is filled with, made safe; a blank one counts as none."""
+    context, reference = case.context, case.reference
+    return (
+        neutralise(case.prompt),
+        neutralise(context) if context and not context.isspace() else "",
+        neutralise(reference) if reference and not reference.isspace() else "",
+    )
+
+
 def shared_variables(case: Case) -> dict[str, Any]:
-    """Return the placeholders that stand for a case in every template, made safe; a blank text counts as none."""
-    optional = {"context": case.context or "", "reference": case.reference or ""}
-    shown = {name: neutralise(text) if text.strip() else "" for name, text in optional.items()}
-    return {"original_prompt": neutralise(case.prompt), **shown}
+    """Return the placeholders that stand for a case in every template, with these texts."""
+    return dict(zip(SHARED, shared_texts(case), strict=True))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,10 +24,11 @@ OF_ANSWERS = (*_OF_DATA, "between/", "panel/", "third_pass/", "tie_rate/split", 
 """Metrics whose names hang on what is answered: of them only the run itself can tell."""
 
 
-def check_gate(config: RunConfig, cases: Sequence[Case]) -> None:
+def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
     """Check that every metric and every run that a gate names can be there, as far as that is known before judging.
 
-    A run in which nothing was answered has its metrics by name, so that no answer is needed to know them.
+    A run in which nothing was answered has its metrics by name, so that no answer is needed to know them. The cases are
+    gone through once for each run that is compared with, and before.
 
     Raises:
         ConfigError: naming the first metric or run that is not.
@@ -34,11 +36,10 @@ def check_gate(config: RunConfig, cases: Sequence[Case]) -> None:
     """
     if not config.gate:
         return
-    known = _metrics_of(config, cases[:LOOKED_AT])
+    known = _metrics_of(config, list(islice(cases, LOOKED_AT)))
     members = [member.label for member in config.judge.members]
     for name in config.gate.rules:
         _check_name(name, known, members, f"gate.{name}")
-    ids = {case.id for case in cases} if config.gate.leads else set()
     for lead in config.gate.leads:
         _check_name(lead.metric, known, members, "gate.no_worse_than.metric")
         less_is_better(lead)
@@ -46,7 +47,8 @@ def check_gate(config: RunConfig, cases: Sequence[Case]) -> None:
             if lead.metric not in other.metrics:
                 remedy = did_you_mean(lead.metric, other.metrics)
                 raise ConfigError(f"no metric '{lead.metric}' in it", where=_where(lead), remedy=remedy)
-            if not any(case.id in ids for case in other.cases):
+            theirs = {case.id for case in other.cases}
+            if not any(case.id in theirs for case in cases):
                 raise ConfigError("shares no case with this run", where=_where(lead), remedy="name one of its dataset")
 
 

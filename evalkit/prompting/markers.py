@@ -12,6 +12,7 @@ MARKERS = ("task", "context", "reference", "response_a", "response_b", "response
 """The markers that the shipped templates put around texts, as `<task>` and `</task>`."""
 
 _OPENER = re.compile(f"[{OPENERS}]")
+_ASCII_OPENER = re.compile("<")
 _NAME = r"(?:task|context|reference|own[_-]?answer|(?:example[_-]?)?response|response[_-]?[ab])"
 # Two views of the text from an opener on: `packed` without any white space, `plain` with each white space as one blank.
 # Code and prose such as "i < context.length" or "a < task and b > c" hold no markers: a name must be closed, or tight.
@@ -33,6 +34,7 @@ _DOCUMENTS = (
 # What is read as thinking in an answer: quoted from a text, it would hide the judge's own words.
 _THINKING = r"</?(?:think|thinking|thought|reasoning)>"
 _CONTROL = re.compile(rf"(?={_TURNS}|{_DOCUMENTS}|(?i:{_THINKING}))[<\[]")
+_BRACKET = re.compile(r"[<\[]")
 _ESCAPED = {"[": "&#91;"}
 _PLACED = re.compile(rf"^<({'|'.join(MARKERS)})(?: [^<>\n]*)?>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
 
@@ -44,7 +46,15 @@ def neutralise(text: str) -> str:
     width, opening or closing, with white space, invisible characters, attributes or letters of the same shape in them;
     control tokens are found as they are spelt, since nothing else is one.
     """
-    return _CONTROL.sub(lambda match: _ESCAPED.get(match[0], "&lt;"), _without_markers(text))
+    if "<" not in text and "[" not in text and (text.isascii() or not any(opener in text for opener in OPENERS)):
+        return text
+    unmarked = _without_markers(text)
+    safe = _BRACKET.sub(lambda match: _safe(unmarked, match), unmarked)
+    return text if safe == text else safe
+
+
+def _safe(text: str, bracket: re.Match[str]) -> str:
+    return _ESCAPED.get(bracket[0], "&lt;") if _CONTROL.match(text, bracket.start()) else bracket[0]
 
 
 def marked_texts(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -62,7 +72,7 @@ def _without_markers(text: str) -> str:
 
 
 def _openers(text: str) -> Iterator[int]:
-    return (match.start() for match in _OPENER.finditer(text))
+    return (match.start() for match in (_ASCII_OPENER if text.isascii() else _OPENER).finditer(text))
 
 
 def _is_marker(text: str, at: int) -> bool:

@@ -11,8 +11,10 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from evalkit.errors import PromptError, did_you_mean
+from evalkit.prompting.blanks import Blank
 from evalkit.prompting.files import TemplateFiles
 from evalkit.prompting.filled import FILLED
+from evalkit.prompting.placing import asked_for
 from evalkit.resources import shipped
 from evalkit.types import Message
 
@@ -49,7 +51,9 @@ class Prompts:
         Raises:
             PromptError: if it cannot be found, parsed or filled; says the file, the line and the known placeholders.
         """
-        template = self._template(name, frozenset(variables))
+        return self._fill(name, self._template(name, frozenset(variables)), variables)
+
+    def _fill(self, name: str, template: Template, variables: dict[str, Any]) -> tuple[Message, ...]:
         key = FILLED.key(f"{self.language} {name}", self._files.hashes, variables) if self._fixed else None
         if (known := FILLED.get(key)) is not None:
             return known
@@ -57,6 +61,18 @@ class Prompts:
             return FILLED.keep(key, tuple(_messages(template, variables)))
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             _refuse(error, self._files, variables)
+
+    def blank(self, name: str, texts: Sequence[str], **fixed: Any) -> Blank:
+        """Return a template with everything filled in but `texts`, the placeholders that differ from case to case.
+
+        Raises:
+            PromptError: if it cannot be found or parsed.
+        """
+        known = frozenset({*texts, *fixed})
+        template = self._template(name, known)
+        trees = self._trees(self._path(name))
+        asked = asked_for(trees, {*texts}) if self._fixed else None
+        return Blank(texts, lambda given: self._fill(name, template, {**fixed, **given}), asked)
 
     def retry(self, error: str) -> str:
         """Return what is said to a judge whose answer cannot be used; in English where its language has no such text.
@@ -130,6 +146,14 @@ class Prompts:
                 except TemplateNotFound:
                     raise self._not_there(path, tree, other) from None
                 self._check(other, known)
+
+    def _trees(self, path: str) -> Iterator[nodes.Template]:
+        """Yield what a template is made of, and those that it names, as far as they are named in it."""
+        tree = self._environment.parse(self._files.source(path), path)
+        yield tree
+        for other in meta.find_referenced_templates(tree):
+            if other is not None:
+                yield from self._trees(other)
 
     def _not_there(self, path: str, tree: nodes.Template, other: str) -> PromptError:
         wanting = tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport))

@@ -12,6 +12,9 @@ import pytest
 from command_line import BRIEF, Done, fake, pair
 from fake_provider import Provider, Reply, said, serving
 
+from evalkit.cli import plan as planning
+from evalkit.cli import ways
+
 Call = Callable[..., Done]
 PRICE = "judge.price={input: 1, output: 10}"
 DATA = ["dataset=file", "dataset.path=cases.jsonl", "swap=both"]
@@ -96,3 +99,44 @@ def test_limits_and_the_jobs_of_a_sweep_tell_the_time(call: Call, provider: Prov
     assert (columns["requests"], columns["to send"], columns["shared"]) == ("48", "24", "24")
     assert (columns["minutes, about"], [job["minutes, about"] for job in jobs]) == ("4.0", ["4.0", "4.0"])
     assert [job["shared"] for job in jobs] == ["0", "24"]
+
+
+def counts(planned: Done) -> list[list[str]]:
+    """The cells of the table's rows."""
+    rows = (re.split(r"\s{2,}", line.strip()) for line in planned.out.splitlines()[1:])
+    return [row for row in rows if len(row) > 5]
+
+
+def test_prompts_are_filled_only_where_the_store_may_know_them(
+    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = pair(0) | {"id": "again"}
+    alike = pair(1) | {"id": "alike", "response_b": "good 1"}
+    with (tmp_path / "cases.jsonl").open("a") as file:
+        file.write(f"{json.dumps(same)}\n{json.dumps(alike)}\n")
+    sweep = words(provider, PRICE, "swap=both,none", "judge.temperature=0,1", "-m")
+    told = call("plan", *sweep)
+    filled: list[str] = []
+    plan = planning.plan_requests
+    monkeypatch.setattr(planning, "plan_requests", lambda *given: filled.append("filled") or plan(*given))
+    assert call("plan", *sweep).out == told.out
+    assert filled == []
+    call("run", *words(provider, PRICE, "dataset.limit=1"), *BRIEF, "hydra.run.dir=one")
+    assert len(counts(call("plan", *sweep))) == 5
+    assert len(filled) == 4
+    monkeypatch.setattr(ways, "FEW_STORED", 0)
+    filled.clear()
+    assert counts(call("plan", *words(provider, PRICE, model="another")))[0][1:4] == ["28", "0", "25"]
+    assert filled == ["filled"]
+
+
+def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call: Call, provider: Provider) -> None:
+    gate = "gate={agreement/acuracy: '>= 0.5'}"
+    refused = call("plan", *words(provider, gate), status=1)
+    assert refused.line() == "gate.agreement/acuracy: no such metric; did you mean 'agreement/accuracy'?"
+    missing = call("plan", *words(provider, "gate={no_worse_than: {run: gone, metric: agreement/accuracy}}"), status=1)
+    assert missing.line().endswith("gone: no such folder; name a folder that `evalkit run` wrote")
+    call("run", *words(provider), *BRIEF, "hydra.run.dir=all")
+    held = "{agreement/accuracy: '>= 0.5', no_worse_than: {run: all, metric: agreement/accuracy}}"
+    assert call("plan", *words(provider, f"gate={held}")).err == ""
+    assert len(provider.requests) == 24

@@ -1,0 +1,69 @@
+"""How each job is looked at before it is paid for: its cases, its store, and whether its prompts must be filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+from evalkit.app import stream
+from evalkit.config import RunConfig, StoreConfig
+from evalkit.evaluators.guarding import foresight
+from evalkit.judges import spec_of
+from evalkit.store import SqliteStore, open_store, store_path
+from evalkit.store.lately import count, holds
+from evalkit.types import Case
+
+FEW_STORED, FEW_CASES = 20_000, 1_000
+"""So many rows of a store are looked through for a model's, however few the cases are; more, only for so many cases."""
+
+
+class Again:
+    """The cases of a job, read anew each time they are gone through."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+
+    def __iter__(self) -> Iterator[Case]:
+        """Yield the cases.
+
+        Raises:
+            ConfigError: if the dataset, a template or a plug-in is not what the config says.
+        """
+        return iter(stream(self._config)[0])
+
+
+@contextmanager
+def looking(config: StoreConfig) -> Iterator[SqliteStore | None]:
+    """Open the store, if it is there and would be read, as long as the block lasts: making one is left to the run."""
+    path = store_path(config.url)
+    new = not path.exists() or path.stat().st_size == 0
+    looks = config.mode == "read_only" or (config.mode == "read_write" and not new)
+    store = open_store(config) if looks else None
+    try:
+        yield store
+    finally:
+        if store is not None:
+            store.close()
+
+
+def foreseeable(configs: Sequence[RunConfig]) -> set[str]:
+    """Return the models whose requests all jobs can count without filling a prompt, since none has a stored answer.
+
+    It is all jobs or none: a request that one of them foresees is not known again in one that another fills.
+    """
+    able: dict[str, bool] = {}
+    for config in configs:
+        foresees = foresight(stream(config)[1]) is not None
+        with looking(config.store) as store:
+            for model in {spec.model for spec in spec_of(config.judge)}:
+                if able.get(model, True):
+                    able[model] = foresees and not (store is not None and _may_hold(store, model, config))
+    return {model for model, is_able in able.items() if is_able}
+
+
+def _may_hold(store: SqliteStore, model: str, config: RunConfig) -> bool:
+    is_small = count(store) <= FEW_STORED
+    if not is_small and sum(1 for _ in islice(Again(config), FEW_CASES)) < FEW_CASES:
+        return True
+    return holds(store, model)
