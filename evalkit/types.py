@@ -14,7 +14,7 @@ Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"
 Reason: TypeAlias = Literal["judged", "threshold", "swap_disagreement", "forced", "missing", "split"]
 Rung: TypeAlias = Literal["json_schema", "tool", "json_object", "text"]
 Unit: TypeAlias = tuple[int, ...]
-Annotation: TypeAlias = Winner | tuple[float | None, ...]
+Annotation: TypeAlias = Winner | tuple[float | None, ...] | Mapping[str, Winner]
 """One person's label: a choice between the first two responses, or a grade for each response."""
 Ranking: TypeAlias = tuple[tuple[int, ...], ...]
 """Indices of responses in groups of equals, the best group first; a response that was left out stands in none."""
@@ -43,7 +43,8 @@ class Response:
 class Case:
     """One dataset row. `label` is people's choice between the first two responses; grades stand on the responses.
 
-    `labels` holds what single people said, by their name, where several labelled the same case.
+    `labels` holds what single people said, by their name: a choice between the first two responses, a grade for each
+    response, or choices by pair (`0,2`); see `evalkit.choices`.
     """
 
     id: str

@@ -81,8 +81,7 @@ def _send(result: RunResult, values: dict[str, str], overrides: Sequence[str]) -
 
     units = worth_labelling(result, count, seed)
     if not units:
-        remedy = "choices are kept for a case's first two responses, grades for each"
-        raise ConfigError("the run holds nothing that can be labelled", where="evalkit label", remedy=remedy)
+        raise ConfigError("the run holds no verdict to label", where="evalkit label", remedy="name another run")
     sent = send_tasks(_config(result, overrides).tracking, result, units, names, seed=seed, folder=Path.cwd())
     print(f"{len(units)} to label for each of {', '.join(names)}, in MLflow's experiment '{sent.experiment}':")
     for name, place in sent.queues.items():

@@ -8,8 +8,9 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
+from evalkit.choices import chosen, named_pair
 from evalkit.errors import DatasetError
-from evalkit.types import Annotation, Response, Winner
+from evalkit.types import Annotation, Response, Unit, Winner
 
 LabelMap = Mapping[str, "Winner | float"]
 Labelled = tuple["Winner | None", tuple[Response, ...]]
@@ -88,12 +89,27 @@ class Labels:
         if isinstance(value, list):
             self._check_count(value, count, place)
             return tuple(self.grade(grade, place) for grade in value)
+        if isinstance(value, dict):
+            return chosen({self._pair(name, count, place): self._choice(one, place) for name, one in value.items()})
         meaning = self._meaning(value)
         if isinstance(meaning, str) and count > 1:
             return meaning
         if isinstance(meaning, float) and count == 1:
             return (meaning,)
         raise self._misfit(value, meaning, count, place)
+
+    def _pair(self, name: str, count: int, place: str) -> Unit:
+        unit = named_pair(str(name))
+        if unit is None or unit[1] >= count:
+            remedy = "name pairs by two indices, the lower first, as in 0,2"
+            raise DatasetError(f"label '{name}' is of no pair of {count} responses", where=place, remedy=remedy)
+        return unit
+
+    def _choice(self, value: Any, place: str) -> Winner:
+        meaning = self._meaning(value)
+        if not isinstance(meaning, str):
+            raise DatasetError(f"label {_shown(value)} is not A, B or TIE", where=place, remedy="write one of them")
+        return meaning
 
     def _meaning(self, value: Any) -> Winner | float | None:
         if type(value) is not str:

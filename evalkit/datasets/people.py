@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from evalkit.choices import choice_of, grades_of, majority
 from evalkit.datasets.labels import Labels
 from evalkit.errors import DatasetError
 from evalkit.types import Annotation, Response, Winner
@@ -71,13 +71,11 @@ def _object(value: Any, place: str) -> dict[str, Any]:
 
 def consensus(labels: Mapping[str, Annotation], responses: Sequence[Response]) -> tuple[Winner | None, list[Response]]:
     """Return the choice that most people made, none where they are split, and responses with their mean grades."""
-    votes = Counter(label for label in labels.values() if isinstance(label, str))
-    most = votes.most_common(2)
-    chosen = most[0][0] if most and (len(most) == 1 or most[0][1] > most[1][1]) else None
+    chosen = majority(choice_of(label) for label in labels.values())
     return chosen, [replace(response, grade=_mean(labels, place)) for place, response in enumerate(responses)]
 
 
 def _mean(labels: Mapping[str, Annotation], place: int) -> float | None:
-    grades = [label[place] for label in labels.values() if not isinstance(label, str)]
+    grades = [grades[place] for label in labels.values() if (grades := grades_of(label))]
     known = [grade for grade in grades if grade is not None]
     return sum(known) / len(known) if known else None

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evalkit.choices import choices_in, chosen
 from evalkit.datasets.people import consensus
 from evalkit.errors import DatasetError
 from evalkit.types import Annotation, Case, RunResult, Unit, Winner
@@ -48,9 +49,12 @@ class Label:
 
 
 def tasks_of(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, Unit]] | None = None) -> list[Task]:
-    """Return what there is to label in a run, in an order of chance that `seed` decides.
+    """Return what there is to label in a run, every pair or response that was judged, in an order of chance.
 
-    People's choices are kept for the first two responses of a case: pairs of others are left out.
+    Args:
+        result: the run.
+        seed: decides the order, and which of two responses is shown first.
+        units: what is to be labelled, if not all.
     """
     draw = random.Random(seed)
     wanted = list(dict.fromkeys(_units(result) if units is None else units))
@@ -64,12 +68,16 @@ def tasks_of(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, Uni
 
 
 def _units(result: RunResult) -> list[tuple[str, Unit]]:
-    return [(one.case_id, one.unit) for one in result.verdicts if can_label(one.unit)]
+    size = labelled_size(result)
+    return [(one.case_id, one.unit) for one in result.verdicts if len(one.unit) == size]
 
 
-def can_label(unit: Unit) -> bool:
-    """Say whether a label of a unit has a place in its case."""
-    return len(unit) == 1 or unit == (0, 1)
+def labelled_size(result: RunResult) -> int:
+    """Return of how many responses a label of a run is: one where each was scored, else two.
+
+    Where responses were scored, grades are asked for, and not the comparisons that scores imply.
+    """
+    return 1 if any(len(judgment.unit) == 1 for judgment in result.judgments) else 2
 
 
 def _texts(case: Case, shown: Unit) -> dict[str, str]:
@@ -153,8 +161,8 @@ def _placed(label: Label, case: Case) -> Unit:
             return (0,)
         what = f"the grade {label.value:g} does not say which of {len(case.responses)} responses it is of"
         raise DatasetError(what, where=where, remedy="name it in a column response_index, from 0; or write A, B or TIE")
-    if not can_label(label.unit) or max(label.unit) >= len(case.responses):
-        remedy = "choices are kept for a case's first two responses, grades for each"
+    if len(set(label.unit)) < len(label.unit) or len(label.unit) > 2 or max(label.unit) >= len(case.responses):
+        remedy = f"the case has responses 0 to {len(case.responses) - 1}: name one, or two of them as in 0,2"
         raise DatasetError(f"a label of responses {list(label.unit)} has no place", where=where, remedy=remedy)
     if isinstance(label.value, str) != (len(label.unit) == 2):
         what = f"'{label.value}' is not a label of {len(label.unit)} response{'s' * (len(label.unit) > 1)}"
@@ -174,8 +182,9 @@ def _labelled(case: Case, given: Mapping[str, Mapping[Unit, Winner | float]]) ->
 
 
 def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Winner | float]) -> Annotation:
-    if (choice := values.get((0, 1))) is not None and isinstance(choice, str):
-        return choice
+    choices = {unit: value for unit, value in values.items() if isinstance(value, str)}
+    if choices:
+        return chosen({**dict(choices_in(before) if before is not None else ()), **choices})
     none: list[float | None] = [None] * len(case.responses)
     grades = list(before) if isinstance(before, tuple) else none
     for unit, value in values.items():

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evalkit.choices import FIRST
 from evalkit.errors import DatasetError
 from evalkit.exchange.files import number, rows_of
 from evalkit.exchange.labelling import BETTER, GRADE, Label, shown_of, unswapped
@@ -36,7 +37,10 @@ def labels_of(path: Path) -> list[Label]:
 
 
 def _plain(row: Row, place: str) -> Iterator[Label]:
-    """Yield a row's label: columns id, annotator, label (or better, grade), and shown where it is not 0,1."""
+    """Yield a row's label: columns id, annotator, label (or better, grade), and shown where it is not 0,1.
+
+    Of a case with more responses, shown says which two the label is of, the one shown first before the other.
+    """
     value = next((row[name] for name in ("label", BETTER, GRADE) if row.get(name) not in (None, "")), None)
     annotator = next((str(row[name]) for name in _ANNOTATORS if row.get(name) not in (None, "")), None)
     case = next((str(row[name]) for name in _IDS if row.get(name) not in (None, "")), None)
@@ -59,7 +63,8 @@ def _label(case: str, annotator: str, value: Any, shown: Any, place: str) -> Lab
     winner = winner_of(value, (None, None), {}, place)
     if winner is None:
         raise DatasetError(f"'{value}' is not a label", where=place, remedy="write A, B or TIE, or a number")
-    return Label(case, (0, 1), annotator, unswapped(winner, order or (0, 1)))
+    shown_ = order if order is not None and len(order) == 2 else FIRST
+    return Label(case, tuple(sorted(shown_)), annotator, unswapped(winner, shown_))
 
 
 def _argilla(row: Row, place: str) -> Iterator[Label]:

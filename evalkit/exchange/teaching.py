@@ -6,7 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from evalkit.exchange.labelling import can_label
+from evalkit.choices import choice_of, grades_of
+from evalkit.exchange.labelling import labelled_size
 from evalkit.types import Annotation, RunResult, Unit, Verdict
 
 Kind = Literal["disagreement", "flip", "near", "plain"]
@@ -25,11 +26,10 @@ def worth_labelling(result: RunResult, count: int, seed: int = 0) -> list[tuple[
     draw = random.Random(seed)
     labels = {case.id: case.labels for case in result.cases}
     threshold = float(result.config.get("tie", {}).get("threshold") or 0.0)
-    # Where responses were scored, grades are asked for, and not the comparisons that scores imply.
-    size = min((len(judgment.unit) for judgment in result.judgments), default=2)
+    size = labelled_size(result)
     queues: dict[bool, dict[Kind, dict[str, list[Verdict]]]] = {}
     for verdict in result.verdicts:
-        if can_label(verdict.unit) and len(verdict.unit) == size:
+        if len(verdict.unit) == size:
             known = _labelled(labels[verdict.case_id], verdict.unit)
             of_kind = queues.setdefault(known, {}).setdefault(kind(verdict, threshold), {})
             of_kind.setdefault(_said(verdict), []).append(verdict)
@@ -57,7 +57,9 @@ def _said(verdict: Verdict) -> str:
 
 
 def _labelled(labels: Mapping[str, Annotation], unit: Unit) -> bool:
-    return any(isinstance(one, str) if len(unit) == 2 else one[unit[0]] is not None for one in labels.values())
+    if len(unit) == 2:
+        return any(choice_of(one, unit) is not None for one in labels.values())
+    return any(grades[unit[0]] is not None for one in labels.values() if (grades := grades_of(one)))
 
 
 def _balanced(by_verdict: Mapping[str, Sequence[Verdict]], draw: random.Random) -> list[Verdict]:

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from evalkit.choices import choices_in, grades_of
 from evalkit.scoring.alpha import interval_alpha, interval_columns, nominal_alpha, nominal_columns
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import CODES, NONE, TIE, A, B, Bools, Floats, Ints, Pairs, sign
@@ -49,7 +50,7 @@ def read_annotations(cases: Sequence[Case], resolved: Resolved, scored: Scored |
     Grades are compared with scores where responses were scored; otherwise every person's grades are read as choices
     between the responses of a case, as the judge's verdicts are.
     """
-    graded = any(not isinstance(label, str) for case in cases for label in case.labels.values())
+    graded = any(grades_of(label) for case in cases for label in case.labels.values())
     if scored is not None and graded:
         rows = list(_grades(cases, scored.offset))
         judge, case = scored.score, scored.case
@@ -70,21 +71,19 @@ def read_annotations(cases: Sequence[Case], resolved: Resolved, scored: Scored |
 def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, float]]:
     for place, case in enumerate(cases):
         for name, label in case.labels.items():
-            for index, grade in enumerate(() if isinstance(label, str) else label):
+            for index, grade in enumerate(grades_of(label)):
                 if grade is not None:
                     yield int(offset[place]) + index, name, grade
 
 
 def _choices(cases: Sequence[Case], pairs: Pairs) -> Iterator[tuple[int, str, float]]:
     for place, case in enumerate(cases):
-        start = int(pairs.start[place]) if case.labels else 0
         for name, label in case.labels.items():
-            if isinstance(label, str):
-                yield start, name, float(CODES[label])
-                continue
-            for pair, (one, two) in enumerate(combinations(label, 2)):
+            for (i, j), winner in choices_in(label):
+                yield pairs.place(place, i, j), name, float(CODES[winner])
+            for (i, one), (j, two) in combinations(enumerate(grades_of(label)), 2):
                 if one is not None and two is not None:
-                    yield start + pair, name, float(sign(np.array([one - two]))[0])
+                    yield pairs.place(place, i, j), name, float(sign(np.array([one - two]))[0])
 
 
 def annotator_statistics(found: Annotations) -> list[Statistic]:

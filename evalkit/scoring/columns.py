@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.types import Case, Winner
+from evalkit.choices import FIRST, choices_in, majority
+from evalkit.types import Annotation, Case, Unit, Winner
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -41,6 +42,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.case)
 
+    def place(self, case: int, i: int, j: int) -> int:
+        """Return the place of one pair (i, j) of a case."""
+        n = int(self.sizes[case])
+        return int(self.start[case]) + i * n - i * (i + 1) // 2 + (j - i - 1)
+
     def find(self, case: Ints, i: Ints, j: Ints) -> Ints:
         """Return the place of each pair (i, j) of a case."""
         n = self.sizes[case]
@@ -63,10 +69,37 @@ def all_pairs(cases: Sequence[Case]) -> Pairs:
     lengths = flat(cases, lambda c: [len(r.text) for r in c.responses])
     graded = grades(cases)
     label = sign(graded[first] - graded[second])
-    choice = np.array([CODES[c.label] for c in cases], dtype=np.int8)
+    choice, further = _choices(cases)
     own = (i == 0) & (j == 1) & (choice[case] != NONE)
     label[own] = choice[case[own]]
-    return Pairs(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
+    pairs = Pairs(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
+    for number, said in further.items():
+        _choose(pairs, number, said)
+    return pairs
+
+
+def _choose(pairs: Pairs, case: int, said: Sequence[Annotation]) -> None:
+    """Label a case's further pairs with what most people chose of each, where no grade says which is better."""
+    votes: dict[Unit, list[Winner]] = {}
+    for annotation in said:
+        for unit, winner in choices_in(annotation):
+            votes.setdefault(unit, []).append(winner)
+    for unit, winners in votes.items():
+        most = majority(winners)
+        if unit != FIRST and unit[1] < pairs.sizes[case] and most is not None:
+            place = pairs.place(case, *unit)
+            if pairs.label[place] == NONE:
+                pairs.label[place] = CODES[most]
+
+
+def _choices(cases: Sequence[Case]) -> tuple[Codes, dict[int, list[Annotation]]]:
+    """Return each case's label of its first pair, and by its number what people said of cases' further pairs."""
+    codes, further = [], {}
+    for number, case in enumerate(cases):
+        codes.append(CODES[case.label])
+        if case.labels and any(isinstance(said, Mapping) for said in case.labels.values()):
+            further[number] = list(case.labels.values())
+    return np.array(codes, dtype=np.int8), further
 
 
 def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floats:

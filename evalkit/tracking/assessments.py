@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evalkit.choices import choice_of, grades_of
 from evalkit.types import Case, Judgment, Verdict
 
 if TYPE_CHECKING:
@@ -63,10 +64,9 @@ def _said(verdict: Verdict | None, case: Case | None) -> Iterator[tuple[str, str
     if verdict is None or case is None:
         return
     for person, label in case.labels.items():
-        if isinstance(label, str):
-            if verdict.unit == (0, 1):
-                yield person, label
-        elif len(verdict.unit) == 1 and (grade := label[verdict.unit[0]]) is not None:
+        if (choice := choice_of(label, verdict.unit)) is not None:
+            yield person, choice
+        elif len(verdict.unit) == 1 and (grades := grades_of(label)) and (grade := grades[verdict.unit[0]]) is not None:
             yield person, grade
 
 

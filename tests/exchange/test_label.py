@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from evalkit.cli import main
+from evalkit.config import DatasetConfig
+from evalkit.datasets import load_cases
+from evalkit.errors import DatasetError
 from evalkit.exchange.teaching import kind, worth_labelling
 from evalkit.runs import read_run
 from evalkit.types import Orders
@@ -186,3 +191,69 @@ def test_kinds(ran):
     assert kind(replace(verdict, margin=0.3), 0.0) == "near"
     assert kind(replace(verdict, margin=-0.8), 0.5) == "near"
     assert kind(replace(verdict, margin=1.0), 0.0) == "plain"
+
+
+MODELS = ("m1", "m2", "m3")
+
+
+@pytest.fixture
+def three(bring, write):
+    """One question with three responses, of which the judge puts the first above the second above the third."""
+    rows = [
+        {"id": "q", "prompt": "p", "response_a": one, "response_b": two, "model_a": one, "model_b": two,
+         "winner": winner, "order": order, "judge": "j"}
+        for k, one in enumerate(MODELS) for two in MODELS[k + 1:] for winner, order in (("A", "ab"), ("A", "ba"))
+    ]  # fmt: skip
+    return bring("generic", str(write("three.jsonl", rows)))
+
+
+def test_every_pair_that_was_judged_is_offered_and_labelled(three, write, capsys):
+    assert [len(case["responses"]) for case in three.rows("cases.jsonl")] == [3]
+    tasks = exported(three, "argilla")
+    assert sorted("".join(sorted(one["metadata"]["shown"])) for one in tasks) == [",01", ",02", ",12"]
+    assert len(worth_labelling(read_run(three.folder), 9)) == 3
+    for task in tasks:  # ann thinks as the judge does, bob the other way round but for the first two
+        shown = task["metadata"]["shown"]
+        mine = "A" if shown[0] < shown[2] else "B"
+        other = mine if sorted(shown) == [",", "0", "1"] else {"A": "B", "B": "A"}[mine]
+        task["responses"] = {"better": [{"value": mine, "user_id": "ann"}, {"value": other, "user_id": "bob"}]}
+    write("records.json", tasks)
+    assert label(three, "records.json") == 0
+    (case,) = three.rows("cases.jsonl")
+    assert case["labels"] == {"ann": {"0,1": "A", "0,2": "A", "1,2": "A"}, "bob": {"0,1": "A", "0,2": "B", "1,2": "B"}}
+    assert case["label"] == "A"
+    verdicts = {tuple(row["unit"]): row["label"] for row in three.rows("verdicts.jsonl")}
+    assert verdicts == {(0, 1): "A", (0, 2): None, (1, 2): None}  # the others are evenly split
+    assert three.metrics["agreement/accuracy"]["n"] == 1
+    assert (three.metrics["human/ceiling"]["value"], three.metrics["human/ceiling"]["n"]) == (pytest.approx(1 / 3), 6)
+    write("more.csv", 'id,annotator,label,shown\nq,cid,B,"2,0"\nq,cid,TIE,"1,2"\n')
+    assert label(three, "more.csv") == 0
+    assert {tuple(row["unit"]): row["label"] for row in three.rows("verdicts.jsonl")}[0, 2] == "A"
+    assert (three.metrics["agreement/accuracy"]["value"], three.metrics["agreement/accuracy"]["n"]) == (1, 2)
+    assert main(["export", str(three.folder), "--to", "csv"]) == 0
+    with (three.folder / "judgments.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    said = {(row["model_a"], row["model_b"]): (row["label.ann"], row["label.bob"], row["label.cid"]) for row in rows}
+    assert said[MODELS[:2]] == ("A", "A", "")
+    assert said[MODELS[1:]] == ("A", "B", "TIE")
+    # What was labelled is read again as a data set, pairs and all.
+    config = DatasetConfig(path=str(three.folder / "cases.jsonl"), format="jsonl")
+    assert load_cases(config, mode="pairwise").cases[0].labels["cid"] == {"0,2": "A", "1,2": "TIE"}
+    capsys.readouterr()
+    write("wrong.csv", 'id,annotator,label,shown\nq,cid,A,"0,3"\n')
+    assert label(three, "wrong.csv") == 1
+    assert "a label of responses [0, 3] has no place; the case has responses 0 to 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"ann": {"0,7": "A"}}, "label '0,7' is of no pair of 2 responses"),
+        ({"ann": {"1,0": "A"}}, "label '1,0' is of no pair of 2 responses; name pairs by two indices"),
+        ({"ann": {"0,1": 3}}, "label 3 is not A, B or TIE"),
+    ],
+)
+def test_labels_by_pair_that_are_none(write, labels, said):
+    row = {"id": "1", "prompt": "p", "response_a": "x", "response_b": "y", "labels": labels}
+    with pytest.raises(DatasetError, match=re.escape(said)):
+        load_cases(DatasetConfig(path=str(write("d.jsonl", [row]))), mode="pairwise")

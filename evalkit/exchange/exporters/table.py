@@ -8,6 +8,7 @@ import json
 from importlib import import_module
 from typing import Any
 
+from evalkit.choices import choice_of, grades_of
 from evalkit.errors import ConfigError
 from evalkit.types import Case, Judgment, RunResult, Verdict
 
@@ -80,9 +81,10 @@ def _said(judgment: Judgment) -> Row:
 def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
     if len(judgment.unit) == 1:
         (index,) = judgment.unit
-        people = {name: grades[index] for name, grades in case.labels.items() if not isinstance(grades, str)}
+        people = {name: grades[index] for name, said in case.labels.items() if (grades := grades_of(said))}
         return {"label": case.responses[index].grade} | {f"label.{name}": grade for name, grade in people.items()}
-    chosen = {name: choice for name, choice in case.labels.items() if isinstance(choice, str)}
+    said = ((name, choice_of(label, judgment.unit)) for name, label in case.labels.items())
+    chosen = {name: choice for name, choice in said if choice is not None}
     return {"label": verdict and verdict.label} | {f"label.{name}": choice for name, choice in chosen.items()}
 
 

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 
+from evalkit.choices import choice_of
 from evalkit.scoring.agreement import CLASSES, kappa
 from evalkit.scoring.bootstrap import Statistic, divide
 from evalkit.scoring.columns import CODES, NONE, TIE, Bools, Codes, Floats, sign
@@ -149,7 +150,8 @@ def _majority(cases: Sequence[Case]) -> Codes:
     """Return most people's choice in each case, the first one's where all differ; the label where there are none."""
     codes = []
     for case in cases:
-        votes = Counter(CODES[vote] for vote in case.labels.values() if isinstance(vote, str))
+        said = (choice_of(label) for label in case.labels.values())
+        votes = Counter(CODES[vote] for vote in said if vote is not None)
         codes.append(votes.most_common(1)[0][0] if votes else CODES[case.label])
     return np.array(codes, dtype=np.int8)
 
