@@ -14,14 +14,17 @@ from uuid import uuid4
 
 from evalkit.config import RunConfig
 from evalkit.datasets import CaseStream, Dataset, Fetch, iter_cases, load_cases, with_examples
+from evalkit.datasets.again import the_same
 from evalkit.engine import Judged, Progress
 from evalkit.engine import judge as judge_cases
+from evalkit.engine.again import judged_again, known_by
 from evalkit.engine.blocking import run_async
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import check_gate, check_rules, rule_on, write_held
 from evalkit.hashing import digest
 from evalkit.judges import judges_told, make_arbiter, make_judges
 from evalkit.protocols import Evaluator
+from evalkit.recall import Recall
 from evalkit.report import run_files
 from evalkit.resources import project
 from evalkit.runs import unused, write_manifest
@@ -50,8 +53,12 @@ class Materials:
     evaluator: Evaluator
 
 
-def prepare(config: RunConfig, folder: Path | None = None, cases: Any = None) -> Materials:
+def prepare(
+    config: RunConfig, folder: Path | None = None, cases: Any = None, recall: Recall | None = None
+) -> Materials:
     """Load the cases, from `cases` if they are given, and make the evaluator; many wait in a file in or above `folder`.
+
+    Cases that are in `recall` already are those very ones.
 
     Raises:
         ConfigError: if the dataset, a template or a plug-in is not what the config says.
@@ -60,7 +67,7 @@ def prepare(config: RunConfig, folder: Path | None = None, cases: Any = None) ->
     hold = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, hold=hold)
-    return Materials(dataset, evaluator)
+    return Materials(dataset if recall is None else the_same(recall, config.dataset, dataset), evaluator)
 
 
 def stream(config: RunConfig) -> tuple[CaseStream, Evaluator]:
@@ -113,22 +120,31 @@ def judge_and_score(
     sweep: Mapping[str, Any] | None = None,
     cases: Any = None,
     observe: Callable[[Progress], None] | None = None,
+    recall: Recall | None = None,
 ) -> RunResult:
-    """Judge the cases, score the judgments and write the run folder; `sweep` goes into the manifest."""
+    """Judge the cases, score the judgments and write the run folder.
+
+    `sweep` goes into the manifest; the jobs of a sweep that share `recall` do once what they have alike.
+    """
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
-    materials = prepare(config, folder, cases)
+    materials = prepare(config, folder, cases, recall)
     check_gate(config, materials.dataset.cases)
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
-    judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, observe, folder))
+    judged = judged_again(
+        recall,
+        lambda: known_by(config, materials.evaluator, materials.dataset.fingerprint),
+        lambda see: run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, see, folder)),
+        observe,
+    )
     judging = time.perf_counter() - begun
     if judged.interrupted:
         raise Interrupted(judged)
     manifest = {**describe(config, materials, started, sweep), "stopped": judged.stopped}
     manifest["judges"] = [{**one, "dropped": list(judged.dropped.get(one["name"], ()))} for one in manifest["judges"]]
     manifest["timing"] = {"judging": round(judging, 4), "sending": round(judged.sending, 4)}
-    return _write(config, folder, materials, judged, manifest)
+    return _write(config, folder, materials, judged, manifest, recall)
 
 
 async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
@@ -188,7 +204,12 @@ async def check_judges(config: RunConfig) -> str:
 
 
 def _write(
-    config: RunConfig, folder: Path, materials: Materials, judged: Judged, manifest: Mapping[str, Any]
+    config: RunConfig,
+    folder: Path,
+    materials: Materials,
+    judged: Judged,
+    manifest: Mapping[str, Any],
+    recall: Recall | None,
 ) -> RunResult:
     begun = time.perf_counter()
     dataset = materials.dataset
@@ -207,7 +228,7 @@ def _write(
         cost_usd=judged.cost_usd,
     )
     result, gate = rule_on(config, result)
-    return write_held(folder, result, run_files(config, result, scores, materials.evaluator), gate)
+    return write_held(folder, result, run_files(config, result, scores, materials.evaluator, recall), gate, recall)
 
 
 def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[str, str] | None = None) -> RunResult:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import hydra
@@ -34,6 +35,7 @@ from evalkit.compose import (
 )
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus
+from evalkit.recall import Recall
 from evalkit.resources import shipped
 from evalkit.runs import unused
 
@@ -45,11 +47,15 @@ CFG = ("job", "hydra", "all")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of a command: its checked config, its folder, and its place in a sweep, if it is in one."""
+    """One job of a command: its checked config, its folder, and its place in a sweep, if it is in one.
+
+    Jobs that are run one after the other share `recall`.
+    """
 
     config: RunConfig
     folder: Path
     sweep: dict[str, Any] | None
+    recall: Recall | None = None
 
 
 @dataclass(slots=True)
@@ -61,6 +67,7 @@ class Driver:
     constant: tuple[str, ...] = ()
     statuses: list[int] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
+    recall: Recall = field(default_factory=Recall)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job, Hydra's task function: return its status, or the value of `objective` if there is one."""
@@ -79,12 +86,16 @@ class Driver:
         try:
             config = to_run_config(cfg, _sources(self.study))
             sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
-            return self.work(Job(config, folder, sweep))
+            return self.work(Job(config, folder, sweep, self.recall if sweep and self._alone() else None))
         except EvalkitError as error:
             complain(error)
             return int(error.status)
         finally:
             _remove_if_empty(folder)
+
+    def _alone(self) -> bool:
+        """Say whether one job is run after the other, here: a launcher may run them in processes or threads."""
+        return os.getpid() == self.pid and current_thread() is main_thread()
 
 
 def _sources(study: Path | None) -> list[Path]:

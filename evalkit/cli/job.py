@@ -29,7 +29,7 @@ def run_job(job: Job) -> int:
         say("note", note)
     with ProgressDisplay(job) as display, log_spoken():
         try:
-            result = judge_and_score(job.config, job.folder, sweep=job.sweep, observe=display.update)
+            result = judge_and_score(job.config, job.folder, sweep=job.sweep, observe=display.update, recall=job.recall)
         except Interrupted as stop:
             display.close()
             raise KeyboardInterrupt(_kept(job, stop.judged)) from None

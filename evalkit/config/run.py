@@ -160,6 +160,19 @@ class RunConfig(Section):
             dumped.pop(section)
         return digest(dumped)
 
+    def judging(self) -> dict[str, Any]:
+        """Return all of the config that judging the same cases by a mode of evalkit's own depends on, as JSON values.
+
+        What differs only in the rest asks for the same and reads it in the same way: scoring and its like, what
+        resolves orders after the last answer, and where a tie begins.
+        """
+        dumped = self.dump()
+        for section in ("dataset", "scoring", "gate", "tracking", "objective"):
+            dumped.pop(section)
+        for section, free in (("tie", ("threshold", "min_confidence")), ("swap", ("resolve",))):
+            dumped[section] = {key: value for key, value in dumped[section].items() if key not in free}
+        return {**dumped, "follows": self.swap.resolve == "third_pass"}
+
 
 def defaults() -> Mapping[str, Any]:
     """Return every key with its default as JSON values; `judge.model` is left for an option to set."""

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from evalkit.errors import ConfigError
+from evalkit.recall import Recall
 from evalkit.runs import write_run
 from evalkit.scoring.gates import Gate, Ruling
 from evalkit.types import RunResult
@@ -114,13 +115,15 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\|`*_\[\]])", r"\\\1", text)
 
 
-def write_held(folder: Path, result: RunResult, files: Mapping[str, str], gate: Mapping[str, str]) -> RunResult:
+def write_held(
+    folder: Path, result: RunResult, files: Mapping[str, str], gate: Mapping[str, str], recall: Recall | None = None
+) -> RunResult:
     """Write a run with its further files and its gate's; those of an earlier gate go where it has none any more.
 
     Raises:
         ConfigError: if the folder cannot be written.
     """
-    written = write_run(folder, result, {**files, **gate})
+    written = write_run(folder, result, {**files, **gate}, recall)
     for name in {JSON, JUNIT, MARKDOWN} - {*gate}:
         (folder / name).unlink(missing_ok=True)
     return written

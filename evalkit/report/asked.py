@@ -9,7 +9,10 @@ from typing import TypeAlias
 from evalkit.engine.asking import key_of
 from evalkit.errors import EvalkitError
 from evalkit.protocols import Evaluator, Following
+from evalkit.recall import Recall
 from evalkit.types import Case, JudgeRequest, JudgeSpec, Judgment, Message
+
+_PROMPT = 4_000  # characters kept, on average
 
 Asked: TypeAlias = Callable[[Case, Sequence[Judgment]], Mapping[str, tuple[Message, ...]]]
 """Returns the messages behind a case's judgments by content key, as many as can be rendered again."""
@@ -46,6 +49,29 @@ def asking(evaluator: Evaluator, specs: Sequence[JudgeSpec], arbiter: JudgeSpec 
         return {key: messages for key, messages in keyed if key in wanted}
 
     return asked
+
+
+def asked_again(recall: Recall, judgments: Sequence[Judgment], asked: Asked) -> Asked:
+    """Return what renders a case's prompts again, unless that was done for a report on these very judgments before."""
+    room = _PROMPT * len(judgments)
+    known = recall.of(judgments, "asked", dict[str, Mapping[str, tuple[Message, ...]]], lambda _: room)
+    left = room - sum(map(_characters, known.values()))
+
+    def again(case: Case, judgments: Sequence[Judgment]) -> Mapping[str, tuple[Message, ...]]:
+        nonlocal left
+        if case.id in known:
+            return known[case.id]
+        found = asked(case, judgments)
+        left -= _characters(found)
+        if left >= 0:
+            known[case.id] = found
+        return found
+
+    return again
+
+
+def _characters(found: Mapping[str, tuple[Message, ...]]) -> int:
+    return sum(len(message["content"]) for messages in found.values() for message in messages)
 
 
 def _passes(judgments: Sequence[Judgment]) -> Iterator[tuple[str, list[Judgment]]]:

@@ -10,7 +10,8 @@ from evalkit.config import RunConfig
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
-from evalkit.report.asked import Asked, asking
+from evalkit.recall import Recall
+from evalkit.report.asked import Asked, asked_again, asking
 from evalkit.report.figures.alone import alone
 from evalkit.report.page import draw_report
 from evalkit.report.rendering import language_of
@@ -21,15 +22,23 @@ from evalkit.types import RunResult
 
 
 def run_files(
-    config: RunConfig, result: RunResult, scores: Scores, evaluator: Evaluator | None = None
+    config: RunConfig,
+    result: RunResult,
+    scores: Scores,
+    evaluator: Evaluator | None = None,
+    recall: Recall | None = None,
 ) -> dict[str, str]:
     """Return `report.html`, its figures and the JSON files of a run just scored, by name; `prompts.json` of a new one.
 
     Without the `evaluator` that asked for its judgments one is made of the config again, so that the page can show
-    prompts; where that cannot be, it shows none.
+    prompts; where that cannot be, it shows none. Prompts of judgments of which another run with the same `recall` had a
+    page are not rendered once more.
     """
     further = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
-    page, figures = draw_report(result, further, _asked(config, evaluator))
+    asked = _asked(config, evaluator)
+    if asked is not None and recall is not None:
+        asked = asked_again(recall, result.judgments, asked)
+    page, figures = draw_report(result, further, asked)
     language, texts = language_of(result.config), getattr(evaluator, "prompt_texts", {})
     return {
         "report.html": page,

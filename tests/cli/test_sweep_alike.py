@@ -1,0 +1,90 @@
+"""Jobs of a sweep share what they have alike, and no file of theirs shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Done, fake, pair, shown
+from fake_provider import Provider, Reply, said, serving
+
+from evalkit.app import prepare
+from evalkit.compose import load_config
+from evalkit.recall import Recall
+from evalkit.types import Case
+
+Call = Callable[..., Done]
+OWN = {"run_id", "started", "ended", "timing", "sweep"}
+"""What the manifest says of one run alone."""
+
+
+def uneven(body: Mapping[str, Any]) -> Reply:
+    """A judge that is right, or likes what stands first, or says nothing."""
+    first = shown(body)[0]
+    number = int(first.split()[1])
+    right = "A" if first.startswith("good") else "B"
+    return said(f"because <{number}> & [[{right}]]" if number % 3 else "[[A]]" if number % 2 else "who knows")
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with serving() as provider:
+        provider.rule = uneven
+        yield provider
+
+
+@pytest.fixture
+def run(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Runs a judge on twelve pairs."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    rows = (json.dumps(pair(n, label="AB"[n % 2])) for n in range(12))
+    (tmp_path / "cases.jsonl").write_text("\n".join(rows))
+    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100", "tracking=none"]
+    return lambda *more, status=0: call("run", *fake(provider), "judge.transport=direct", *data, *more, status=status)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """A run folder's files, but for what is its own."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for name in OWN:
+        shown = json.dumps({name: manifest[name]}, indent=2, ensure_ascii=False)[2:-2]
+        for text in (shown, shown.replace('"', "&#34;")):
+            found = {file: data.replace(text.encode(), b"") for file, data in found.items()}
+    page = re.sub(rb"<dd>.{16} UTC</dd>|\d{4}-\d\d-\d\d \d\d:\d\d UTC", b"", found["report.html"])
+    return found | {"report.html": page}
+
+
+def test_a_job_that_takes_over_what_one_before_it_read_writes_what_it_would_have_written_alone(
+    run: Call, tmp_path: Path, provider: Provider
+) -> None:
+    resolves, thresholds = ("tie", "third_pass"), ("0", "0.6")
+    words = [f"swap.resolve={','.join(resolves)}", f"tie.threshold={','.join(thresholds)}"]
+    run("hydra.sweep.dir=asked", *words, "-m")
+    asked = len(provider.requests)
+    done = run("hydra.sweep.dir=stored", *words, "-m")
+    jobs = [(resolve, threshold) for resolve in resolves for threshold in thresholds]
+    for number, (resolve, threshold) in enumerate(jobs):
+        folder = tmp_path / "alone" / str(number)
+        alone = run(f"hydra.run.dir={folder}", f"swap.resolve={resolve}", f"tie.threshold={threshold}")
+        assert content(tmp_path / "stored" / str(number)) == content(folder)
+        assert alone.err in done.err
+    assert len(provider.requests) == asked
+
+
+def test_cases_that_change_between_two_jobs_are_seen_by_the_second(tmp_path: Path) -> None:
+    path, recall = tmp_path / "cases.jsonl", Recall()
+    config = load_config("config", ["dataset=file", f"dataset.path={path}"])
+
+    def read(*rows: dict[str, Any]) -> Sequence[Case]:
+        path.write_text("\n".join(map(json.dumps, rows)))
+        return prepare(config, recall=recall).dataset.cases
+
+    first, again, other = read(pair(1)), read(pair(1)), read(pair(1, label="B"))
+    assert again is first
+    assert other[0].label == "B"
+    assert prepare(config).dataset.cases is not other
