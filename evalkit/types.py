@@ -229,7 +229,8 @@ class Verdict:
     """One unit resolved over orders and samples: a winner for a pair, a score for one response.
 
     It is `incomplete` where it rests on one order of two, the other being missing.
-    A panel's verdict is of reason `split` where its judges' `votes`, by name, make a tie of no winner in common.
+    Of reason `split` is a tie that nobody said: a panel's, whose judges' `votes`, by name, have no winner in common, or
+    one judge's whose samples cancel out.
     """
 
     case_id: str

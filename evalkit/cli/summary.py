@@ -19,6 +19,7 @@ HEADLINES = {
     "tie_rate/judged",
     "tie_rate/swap_disagreement",
     "tie_rate/threshold",
+    "tie_rate/split",
     "win_rate/a",
     "win_rate/b",
     "position/consistency",

@@ -47,7 +47,7 @@ METRICS: dict[str, Words] = {
     "tie_rate/judged": ("Ties said by the judge", "裁判判定的平局"),
     "tie_rate/swap_disagreement": ("Ties made by disagreeing orders", "顺序不一致造成的平局"),
     "tie_rate/threshold": ("Ties under the threshold", "阈值造成的平局"),
-    "tie_rate/split": ("Ties made by a split vote", "评委意见分裂造成的平局"),
+    "tie_rate/split": ("Ties made by a split of votes or samples", "意见分裂（评委或重复评判）造成的平局"),
     "win_rate/a": ("Response A wins", "A 获胜"),
     "win_rate/b": ("Response B wins", "B 获胜"),
     "conflict/rate": ("Cases with a cycle", "存在循环的样本"),

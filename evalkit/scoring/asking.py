@@ -7,6 +7,7 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.scoring.bootstrap import Statistic, Tally
 from evalkit.scoring.columns import NONE
+from evalkit.scoring.rates import split_rate
 from evalkit.scoring.samples import Draws, sample_statistics
 from evalkit.scoring.ties import FORCED, Resolved, Shown
 
@@ -20,6 +21,7 @@ def asking_statistics(
         return found
     if config.mode.samples > 1:
         found += sample_statistics(draws, cases)
+        found += [] if shown is None else [split_rate(resolved, cases)]
     if shown is None or not shown.both:
         return found
     if config.swap.resolve == "third_pass":

@@ -13,7 +13,7 @@ from evalkit.scoring.alpha import interval_alpha, interval_columns, nominal_alph
 from evalkit.scoring.bootstrap import Statistic, Tally
 from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Floats, Ints
 from evalkit.scoring.outcome import Outcome
-from evalkit.scoring.ties import SPLIT, Resolved
+from evalkit.scoring.rates import split_rate
 from evalkit.types import Metric
 
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
@@ -52,7 +52,7 @@ def between(panel: Outcome, each: Sequence[Outcome], cases: int) -> list[Statist
         return [_alpha_of_scores(scores, panel.scored.case, cases)]
     winners = np.stack([one.resolved.winner for one in each])
     tally = Tally(panel.resolved.pairs.case, cases)
-    return [*_of_winners(winners, tally), _split(panel.resolved, tally)]
+    return [*_of_winners(winners, tally), split_rate(panel.resolved, cases)]
 
 
 def _of_winners(winners: Codes, tally: Tally) -> list[Statistic]:
@@ -95,8 +95,3 @@ def _alpha(columns: Floats, value: Callable[[Floats], Floats], there: Bools, tal
 
 def _why(several: Bools) -> str:
     return "nothing to count" if several.any() else "nothing was judged by two judges"
-
-
-def _split(resolved: Resolved, tally: Tally) -> Statistic:
-    tied, present = (resolved.winner == TIE) & (resolved.reason == SPLIT), resolved.present
-    return tally.rate("tie_rate/split", tied, present, ~present, why="no pair has a verdict")

@@ -153,8 +153,8 @@ def _lead(winners: Codes) -> Floats:
 def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
     """Return why: a tie with most votes is the judges' own, by the least forced of their reasons, any other a split."""
     a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
-    said = [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in (JUDGED, DISAGREEMENT)]
-    own = np.where(said[0], JUDGED, np.where(said[1], DISAGREEMENT, THRESHOLD))
+    said = [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in (JUDGED, DISAGREEMENT, SPLIT)]
+    own = np.select(said, (JUDGED, DISAGREEMENT, SPLIT), THRESHOLD)
     tied = np.where((tie > a) & (tie > b), own, SPLIT)
     return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, JUDGED)).astype(np.int8)
 

@@ -9,7 +9,7 @@ from evalkit.scoring.answers import KINDS, READABLE, Answers
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import TIE, A, B
 from evalkit.scoring.pointwise import Scored
-from evalkit.scoring.ties import DISAGREEMENT, JUDGED, THRESHOLD, Resolved
+from evalkit.scoring.ties import DISAGREEMENT, JUDGED, SPLIT, THRESHOLD, Resolved
 from evalkit.scoring.values import tidy
 from evalkit.types import Metric
 
@@ -30,6 +30,13 @@ def tie_statistics(resolved: Resolved, cases: int, *, scored: bool) -> list[Stat
         del hits["tie_rate/swap_disagreement"]
     why = "no pair has a verdict"
     return [tally.rate(name, hit, present, ~present, why=why) for name, hit in hits.items()]
+
+
+def split_rate(resolved: Resolved, cases: int) -> Statistic:
+    """Return `tie_rate/split`: ties that nobody said, since votes of judges, or samples of one, cancel out."""
+    tied, present = (resolved.winner == TIE) & (resolved.reason == SPLIT), resolved.present
+    why = "no pair has a verdict"
+    return Tally(resolved.pairs.case, cases).rate("tie_rate/split", tied, present, ~present, why=why)
 
 
 def score_mean(scored: Scored, scale: Scale, cases: int) -> Statistic:

@@ -12,11 +12,11 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns import NONE, TIE, Columns, Floats, Ints, Pairs, sign
+from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Columns, Floats, Ints, Pairs, sign
 from evalkit.scoring.disagreement import DISAGREEMENTS, surer, two_say_tie
 from evalkit.scoring.passes import Passes, Third, over_all, over_orders
 from evalkit.scoring.samples import Draws, combine
-from evalkit.scoring.ties import DISAGREEMENT, JUDGED, MISSING, Resolved, Shown, apply_ties
+from evalkit.scoring.ties import DISAGREEMENT, JUDGED, MISSING, SPLIT, Resolved, Shown, apply_ties
 from evalkit.types import Case
 
 
@@ -28,8 +28,8 @@ def resolve_pairs(
     Raises:
         ConfigError: if the judgments do not hold what the settings ask for.
     """
-    how = config.scoring.combine
-    passes = combine_samples(columns, pair_margins(config, columns), pairs, how)
+    how, margins = config.scoring.combine, pair_margins(config, columns)
+    passes = combine_samples(columns, margins, pairs, how)
     both = config.swap.policy == "both"
     if both and len(columns) and not passes.asked[:, 1].any():
         raise ConfigError(
@@ -44,9 +44,26 @@ def resolve_pairs(
         shown = Shown(
             passes.winner, passes.asked, both=True, third=np.where(passes.differ, third, NONE).astype(np.int8)
         )
-        return apply_ties(_resolve_both(config.swap.resolve, pairs, passes), config.tie, cases), shown
-    resolved, shown = (_resolve_drawn if config.swap.policy == "random" else _resolve_single)(pairs, passes)
+        resolved = _resolve_both(config.swap.resolve, pairs, passes)
+    else:
+        resolved, shown = (_resolve_drawn if config.swap.policy == "random" else _resolve_single)(pairs, passes)
+    settled = two_say_tie(passes) if both else np.zeros(len(pairs), dtype=bool)
+    resolved = _tell_split(resolved, _most_say_tie(columns, margins, pairs, shown) | settled)
     return apply_ties(resolved, config.tie, cases), shown
+
+
+def _tell_split(resolved: Resolved, said_so: Bools) -> Resolved:
+    """Give ties that the judge did not say, since its samples cancel out, the reason `split`."""
+    split = (resolved.lean == TIE) & (resolved.reason == JUDGED) & ~said_so
+    return replace(resolved, reason=np.where(split, SPLIT, resolved.reason).astype(np.int8))
+
+
+def _most_say_tie(columns: Columns, margins: Floats, pairs: Pairs, shown: Shown) -> Bools:
+    """Return for which pairs more of the single answers in the orders that count say TIE than A, and than B."""
+    place, winner = passes_of(columns, pairs), sign(margins)
+    counts = (np.bincount(place[winner == code], minlength=2 * len(pairs)).reshape(-1, 2) for code in (A, TIE, B))
+    a, tie, b = (np.where(shown.asked, count, 0).sum(axis=1) for count in counts)
+    return np.asarray((tie > a) & (tie > b))
 
 
 def pair_margins(config: RunConfig, columns: Columns) -> Floats:

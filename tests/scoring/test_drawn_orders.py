@@ -15,7 +15,7 @@ def test_no_sample_is_left_out_for_the_order_it_was_shown_in(configure, make_cas
     )
     scores = score_run(config, [make_case("c", label="TIE"), make_case("other")], [own, swapped])
     verdict = scores.verdicts[0]
-    assert (verdict.winner, verdict.reason, verdict.margin) == ("TIE", "judged", 0.0)
+    assert (verdict.winner, verdict.reason, verdict.margin) == ("TIE", "split", 0.0)
     assert verdict.confidence == pytest.approx(0.7)
     assert (verdict.orders.first, verdict.orders.second) == ("A", "B")
     assert (scores.metrics["position/first_rate"].value, scores.metrics["position/first_rate"].n) == (1.0, 2)

@@ -151,3 +151,43 @@ def test_values_by_criterion_are_combined_as_configured(configure, pointwise, ma
     ]
     [verdict] = score_run(configure(**more), [make_case("c")], judgments).verdicts
     assert verdict.criteria["quality"] == pytest.approx(margin)
+
+
+@pytest.mark.parametrize("how", ["mean", "median", "majority"])
+@pytest.mark.parametrize(
+    ("policy", "margins", "reason"),
+    [
+        ("none", [1.0, -1.0], "split"),
+        ("none", [0.0, 0.0], "judged"),
+        ("none", [1.0, 0.0, -1.0], "split"),
+        ("none", [0.5, 0.0, 0.0, 0.0, -0.5], "judged"),
+        ("both", [1.0, -1.0], "split"),
+        ("both", [0.0, 0.0], "judged"),
+    ],
+)
+def test_a_tie_that_no_sample_said_is_not_the_judges(configure, make_case, judged, how, policy, margins, reason):
+    """The same samples in each order: what is a tie is either what most of them say, or that they cancel out."""
+    config = configure(swap={"policy": policy}, mode={"samples": len(margins)}, scoring={"combine": how})
+    orders = (False, True) if policy == "both" else (False,)
+    samples = [
+        judged("c", (0, 1), margin, swapped=order, sample=k) for order in orders for k, margin in enumerate(margins)
+    ]
+    scores = score_run(config, [make_case("c"), make_case("d")], samples)
+    verdict = scores.verdicts[0]
+    assert (verdict.winner, verdict.reason) == ("TIE", reason)
+    assert scores.metrics[f"tie_rate/{reason}"].value == scores.metrics["tie_rate"].value == 1.0
+    assert scores.metrics["tie_rate/split"].n == 1
+
+
+def test_a_panel_tells_a_split_of_samples_from_a_threshold(configure, make_case, judged):
+    """Two of three judges tie, each by its own samples; the tie has most votes, and is nobody's word."""
+    judges = [{"model": name, "name": name} for name in ("j", "k", "l")]
+    config = configure(judge={"name": "panel", "judges": judges}, mode={"samples": 2}, swap={"policy": "none"})
+    said = {"j": (1.0, -1.0), "k": (-1.0, 1.0), "l": (1.0, 1.0)}
+    samples = [
+        judged("c", (0, 1), margin, sample=k, judge=name)
+        for name, margins in said.items()
+        for k, margin in enumerate(margins)
+    ]
+    (verdict,) = score_run(config, [make_case("c")], samples).verdicts
+    assert (verdict.winner, verdict.reason) == ("TIE", "split")
