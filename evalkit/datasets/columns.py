@@ -186,7 +186,7 @@ class Columns:
     def _missing(self, field: str, place: str, row: Row) -> DatasetError:
         column = self._mapped.get(field, field)
         what, remedy = no_column(column, row, f" for {field}" if column != field else "")
-        near = remedy.startswith("did you mean")
+        near = remedy.startswith(("did you mean", "if it is"))
         return DatasetError(what, where=place, remedy=remedy if near else f"{remedy} in dataset.fields.{field}")
 
 

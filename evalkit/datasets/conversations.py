@@ -1,4 +1,4 @@
-"""Conversations (lists of OpenAI messages) as texts that people and judges can read."""
+"""Conversations as texts that people and judges can read: lists of OpenAI's messages, or of ShareGPT's."""
 
 from __future__ import annotations
 
@@ -6,32 +6,43 @@ import json
 import re
 from typing import Any
 
+_SHAREGPT = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}
+"""Who is meant by a `from` of ShareGPT's; whoever is not here goes by the same name."""
 _HEADING = re.compile(r"^(?=\[[\w .:-]+\]$)", re.MULTILINE)
 
 
 def is_conversation(value: Any) -> bool:
-    """Say whether a value is a list of messages, each with a role and a content or calls of tools."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(
-            isinstance(one, dict)
-            and isinstance(one.get("role"), str)
-            and ("content" in one or "tool_calls" in one)
-            and isinstance(one.get("content"), str | list | None)
-            for one in value
-        )
-    )
+    """Say whether a value is a list of messages."""
+    return isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
+
+
+def is_message(value: Any) -> bool:
+    """Say whether a value is one message: a role and a content or calls of tools, or ShareGPT's from and value."""
+    if not isinstance(value, dict):
+        return False
+    if isinstance(value.get("role"), str):
+        return ("content" in value or "tool_calls" in value) and isinstance(value.get("content"), str | list | None)
+    return isinstance(value.get("from"), str) and "value" in value and isinstance(value["value"], str | list | None)
 
 
 def conversation_text(messages: list[dict[str, Any]]) -> str:
     """Return a conversation as text: one message alone as its content, several each under its `[role]`.
 
+    ShareGPT's `human` and `gpt` are `user` and `assistant`.
+
     A line of a message that looks like such a heading is indented by a space, so that none can pretend to be one.
     """
+    messages = [_openai(one) for one in messages]
     if len(messages) == 1:
         return _content(messages[0])
     return "\n\n".join(f"[{_role(one)}]\n{_HEADING.sub(' ', _content(one))}" for one in messages)
+
+
+def _openai(message: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(message.get("role"), str):
+        return message
+    who = str(message["from"])
+    return {"role": _SHAREGPT.get(who.lower(), who), "content": message["value"]}
 
 
 def _role(message: dict[str, Any]) -> str:

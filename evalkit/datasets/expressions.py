@@ -6,12 +6,17 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from evalkit.datasets.conversations import conversation_text, is_conversation, is_message
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
 Row = Mapping[str, Any]
 WHOLE = "row"
 """The name by which an expression has the row itself, for columns whose names are not words: `row["Question 1"]`."""
+CONVERSATION = "conversation"
+"""The filter that renders messages as text: `{{ messages[:-1] | conversation }}`."""
 _MOST_NAMED = 12
+_TURNS = {"prompt": "[:-1]", "response": "[-1]"}
+"""Which part of a conversation usually is what a field needs."""
 
 
 class RowFault(Exception):  # noqa: N818 - it never leaves the package: whoever reads rows adds their place
@@ -84,6 +89,10 @@ def no_column(name: str, row: Row, purpose: str = "") -> tuple[str, str]:
     named = ", ".join(columns[:_MOST_NAMED]) + (", ..." if len(columns) > _MOST_NAMED else "")
     close = did_you_mean(name, columns)
     what = f"no column '{name}'{purpose}; the columns are {named or 'none'}"
+    spoken = next((column for column in columns if column.isidentifier() and is_conversation(row[column])), None)
+    if spoken is not None and name in _TURNS:
+        turns = f"{spoken}{_TURNS[name]} | {CONVERSATION}"
+        return what, f"if it is in the conversation, set \"dataset.fields.{name}='{{{{ {turns} }}}}'\""
     return what, close if close.startswith("did you mean") else "name one of them"
 
 
@@ -92,4 +101,13 @@ def _environment() -> Any:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
+    made = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
+    made.filters[CONVERSATION] = _spoken
+    return made
+
+
+def _spoken(value: Any) -> str:
+    messages = [value] if is_message(value) else value
+    if not is_conversation(messages):
+        raise ValueError("is no list of messages, each with role and content or from and value")
+    return conversation_text(messages)

@@ -7,7 +7,7 @@ from typing import Any
 
 from evalkit.config import DatasetConfig
 from evalkit.datasets.columns import ABSENT
-from evalkit.datasets.conversations import conversation_text, is_conversation
+from evalkit.datasets.conversations import conversation_text, is_conversation, is_message
 from evalkit.datasets.tally import Tally
 from evalkit.errors import DatasetError
 
@@ -77,9 +77,9 @@ class Texts:
     def _text(self, value: Any, field: str, place: str) -> str:
         if isinstance(value, str):
             return value
-        if is_conversation(value):
+        if is_conversation(value) or is_message(value):
             self._tally.add(SPOKEN, place)
-            return conversation_text(value)
+            return conversation_text(value if isinstance(value, list) else [value])
         if isinstance(value, bool | int | float):
             self._tally.add(AS_TEXT, place)
         return self._spelled(value, field, place)

@@ -15,7 +15,7 @@ from evalkit.config import DatasetConfig
 from evalkit.datasets import Dataset, load_cases
 from evalkit.datasets.choosing import shares
 from evalkit.datasets.texts import cut
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, DatasetError
 from evalkit.types import Response
 
 PAIR = {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A"}
@@ -199,6 +199,34 @@ def test_conversations_are_rendered_readably(data) -> None:
     assert f"conversations rendered as text: 2 (first: {dataset.source}:1)" in dataset.notes
     part = load(data({**row, "prompt": {"messages": CHAT}}), fields={"prompt": "prompt.messages.0.content"})
     assert part.cases[0].prompt == "Be kind."
+
+
+SHARED = [
+    {"from": "system", "value": "Be kind."},
+    {"from": "human", "value": "Hi"},
+    {"from": "gpt", "value": "[user]\nHello"},
+    {"from": "human", "value": "And now?"},
+    {"from": "gpt", "value": "Goodbye"},
+]
+
+
+def test_sharegpts_conversations_are_conversations_too(data) -> None:
+    path = data({"id": "1", "conversations": SHARED, "chosen": SHARED[2], "rejected": [SHARED[4]]})
+    fields = {"prompt": "conversations", "response_a": "chosen", "response_b": "rejected"}
+    dataset = load(path, fields=fields)
+    (case,) = dataset.cases
+    assert case.prompt.startswith("[system]\nBe kind.\n\n[user]\nHi\n\n[assistant]\n [user]\nHello\n\n[user]\nAnd now?")
+    assert [response.text for response in case.responses] == ["[user]\nHello", "Goodbye"]
+    assert f"conversations rendered as text: 3 (first: {path}:1)" in dataset.notes
+    turns = {"prompt": "{{ conversations[1:-1] | conversation }}", "response": "{{ conversations[-1] | conversation }}"}
+    (case,) = load_cases(DatasetConfig(path=str(path), fields=turns), mode="pointwise").cases
+    assert case.prompt == "[user]\nHi\n\n[assistant]\n [user]\nHello\n\n[user]\nAnd now?"
+    assert case.responses[0].text == "Goodbye"
+    with pytest.raises(DatasetError, match=r"fields.response='\{\{ conversations\[-1\] \| conversation \}\}'"):
+        load_cases(DatasetConfig(path=str(path)), mode="pointwise")
+    wrong = {**turns, "prompt": "{{ id | conversation }}"}
+    with pytest.raises(DatasetError, match=r"dataset.fields.prompt: ValueError: is no list of messages"):
+        load_cases(DatasetConfig(path=str(path), fields=wrong), mode="pointwise")
 
 
 def test_long_texts_are_cut_by_a_rule_that_is_marked_and_counted(data) -> None:
