@@ -11,6 +11,7 @@ from typing import Any
 from evalkit.app import Materials, ask_judges, describe, prepare
 from evalkit.config import RunConfig
 from evalkit.datasets import Dataset
+from evalkit.datasets.files import STDIN
 from evalkit.datasets.fingerprints import fingerprint
 from evalkit.engine.blocking import run_async
 from evalkit.evaluators import make_evaluator
@@ -38,7 +39,8 @@ class Reproduction:
 
     `metrics` names every number that differs, as `metric value`, `metric low` and so on; `reasons` what else differs,
     whether or not a number hangs on it. `compared` counts the metrics, `answers` the requests, and `carried` those of
-    them that had failed or been refused and were taken over as they stood, since no store holds them.
+    them that had failed or been refused and were taken over as they stood, since no store holds them. `kept` names the
+    source that cannot be read again (a frame, standard input), so that the run's own cases were judged.
     """
 
     metrics: tuple[Change, ...]
@@ -46,6 +48,7 @@ class Reproduction:
     compared: int
     answers: int
     carried: int
+    kept: str | None = None
 
     @property
     def equal(self) -> bool:
@@ -56,7 +59,8 @@ class Reproduction:
 def reproduce(result: RunResult, config: RunConfig) -> Reproduction:
     """Judge a run's cases again from stored answers alone, score them, and compare; nothing is written anywhere.
 
-    The judgments of an imported run, which no judge of this store gave, are its folder's own.
+    The judgments of an imported run, which no judge of this store gave, are its folder's own; so are the cases of a run
+    whose data came from a frame or from standard input, unless `dataset.path` names a file now.
 
     Args:
         result: the run as it was.
@@ -67,10 +71,11 @@ def reproduce(result: RunResult, config: RunConfig) -> Reproduction:
         StoreError: if the store is not there or cannot be read.
     """
     config = config.model_copy(update={"store": config.store.model_copy(update={"mode": "read_only"})})
+    kept = _gone(result, config)
     if result.manifest.get("imported"):
-        materials, judgments, carried = _imported(result, config), list(result.judgments), 0
+        materials, judgments, carried = _own(result, config), list(result.judgments), 0
     else:
-        materials = prepare(config)
+        materials = prepare(config) if kept is None else _own(result, config)
         judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator))
         judgments, carried = _carry_over(judged.judgments, result.judgments)
     metrics = score_run(config, materials.dataset.cases, judgments).metrics
@@ -80,11 +85,19 @@ def reproduce(result: RunResult, config: RunConfig) -> Reproduction:
         compared=len(metrics),
         answers=len(judgments),
         carried=carried,
+        kept=kept,
     )
 
 
-def _imported(result: RunResult, config: RunConfig) -> Materials:
-    """Return the materials of a run whose judgments came from elsewhere: no store has them, its folder has."""
+def _gone(result: RunResult, config: RunConfig) -> str | None:
+    """Return what a run's cases came from, if it was no file and can be read only once."""
+    if config.dataset.path not in (None, STDIN) or result.manifest.get("imported"):
+        return None
+    return str((result.manifest.get("dataset") or {}).get("source") or "frame")
+
+
+def _own(result: RunResult, config: RunConfig) -> Materials:
+    """Return the materials of a run with the cases that its folder keeps."""
     source = str((result.manifest.get("dataset") or {}).get("source") or "")
     dataset = Dataset(tuple(result.cases), fingerprint(result.cases), source, ())
     return Materials(dataset, make_evaluator(config, prompt_folders=[project() / "prompts"]))

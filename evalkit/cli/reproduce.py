@@ -21,6 +21,7 @@ from evalkit.types import RunResult
 
 PLACES = ("store.url", "dataset.path", "judge.api_base", "tracking.uri")
 """Where things are to be found here: all that may be set, since it is no part of what was measured."""
+SOURCES = {"frame": "a frame in Python", "stdin": "standard input"}
 MOST_ROWS = 30
 _WIDE = 1000
 
@@ -62,6 +63,9 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
     console.print(f"\n[bold]{title}[/] ({run}, {found.answers} answers)")
     if manifest.get("imported"):
         console.print("note: imported, so that its own judgments were scored again: no store has them", markup=False)
+    if found.kept:
+        text = f"note: its data came from {SOURCES.get(found.kept, found.kept)}, which is gone"
+        console.print(f"{text}: the cases that the run kept (cases.jsonl) were judged again", markup=False)
     if found.carried:
         text = f"note: {found.carried} requests that had failed or been refused are taken as they stood: none is stored"
         console.print(text, markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,6 +11,9 @@ from pathlib import Path
 import pytest
 from command_line import Done, fake, pair, prefers
 from fake_provider import Provider, refused, said, serving
+
+from evalkit import load_config, run
+from evalkit.datasets import files
 
 Call = Callable[..., Done]
 
@@ -120,6 +124,37 @@ def test_failures_are_taken_as_they_stood(
     taken = sum(status in ("failed", "refused") for status in lost)
     assert f"note: {taken} requests that had failed or been refused are taken as they stood" in done.out
     assert "Reproduced: all" in done.out
+
+
+@pytest.mark.parametrize("source", ["frame", "stdin"])
+def test_cases_that_can_be_read_only_once_are_the_runs_own(
+    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    rows = [pair(number) for number in range(3)]
+    if source == "frame":
+        found = words(provider)
+        overrides = [word for word in found if not word.startswith(("dataset", "hydra"))]
+        run(load_config(overrides=overrides), tmp_path / "first", cases=rows)
+    else:
+        piped = io.TextIOWrapper(io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode()))
+        monkeypatch.setattr("sys.stdin", piped)
+        files._spooled.cache_clear()
+        call("run", *words(provider, "dataset.path=-", "dataset.format=jsonl"))
+        files._spooled.cache_clear()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    out = call("reproduce", "first").out
+    told = {"frame": "a frame in Python", "stdin": "standard input"}[source]
+    assert (
+        f"note: its data came from {told}, which is gone: the cases that the run kept (cases.jsonl) were judged" in out
+    )
+    assert "Reproduced: all" in out
+    assert "what differs" not in out
+    # A file that is named now is read instead.
+    write_cases(tmp_path, 3, label="B")
+    out = call("reproduce", "first", f"dataset.path={tmp_path / 'cases.jsonl'}", status=4).out
+    assert "dataset fingerprint" in out
+    assert "which is gone" not in out
 
 
 def test_a_recorded_run_is_fetched(call: Call, ran: Path) -> None:
