@@ -56,6 +56,35 @@ def test_another_order_is_a_view(written):
     assert list(Spool(VALUES).arrange([5, 0, 5])) == [VALUES[5], VALUES[0], VALUES[5]]
 
 
+@pytest.mark.parametrize("large", [1, 2, 3, 7, 8])
+def test_values_of_uneven_sizes_go_to_the_file_when_they_take_about_what_may_be_held(large, tmp_path):
+    """Of every eight values as many are large."""
+    found = Spool[bytes](folder=tmp_path)
+    number = 0
+    while found._file is None:
+        found.append(b"x" * (100_000 if number % 8 < large else 10))
+        number += 1
+    assert spool.HELD / 2 < sum(map(len, found)) < 2 * spool.HELD
+
+
+def test_values_that_could_not_be_put_down_are_still_there(written, tmp_path, monkeypatch):
+    found = Spool(VALUES[:0], folder=tmp_path)
+    monkeypatch.setattr(spool, "HELD", 2**30)
+    found.extend(VALUES)
+    monkeypatch.setattr(spool, "HELD", 0)
+    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(ConfigError, match="a temporary file cannot be kept"):
+            found.append(Completion("x" * 50_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert list(found)[:60] == VALUES
+    found.append(VALUES[0])
+    assert list(found)[:60] == VALUES
+
+
 def test_what_cannot_be_pickled_is_held(written):
     odd = Case("c", "q", (Response("a"),), metadata=MappingProxyType({"f": lambda: 1}))
     found = Spool([Case("b", "q", ()), odd, Case("d", "q", ())])
