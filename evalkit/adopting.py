@@ -13,8 +13,10 @@ from evalkit.config import RunConfig
 from evalkit.datasets import Dataset
 from evalkit.datasets.fingerprints import fingerprint
 from evalkit.datasets.named import benchmark_of
+from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.exchange import Brought
+from evalkit.exchange.bringing import UNSAID
 from evalkit.exchange.labelling import Label, with_labels
 from evalkit.exchange.rereading import Difference, differences, reread
 from evalkit.resources import project
@@ -49,6 +51,7 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
         ConfigError: if the config does not suit the judgments, or the folder cannot be written.
     """
     started = datetime.now(UTC)
+    _check_scale(config, brought.judgments)
     judgments: Sequence[Judgment] = brought.judgments
     texts = sum(one.completion is not None for one in judgments) if read else 0
     again = _read_again(config, brought) if texts else judgments
@@ -83,7 +86,27 @@ def _dataset(config: RunConfig, brought: Brought, source: str) -> Dataset:
     known = None if config.dataset.benchmark is None else benchmark_of(config.dataset.benchmark)
     whose = () if known is None else (known.note,)
     described = None if known is None else known.described()
-    return Dataset(brought.cases, fingerprint(brought.cases), source, (*whose, *brought.notes), described)
+    notes = [note for note in brought.notes if not (note.startswith(UNSAID) and _said_scale(config, brought))]
+    return Dataset(brought.cases, fingerprint(brought.cases), source, (*whose, *notes), described)
+
+
+def _said_scale(config: RunConfig, brought: Brought) -> bool:
+    """Say whether the config has a scale of its own, and not the one that was guessed."""
+    guessed = brought.settings.get("rubric") or {}
+    return (config.rubric.min, config.rubric.max) != (guessed.get("min"), guessed.get("max"))
+
+
+def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
+    """Refuse scores that are not on the scale that they are said to be on; between its values they may be means."""
+    low, high = config.rubric.min, config.rubric.max
+    for judgment in judgments:
+        for name, score in judgment.criteria.items() if len(judgment.unit) == 1 else ():
+            if not low <= score <= high:
+                raise ConfigError(
+                    f"a score of {score:g} by '{name}' is not on the scale {low:g} to {high:g}",
+                    where=f"case '{judgment.case_id}'",
+                    remedy="set rubric.min and rubric.max to the file's own scale",
+                )
 
 
 def relabel(result: RunResult, folder: Path, labels: Sequence[Label], source: str) -> RunResult:

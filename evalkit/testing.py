@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
-from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
 from evalkit.engine.asking import key_of
+from evalkit.evaluators.guarding import impossible
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 
@@ -209,11 +209,8 @@ def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
         yield f"a judgment of status {judgment.status} has no value, criteria or ranking"
     if judgment.status not in _READ and (_says_something(judgment) or not judgment.error):
         yield f"a judgment of status {judgment.status} has a value, or no error that says why it has none"
-    values = [*judgment.criteria.values(), *([] if judgment.value is None else [judgment.value])]
-    if not all(isfinite(value) and (len(request.unit) == 1 or -1 <= value <= 1) for value in values):
-        yield f"values {values} are not finite, or margins not between -1 and 1"
-    if judgment.confidence is not None and not 0 <= judgment.confidence <= 1:
-        yield f"confidence {judgment.confidence} is not between 0 and 1"
+    if fault := impossible(judgment):
+        yield fault
 
 
 def example_answer(request: JudgeRequest) -> str:

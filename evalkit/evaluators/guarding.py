@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 from evalkit.errors import EvalkitError, PluginError
@@ -16,6 +17,19 @@ PAID = "mend the plug-in; answers are stored"
 def guarded(inner: Evaluator, name: str) -> Evaluator:
     """Return an evaluator whose errors, but for evalkit's own, are PluginErrors that name it and the case."""
     return _FollowingGuarded(inner, name) if isinstance(inner, Following) else _Guarded(inner, name)
+
+
+def impossible(judgment: Judgment) -> str | None:
+    """Return what is wrong with a judgment's numbers, none if they can be.
+
+    Margins lie between -1 and 1, confidences between 0 and 1; scores of single responses are finite.
+    """
+    values = [*judgment.criteria.values(), *([] if judgment.value is None else [judgment.value])]
+    if not all(isfinite(value) and (len(judgment.unit) == 1 or -1 <= value <= 1) for value in values):
+        return f"values {values} are not finite, or margins not between -1 and 1"
+    if judgment.confidence is not None and not 0 <= judgment.confidence <= 1:
+        return f"confidence {judgment.confidence} is not between 0 and 1"
+    return None
 
 
 class _Guarded:
@@ -35,7 +49,11 @@ class _Guarded:
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         """Return what the plug-in reads."""
         with self._blamed("read", request.case_id):
-            return self.inner.read(request, completion)
+            read = self.inner.read(request, completion)
+        if isinstance(read, Judgment) and (fault := impossible(read)):
+            what = f"'{self._name}' reads on case '{request.case_id}' what cannot be: {fault}"
+            raise PluginError(what, where="mode.name", remedy=PAID)
+        return read
 
     def foresee(self, case: CaseTexts) -> Iterable[Foreseen]:
         """Return what the plug-in foresees; to be called only where it does so at all."""

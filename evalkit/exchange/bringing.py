@@ -15,7 +15,8 @@ from evalkit.types import Judgment
 
 BATCH = "openai_batch"
 CRITERION = "quality"
-GUESSED = "the file does not say on what scale its scores are: taken as {:g} to {:g}; set rubric.min and rubric.max"
+UNSAID = "the file does not say on what scale its scores are"
+GUESSED = UNSAID + ": taken as {:g} to {:g}; set rubric.min and rubric.max"
 LOST = "judgments without a verdict that could be used: {} of {}"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from evalkit.cli import main
+
 ROWS = [
     {
         "q": "1",
@@ -106,3 +108,25 @@ def test_the_same_cases_can_be_judged_again(bring, write):
     config = load_config(str(ran.folder / "config.yaml"))
     (case,) = load_cases(config.dataset, mode="pointwise").cases
     assert (case.id, case.prompt, case.responses[0].text, case.responses[0].grade) == ("1", "p", "x", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "scale"), [("confidence", 85, "0 to 1"), ("margin", 5, "-1 to 1"), ("margin", -1.5, "-1 to 1")]
+)
+def test_a_number_on_another_scale_is_refused(write, monkeypatch, capsys, column, value, scale):
+    rows = [{"id": "1", "response_a": "x", "response_b": "y", "winner": None, "margin": 0.5, "confidence": 0.5}]
+    path = write("m.jsonl", [*rows, {**rows[0], "id": "2", column: value}])
+    monkeypatch.chdir(path.parent)
+    assert main(["import", "generic", str(path), "tracking=none", "hydra.run.dir=run"]) == 1
+    said = f"m.jsonl:2: {column} {value:g} is not on the scale of one; write it from {scale}"
+    assert said in capsys.readouterr().err
+    assert not (path.parent / "run").exists()
+
+
+def test_scores_must_be_on_the_scale_that_they_are_said_to_be_on(bring, write, capsys):
+    path = write("m.csv", "id,response,score\n1,x,50\n2,y,3.5\n")
+    fields = ("--fields", "score=score")
+    assert main(["import", "generic", str(path), *fields, "rubric=likert5", "tracking=none", "hydra.run.dir=run"]) == 1
+    assert "case '1': a score of 50 by 'quality' is not on the scale 1 to 5" in capsys.readouterr().err
+    assert "taken as 0 to 100" in bring("generic", str(path), *fields).out
+    assert "does not say on what scale" not in bring("generic", str(path), *fields, "rubric=percent100").out

@@ -11,7 +11,7 @@ from evalkit.evaluators.formats import own_score, own_winner
 from evalkit.parsing import UnreadableError
 from evalkit.protocols import Following
 from evalkit.scales import Scale
-from evalkit.types import Case, Completion, JudgeRequest, Response
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
 CASE = Case("c7", "Say hello.", (Response("Hello."), Response("Go away.")))
 REQUEST = JudgeRequest("c7", (0, 1), (0, 1), ())
@@ -102,3 +102,22 @@ class Plain:
 
 def test_a_reader_that_asks_for_nothing_is_told_nothing():
     assert own_winner(OutputConfig(format=f"{__name__}.Plain"))("tie", cut_off=True, sources=["x"]) == "TIE"
+
+
+class Boundless(Failing):
+    def read(self, request, completion):
+        value, confidence = map(float, completion.text.split())
+        return Judgment(
+            "c7", request.unit, request.shown, 0, request.judge, "ok", value=value, confidence=confidence, read_by="own"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("3 0.5", "values .3.0. are not finite, or margins"), ("1 85", "confidence 85.0 is not"), ("nan 0.5", "values")],
+)
+def test_numbers_that_cannot_be_are_a_fault_too(text, said):
+    one = made("Boundless")
+    with pytest.raises(PluginError, match=rf"'{named('Boundless')}' reads on case 'c7' what cannot be: {said}"):
+        one.read(REQUEST, Completion(text))
+    assert one.read(REQUEST, Completion("-1 1")).value == -1

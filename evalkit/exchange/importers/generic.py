@@ -105,7 +105,7 @@ def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, 
         names = ", ".join(map(str, list(row)[:8]))
         remedy = f"map them: --fields winner=COLUMN, or score=COLUMN; the columns are {names}"
         raise ConfigError("says neither a winner nor a score", where=place, remedy=remedy)
-    said = _Said(columns, row, judge)
+    said = _Said(columns, row, judge, place)
     name = columns.get(row, "id")
     prompt = text(columns.get(row, "prompt"))
     more: dict[str, Any] = {
@@ -175,8 +175,8 @@ def _swapped(value: Any, place: str) -> bool:
 class _Said:
     """What one row says of the judge's word."""
 
-    def __init__(self, columns: _Columns, row: Mapping[str, Any], judge: str) -> None:
-        self._columns, self._row, self._judge = columns, row, judge
+    def __init__(self, columns: _Columns, row: Mapping[str, Any], judge: str, place: str) -> None:
+        self._columns, self._row, self._judge, self._place = columns, row, judge, place
         words, sample = columns.get(row, "text"), number(columns.get(row, "sample"))
         self._more: dict[str, Any] = {
             "text": None if words is None else text(words),
@@ -184,7 +184,7 @@ class _Said:
         }
 
     def pair(self, winner: Winner | None, *, swapped: bool) -> Said:
-        margin = number(self._columns.get(self._row, "margin"))
+        margin = self._within("margin", -1.0, 1.0)
         if winner is not None:
             margin = _MARGINS[winner]
         if margin is None:
@@ -206,4 +206,12 @@ class _Said:
         return lost(self._judge, "no verdict" if cell in (None, "") else f"the file says '{cell}'", **self._more)
 
     def _confidence(self) -> float | None:
-        return number(self._columns.get(self._row, "confidence"))
+        return self._within("confidence", 0.0, 1.0)
+
+    def _within(self, name: str, low: float, high: float) -> float | None:
+        """Return a number that must lie between two; on another scale it would be taken for what it is not."""
+        found = number(self._columns.get(self._row, name))
+        if found is not None and not low <= found <= high:
+            remedy = f"write it from {low:g} to {high:g}"
+            raise DatasetError(f"{name} {found:g} is not on the scale of one", where=self._place, remedy=remedy)
+        return found
