@@ -66,7 +66,14 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
         "dataset": {**described["dataset"], "name": _name(Path(source))},
         "prompt_hashes": {},
         "ended": datetime.now(UTC).isoformat(),
-        "imported": {"source": source, "judgments": len(judgments), "texts": texts, "differences": len(differs)},
+        "imported": {
+            "format": brought.format,
+            "source": source,
+            "judgments": len(judgments),
+            "texts": texts,
+            # A file that holds texts alone says nothing that they could differ from.
+            "differences": None if brought.unread else len(differs),
+        },
     }
     result = RunResult(None, config.dump(), manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)

@@ -71,11 +71,16 @@ def interval(metric: Metric) -> str:
 
 def _worth_a_row(metric: Metric) -> bool:
     group, _, rest = metric.name.partition("/")
-    if group in RULES and ("/" not in rest or rest.startswith("overall/")):
+    if group in RULES and ("/" not in rest or rest.startswith("overall/") or _of_a_model(rest)):
         return True
     if metric.name not in HEADLINES:
         return False
     return bool(metric.value) or not metric.name.startswith(HIDDEN_WHEN_ZERO)
+
+
+def _of_a_model(rest: str) -> bool:
+    """Say whether a benchmark's metric is one model's score or win rate, and not of a part of it."""
+    return rest.startswith(("score/", "win_rate/", "length_controlled_win_rate/")) and rest.count("/") == 1
 
 
 def _shown(metric: Metric) -> bool:
@@ -153,7 +158,8 @@ def print_summary(result: RunResult) -> None:
 
 def _print_calls(console: Console, result: RunResult) -> None:
     if brought := result.manifest.get("imported"):
-        console.print(f"imported: {brought['judgments']} judgments from {brought['source']}", markup=False)
+        layout = f" ({brought['format']})" if brought.get("format") else ""
+        console.print(f"imported: {brought['judgments']} judgments from {brought['source']}{layout}", markup=False)
         return
     calls = result.calls
     cost = "price unknown" if result.cost_usd is None else dollars(result.cost_usd)

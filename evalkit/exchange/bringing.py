@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def bring(name: str, path: Path, options: Options) -> Brought:
     if name == BATCH:
         from evalkit.exchange.importers.openai_batch import texts_of
 
-        return texts_of(path, options)
+        return replace(texts_of(path, options), format=name)
     found = made.read(path, options)
     if not found.records:
         raise DatasetError("holds no judgments", where=str(path), remedy="name another file")
@@ -47,7 +48,8 @@ def bring(name: str, path: Path, options: Options) -> Brought:
         settings["dataset"] = {"benchmark": found.benchmark}
     lost = sum(judgment.status != "ok" for judgment in judgments)
     said = [LOST.format(lost, len(judgments))] if lost else []
-    return Brought(tuple(cases), tuple(judgments), settings, (*found.notes, *notes, *guessed, *said))
+    told = (*found.notes, *notes, *guessed, *said)
+    return Brought(tuple(cases), tuple(judgments), settings, told, format=name)
 
 
 def settings_of(found: Found, judgments: Sequence[Judgment]) -> tuple[dict[str, Any], list[str]]:

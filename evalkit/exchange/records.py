@@ -107,7 +107,7 @@ class Options:
 class Brought:
     """Cases and judgments made of a file, and the settings that describe them, as a config has them.
 
-    `unread` says that the file holds judges' texts alone, and no verdict on them.
+    `unread` says that the file holds judges' texts alone, and no verdict on them. `format` names the layout it is in.
     """
 
     cases: tuple[Case, ...]
@@ -115,6 +115,7 @@ class Brought:
     settings: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     unread: bool = False
+    format: str = ""
 
 
 class Numbers(dict[str, str]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from evalkit.report.benchmarks import benchmark_finding
 from evalkit.report.finding import Finding, Metrics, Side, Tone, interval, known, percent, side
 from evalkit.report.leanings import leanings
 from evalkit.report.standings import corrections, standings
@@ -260,6 +261,7 @@ def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _agreement,
+    benchmark_finding,
     _missing,
     _position,
     _ties,

@@ -96,13 +96,28 @@ def _title(result: RunResult) -> list[str]:
 
 
 def _facts(result: RunResult) -> list[tuple[str, Words]]:
+    started = str(result.manifest.get("started") or "")[:16].replace("T", " ")
+    facts: list[tuple[str, Words]] = [("started", (f"{started} UTC",) * 2)] if started else []
+    facts += [("cases", (f"{len(result.cases):,}",) * 2)]
+    imported = result.manifest.get("imported")
+    return [*facts, *([("imported", _imported(imported))] if imported else _spent(result))]
+
+
+def _imported(brought: Mapping[str, Any]) -> Words:
+    """Return where the judgments of an imported run come from."""
+    said = {"format": "?", "texts": 0, "differences": None, **brought}
+    english, chinese = (text.format(**said) for text in PAGE["imported_text"])
+    if not said["texts"] or said["differences"] is None:
+        return english, chinese
+    more, more_zh = (text.format(**said) for text in PAGE["reread_text"])
+    return english + more, chinese + more_zh
+
+
+def _spent(result: RunResult) -> list[tuple[str, Words]]:
     calls = {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "failed")}
     english, chinese = (text.format(**calls) for text in PAGE["calls_text"])
     tokens = ", ".join(f"{count:,} {kind}" for kind, count in result.tokens.items())
     tokens_zh = "，".join(f"{TOKENS.get(kind, kind)} {count:,}" for kind, count in result.tokens.items())
     cost = PAGE["unknown"] if result.cost_usd is None else (dollars(result.cost_usd),) * 2
-    started = str(result.manifest.get("started") or "")[:16].replace("T", " ")
-    facts: list[tuple[str, Words]] = [("started", (f"{started} UTC",) * 2)] if started else []
-    facts += [("cases", (f"{len(result.cases):,}",) * 2)]
-    facts += [("calls", (english, chinese)), ("cost", cost)]
+    facts: list[tuple[str, Words]] = [("calls", (english, chinese)), ("cost", cost)]
     return [*facts, ("tokens", (tokens, tokens_zh))] if tokens else facts

@@ -61,6 +61,15 @@ PAGE: dict[str, Words] = {
         "{planned:,} planned, {stored:,} from the store, {sent:,} sent, {failed:,} failed",
         "计划 {planned:,}，来自缓存 {stored:,}，发送 {sent:,}，失败 {failed:,}",
     ),
+    "imported": ("Imported", "导入"),
+    "imported_text": (
+        "{judgments:,} judgments from {source} ({format}); no judge was called",
+        "从 {source}（{format}）导入 {judgments:,} 条判定；未调用裁判",
+    ),
+    "reread_text": (
+        "; {texts:,} texts were read again, of which {differences:,} say something else than the file",
+        "；重新读取 {texts:,} 条文本，其中 {differences:,} 条与文件所载不同",
+    ),
     "tokens": ("Tokens", "词元"),
     "unknown": ("not known", "未知"),
     "language": ("中文", "English"),

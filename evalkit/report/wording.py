@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from evalkit.report.benchmarkwords import benchmark_words
+
 Words: TypeAlias = tuple[str, str]
 
 METRICS: dict[str, Words] = {
@@ -118,4 +120,4 @@ def metric_words(name: str) -> Words:
     for part, (english, chinese) in OF_ONE.items():
         if name.startswith(part):
             return f"{name.removeprefix(part)}: {english}", f"{name.removeprefix(part)}：{chinese}"
-    return METRICS.get(name, (name, name))
+    return METRICS.get(name) or benchmark_words(name) or (name, name)

@@ -506,6 +506,21 @@ def test_texts_are_read_again_and_differences_listed(shape):
     assert not (shape("halluqa").folder / "differences.jsonl").exists()
 
 
+def test_the_report_says_where_judgments_come_from(shape):
+    ran = shape("llmbar")
+    assert ran.json("manifest.json")["imported"]["format"] == "llmbar"
+    page = (ran.folder / "report.html").read_text("utf-8")
+    path = ran.folder.parent / "GPT-4/Vanilla/result.json"
+    assert f"4 judgments from {path} (llmbar); no judge was called; 4 texts were read again, of which 1 say" in page
+    assert f"从 {path}（llmbar）导入 4 条判定；未调用裁判；重新读取 4 条文本" in page
+    assert "0 planned" not in page
+    assert "LLMBar: mean accuracy of the orders" in page
+    assert "LLMBar：两种顺序平均准确率" in page
+    batch = (shape("openai_batch").folder / "report.html").read_text("utf-8")
+    assert "4 judgments from" in batch
+    assert "texts were read again" not in batch
+
+
 def test_scores_are_read_again_too(shape):
     ran = shape("mt_bench")
     (difference,) = ran.rows("differences.jsonl")

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from evalkit.report.benchmarks import KNOWN_BY
+from evalkit.report.benchmarkwords import PARTS, TITLES
+from evalkit.report.findings import findings
 from evalkit.report.wording import metric_words
+from evalkit.scoring.published import RULES
+from evalkit.types import Metric
 
 
 @pytest.mark.parametrize(
@@ -13,7 +18,23 @@ from evalkit.report.wording import metric_words
         ("conflict/rate", "Cases with a cycle"),
         ("judge/one/ranking/win_rate/x", "one: x: win rate"),
         ("something/else", "something/else"),
+        ("llmbar/mean_accuracy/gptinst", "LLMBar: mean accuracy of the orders, GPTInst"),
+        ("mt_bench/score/vicuna-13b/turn2", "MT-Bench: score, vicuna-13b, second turn"),
+        ("judge/one/pandalm/f1", "one: PandaLM: macro F1"),
     ],
 )
 def test_metrics_have_names_for_people(name, english):
     assert metric_words(name)[0] == english
+
+
+def test_every_benchmark_has_a_title_and_a_number_that_it_is_known_by():
+    assert set(TITLES) == set(KNOWN_BY) == set(RULES)
+    assert all(part in PARTS for rest in KNOWN_BY.values() for part in rest.split("/"))
+    assert metric_words("summeval/coherence/system/kendall")[1] == "SummEval：连贯性，系统级，Kendall τ 相关"
+
+
+def test_the_number_that_a_benchmark_is_known_by_is_a_finding():
+    metrics = {"judgebench/net_vote_accuracy": Metric("judgebench/net_vote_accuracy", 0.64, 0.5, 0.75, n=350)}
+    (found,) = [one for one in findings(metrics, "pairwise") if one.metric.startswith("judgebench")]
+    assert found.text == "By JudgeBench's own rule: accuracy by net votes 0.64 [0.50, 0.75] (n = 350)."
+    assert found.text_zh == "按 JudgeBench 自身的规则：净票准确率 0.64 [0.50, 0.75] (n = 350)。"
