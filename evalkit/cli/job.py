@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 from evalkit.app import Interrupted, judge_and_score, prepare, rescore, track
 from evalkit.cli.driving import Job
@@ -18,6 +19,7 @@ from evalkit.errors import ExitStatus, TrackingError
 from evalkit.gating import shortfall
 from evalkit.runs import read_config, read_run
 from evalkit.runs.noted import noted
+from evalkit.tracking.renewing import renew
 from evalkit.types import Judgment, RunResult
 
 
@@ -61,8 +63,15 @@ def _is_finished(job: Job) -> bool:
 
 def _recorded(job: Job) -> int:
     say("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
+    status = ExitStatus.DONE
     if GateConfig.model_validate(read_config(job.folder).get("gate") or {}) != job.config.gate:
-        tell_gate(rescore(job.config, read_run(job.folder), job.folder))
+        again = rescore(job.config, read_run(job.folder), job.folder)
+        tell_gate(again)
+        try:
+            renew(job.config.tracking, again, folder=Path.cwd())
+        except TrackingError as error:
+            say("error", str(error))
+            status = ExitStatus.NOT_TRACKED
     elif noted(job.folder).gate == "failed":
         say("error", f"gate failed: {job.folder / 'gate.md'}")
     there = noted(job.folder)
@@ -72,7 +81,7 @@ def _recorded(job: Job) -> int:
         except TrackingError as error:
             say("error", str(error))
             return int(ExitStatus.NOT_TRACKED)
-    return int(ExitStatus.GATE_FAILED if there.gate == "failed" else ExitStatus.DONE)
+    return int(ExitStatus.GATE_FAILED if there.gate == "failed" else status)
 
 
 def failures(judgments: Sequence[Judgment]) -> Iterator[str]:

@@ -64,6 +64,14 @@ class Recorder:
         asked = {"uri": uri, "config": config.model_dump(mode="json"), "folder": "", "attach": run}
         return self._done({**asked, "files": [str(file) for file in files]})
 
+    def renew(self, uri: str, config: TrackingConfig, folder: str, run: str) -> str | None:
+        """Bring a recorded run up to date with its folder, and return its id; none if the recording process has ended.
+
+        Raises:
+            TrackingError: if that could not be sent.
+        """
+        return self._done({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder, "renew": run})
+
     def _done(self, asked: dict[str, Any]) -> str | None:
         try:
             with self._lock:
@@ -124,6 +132,16 @@ class TrackerBeside:
             if run is not None:
                 return run
         return self.here.record(result)
+
+    def renew(self, result: RunResult, run: str) -> None:
+        """Bring a recorded run up to date whose result was held against another gate.
+
+        Raises:
+            TrackingError: if that could not be sent.
+        """
+        if result.folder is not None and self.recorder.renew(self.here.uri, self.here.config, result.folder, run):
+            return
+        self.here.renew(result, run)
 
     def attach(self, run: str, files: Sequence[Path]) -> None:
         """Log files with the parent run of the sweep that `run` is a job of.

@@ -25,6 +25,7 @@ from evalkit.types import RunResult
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+GATE = "evalkit.gate"
 _TABLES = {"judgments": "tables/judgments.json", "verdicts": "tables/verdicts.json"}
 
 
@@ -46,7 +47,22 @@ class MlflowTracker:
             experiment = experiment_of(client, self.uri, self.config.experiment)
             identity = str(result.manifest.get("run_id") or "")
             with one_at_a_time(f"{self.uri} {experiment} {identity}"):
-                return self._recorded(client, experiment, identity) or self._send(client, experiment, result)
+                if (run := self._recorded(client, experiment, identity)) is None:
+                    return self._send(client, experiment, result)
+                if result.manifest.get("rescored"):
+                    _renew(client, run, result)
+                return run
+
+    def renew(self, result: RunResult, run: str) -> None:
+        """Bring a recorded run up to date with a result that was held against another gate; other scores are not sent.
+
+        Nothing is done where there is no such run: it was recorded elsewhere.
+
+        Raises:
+            TrackingError: if that could not be sent.
+        """
+        with one_line_errors(self.uri, result.folder):
+            _renew(self._client(), run, result)
 
     def greet(self) -> None:
         """Open the store once, so that it opens quickly when there is something to record."""
@@ -89,6 +105,27 @@ class MlflowTracker:
         ended = contents.milliseconds(result.manifest.get("ended"))
         client.set_terminated(run, "FINISHED", ended)
         return run
+
+
+def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
+    """Put what became of a run's gate in place of what was recorded of it: its tag, and the run's files."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        known = client.get_run(run).data.tags
+    except MlflowException as problem:
+        if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise
+        return
+    found = contents.tags(result, {})
+    if any(known.get(tag) != found.get(tag) for tag in ("evalkit.run_id", "evalkit.config_hash")):
+        return  # the gate is of scores that the run does not have
+    if GATE in found:
+        client.set_tag(run, GATE, found[GATE])
+    elif GATE in known:
+        client.delete_tag(run, GATE)
+    if result.folder:
+        client.log_artifacts(run, result.folder)
 
 
 def experiment_of(client: MlflowClient, uri: str, name: str) -> str:

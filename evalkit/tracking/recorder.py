@@ -65,7 +65,11 @@ def _record(asked: Mapping[str, Any]) -> dict[str, str]:
         if "attach" in asked:
             tracker.attach(asked["attach"], [Path(file) for file in asked["files"]])
             return {"run": asked["attach"]}
-        return {"run": tracker.record(read_run(Path(asked["folder"]), _READ))}
+        result = read_run(Path(asked["folder"]), _READ)
+        if "renew" in asked:
+            tracker.renew(result, asked["renew"])
+            return {"run": asked["renew"]}
+        return {"run": tracker.record(result)}
     except TrackingError as error:
         return {"error": str(error)}
 

@@ -45,6 +45,10 @@ def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
     assert len(provider.requests) == 2 * CASES
     check_tracked(commands.folder, folder)
     check_interrupted(commands, within, sweep, folder)
+    for rule, status, state in ((">= 0.3", 0, "held"), ("< 0.5", 4, "failed")):
+        within(*sweep, f"hydra.sweep.dir={folder}", f"gate={{agreement/accuracy: '{rule}'}}", status=status)
+        gates = query(commands.folder, "select value from tags where key = 'evalkit.gate'")
+        assert gates == [(state,)] * 4, "what became of a finished job's gate is not what MLflow says"
     assert len(provider.requests) == 2 * CASES
     assert "Leaderboard of 4 jobs" in first.out
 

@@ -107,6 +107,33 @@ def test_what_an_interrupted_attempt_left_is_replaced(store, make_result, tmp_pa
     assert (run.info.run_id, run.info.status) == (run_id, "FINISHED")
 
 
+def test_a_run_says_what_became_of_its_gate_at_last_but_never_of_other_scores(store, make_result, tmp_path):
+    def gated(state: str | None, **more: str):
+        gate = {"gate": {"state": state, "rules": []}} if state else {}
+        return make_result(tmp_path / "run", **gate, **more)
+
+    run, mlflow = tracker(store, traces=0).record(gated("failed")), client(store)
+    page = tmp_path / "mlruns" / "evalkit" / run / "artifacts" / "report.html"
+
+    def tag() -> str | None:
+        return mlflow.get_run(run).data.tags.get("evalkit.gate")
+
+    assert tag() == "failed"
+    held = gated("held", rescored="2026-11-21T10:00:00+00:00")
+    (tmp_path / "run" / "report.html").write_text("held")
+    tracker(store, traces=0).renew(held, run)
+    assert (tag(), page.read_text()) == ("held", "held")
+    tracker(store, traces=0).record(gated("failed", rescored="2026-11-21T10:00:00+00:00"))
+    assert tag() == "failed"
+    for other in (gated("held", config_hash="c0" * 32), gated("held", run_id="run-2")):
+        tracker(store, traces=0).renew(other, run)
+    tracker(store, traces=0).renew(held, "0" * 32)
+    assert tag() == "failed"
+    tracker(store, traces=0).renew(gated(None), run)
+    assert tag() is None
+    assert len(mlflow.search_runs([mlflow.get_run(run).info.experiment_id])) == 1
+
+
 def _fail(*_):
     raise OSError("disk full")
 
