@@ -46,6 +46,7 @@ usage: evalkit COMMAND [...]; evalkit COMMAND --help
   evalkit run judge=gpt-4o,gpt-4o-mini swap=both,none -m       a sweep
   evalkit run experiments/ties_and_conflicts.yaml              a study in one file
   evalkit run --cfg job                            print the composed config and every key
+  evalkit plan judge=gpt-4o-mini --probe 20        what it would cost, measured on 20 requests
   evalkit run --quiet | --json-logs                say only what went wrong | say everything as JSON lines
 
 Overrides are Hydra's: GROUP=OPTION, key.path=value, -m to sweep.

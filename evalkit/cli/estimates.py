@@ -23,12 +23,16 @@ ORIGINS: Final[Mapping[Origin, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """What an answer comes to: its tokens, the seconds it takes if any are known, and what that rests on."""
+    """What an answer comes to: its tokens, the seconds it takes if any are known, and what that rests on.
+
+    `within` is half the width of the 95 % interval of the tokens, none where it is not known.
+    """
 
     tokens: float
     seconds: float | None
     origin: Origin
     answers: int = 0
+    within: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,14 @@ def length_of(plan: Plan, lately: Callable[[], Sequence[Completion]], most: int 
         sum(n * seconds for n, seconds in known) / sum(n for n, _ in known) if known else None,
         max((one.origin for one in lengths), key=list(ORIGINS).index),
         sum(one.answers for one in lengths),
+        _joint([(kind.wanted / count, one.within) for kind, one in pairs]),
     )
+
+
+def _joint(parts: Sequence[tuple[float, float | None]]) -> float | None:
+    """Return the half-width of a mean of means with these weights, the parts being independent of one another."""
+    known = [(weight * within) ** 2 for weight, within in parts if within is not None]
+    return float(sum(known) ** 0.5) if len(known) == len(parts) else None
 
 
 def _length(kind: Kind, lately: Callable[[], Sequence[Completion]], most: int | None) -> Length:
@@ -93,7 +104,9 @@ def _length(kind: Kind, lately: Callable[[], Sequence[Completion]], most: int | 
 
 
 def _mean(kind: Kind, origin: Origin) -> Length:
-    return Length(kind.tokens / kind.found, kind.seconds / kind.found, origin, kind.found)
+    # Of answers to other prompts nobody can say how far they are from those to these.
+    within = kind.half_width() if origin == "own" else None
+    return Length(kind.tokens / kind.found, kind.seconds / kind.found, origin, kind.found, within)
 
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:

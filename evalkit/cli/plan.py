@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from functools import cache
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from evalkit.app import stream
 from evalkit.cli.driving import MULTIRUN, check_words, split_study, sweeps
-from evalkit.cli.estimates import ORIGINS, Part, length_of, minutes
+from evalkit.cli.estimates import ORIGINS, Length, Part, length_of, minutes
+from evalkit.cli.probing import FLAG, SUGGESTED, Probed, check_stores, probe, take_probe, told
 from evalkit.cli.voice import say
 from evalkit.cli.ways import Again, foreseeable, looking
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.engine import foreseen_plan
 from evalkit.engine import plan as plan_requests
+from evalkit.errors import ExitStatus
 from evalkit.evaluators.guarding import foresight
 from evalkit.gating import check_gate
 from evalkit.judges import spec_of
@@ -39,38 +42,53 @@ class Planned:
 
 
 def main(words: Sequence[str]) -> int:
-    """Print each job's requests, stored answers and tokens still to pay; nothing is called or written."""
+    """Print each job's requests, stored answers and tokens still to pay; nothing is called or written.
+
+    But `--probe N` has N requests of each judge judged, and stored, so that the estimates rest on them.
+    """
+    count, words = take_probe(words)
     study, rest = split_study(words)
     check_words(rest, flags=MULTIRUN)
     sweep = sweeps(study, rest)
     jobs = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
     for _, config in jobs:
         check_gate(config, Again(config))
+    probes = _probes([config for _, config in jobs], count)
     quick = foreseeable([config for _, config in jobs])
-    told: set[str] = set()
+    whose: set[str] = set()
     planned: list[Planned] = []
     for name, config in jobs:
-        asked = plan_job(config, told, quick)
+        asked = plan_job(config, whose, quick)
         parts = [part.after(asked[:place]) for place, part in enumerate(asked)]
         before = [part for job in planned for part in job.parts]
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
         planned.append(Planned(name, config, parts, fresh))
     print_plans(planned)
-    return 0
+    if probes:
+        print(told(probes))
+    hopeless = any(one.drawn and one.judged.calls.failed == one.judged.calls.planned for one in probes)
+    return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
 
 
-def plan_job(config: RunConfig, told: set[str], quick: Collection[str] = ()) -> list[Part]:
-    """Return what each judge of a job is to be asked; say whose benchmark it is, unless that was `told`.
+def _probes(configs: Sequence[RunConfig], count: int) -> list[Probed]:
+    if not count:
+        return []
+    check_stores(configs)
+    return [probed for config in configs for probed in probe(config, count)]
+
+
+def plan_job(config: RunConfig, whose: set[str], quick: Collection[str] = ()) -> list[Part]:
+    """Return what each judge of a job is to be asked; say whose benchmark it is, unless it is in `whose` already.
 
     What models in `quick` are asked is told without filling a prompt.
     """
     with looking(config.store) as store:
         judges = zip(config.judge.members, spec_of(config.judge), strict=True)
-        return [_part(config, judge, spec, store, told, spec.model in quick) for judge, spec in judges]
+        return [_part(config, judge, spec, store, whose, spec.model in quick) for judge, spec in judges]
 
 
 def _part(
-    config: RunConfig, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, told: set[str], quick: bool
+    config: RunConfig, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, whose: set[str], quick: bool
 ) -> Part:
     cases, evaluator = stream(config)
     foresee = foresight(evaluator) if quick else None
@@ -78,8 +96,8 @@ def _part(
         plan = foreseen_plan(cases.texts(), foresee, spec)
     else:
         plan = plan_requests(cases, evaluator, [spec], store)
-    if cases.benchmark is not None and cases.benchmark.note not in told:
-        told.add(cases.benchmark.note)
+    if cases.benchmark is not None and cases.benchmark.note not in whose:
+        whose.add(cases.benchmark.note)
         say("note", cases.benchmark.note)
 
     @cache
@@ -98,10 +116,12 @@ def print_plans(jobs: Sequence[Planned]) -> None:
     abouts = ("prompt tokens", "answer tokens", *(("minutes",) if timed else ()), "US$")
     for column in ("job", *counts, *(f"{name}, about" for name in abouts)):
         table.add_column(column, justify="left" if column == "job" else "right")
+    same = set.intersection(*(set(job.name) for job in jobs)) if len(jobs) > 1 else set()
     for job in jobs:
+        name = escape(" ".join(word for word in job.name if word not in same))
         shared = [_unique(job.parts) - _unique(job.fresh)] if len(jobs) > 1 else []
         takes = [minutes(job.parts, job.config.runner)] if timed else []
-        table.add_row(" ".join(job.name) or "the run", *_cells(job.parts, job.parts, shared, takes))
+        table.add_row(name or "the run", *_cells(job.parts, job.parts, shared, takes))
     parts, fresh = [part for job in jobs for part in job.parts], [part for job in jobs for part in job.fresh]
     if len(jobs) > 1:
         known = None if None in times else sum(time for time in times if time is not None)
@@ -147,9 +167,21 @@ def _lengths(parts: Sequence[Part]) -> Iterator[str]:
         if found:
             low, high = (f"{round(end(one.tokens for one in found)):,}" for end in (min, max))
             count = f"{max(one.answers for one in found):,}"
-            said.append(f"{low if low == high else f'{low} to {high}'} tokens {words.format(count)}")
+            said.append(f"{low if low == high else f'{low} to {high}'} tokens {words.format(count)}{_around(found)}")
     if said:
         yield f"length of answers: {'; '.join(said)}. Asking again and third judgments come on top"
+    if any(part.plan.unique and part.length.origin == "assumed" for part in parts):
+        yield f"{FLAG} {SUGGESTED} would measure it, for the price of {SUGGESTED} requests of each judge"
+
+
+def _around(lengths: Sequence[Length]) -> str:
+    """Return how far off they may be (95 %): one in tokens, of several the worst as a share; nothing if not known."""
+    if any(one.within is None for one in lengths):
+        return ""
+    if len(lengths) == 1:
+        return f" (± {lengths[0].within:.0f})"
+    worst = max((one.within or 0.0) / one.tokens if one.tokens else 0.0 for one in lengths)
+    return f" (± {worst:.0%} at most)"
 
 
 def _unpriced(parts: Sequence[Part]) -> Iterator[str]:

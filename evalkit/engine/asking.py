@@ -45,7 +45,7 @@ def key_of(spec: JudgeSpec, request: JudgeRequest) -> str:
     return content_key(
         model=spec.model,
         api_base=spec.api_base,
-        messages=[{"role": m["role"], "content": m["content"]} for m in request.messages],
+        messages=[(message["role"], message["content"]) for message in request.messages],
         params=spec.params,
         answer=encoded(request.answer),
         sample=0 if request.shared else request.sample,

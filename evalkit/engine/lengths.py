@@ -14,16 +14,18 @@ FREE_TEXT = 150
 """Tokens of an answer in running text, where nothing is known of it."""
 _TEXT, _ITEM, _VALUE, _SYNTAX = 25, 12, 3, 3
 _ITEMS = 2
+_FEWEST, _Z = 8, 1.959964
 
 
 @dataclass(slots=True)
 class Kind:
-    """Answers of one format: how many are `wanted`, and the tokens and seconds of those that were `found` stored."""
+    """Answers of one format: how many are `wanted`; the tokens, their squares and seconds of those `found` stored."""
 
     answer: AnswerFormat | None
     wanted: int = 0
     found: int = 0
     tokens: int = 0
+    squares: int = 0
     seconds: float = 0.0
 
     def add(self, completion: Completion) -> None:
@@ -31,7 +33,23 @@ class Kind:
         if completion.usage.completion_tokens is not None:
             self.found += 1
             self.tokens += completion.usage.completion_tokens
+            self.squares += completion.usage.completion_tokens**2
             self.seconds += completion.latency
+
+    def half_width(self) -> float | None:
+        """Return half the width of the 95 % interval of the mean tokens of those wanted, were these drawn from them.
+
+        Student's t for a sample without replacement (Cochran, Sampling Techniques, 1977, section 2.8), its quantile by
+        the first terms of its expansion (Abramowitz and Stegun 26.7.5); none of fewer than eight.
+        """
+        if self.found < _FEWEST:
+            return None
+        freedom = self.found - 1
+        variance = max(0.0, self.squares - self.tokens**2 / self.found) / freedom
+        left = self.wanted / (self.wanted + self.found)
+        z = _Z
+        quantile = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        return float(quantile * (variance * left / self.found) ** 0.5)
 
 
 def prompt_tokens(request: JudgeRequest) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from evalkit.distinct import Hashes, new_among
 from evalkit.engine.asking import Ask, Asks, encoded, key_of
 from evalkit.engine.lengths import Kind, prompt_tokens, whole_tokens
+from evalkit.engine.probing import Draw
 from evalkit.hashing import canonical_json
 from evalkit.protocols import Evaluator, Foreseen, Store
 from evalkit.types import AnswerFormat, Case, CaseTexts, Completion, JudgeRequest, JudgeSpec
@@ -42,8 +43,14 @@ class Plan:
         return replace(self, unique=unique, prompt_tokens=round(tokens * self.told))
 
 
-def plan(cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None) -> Plan:
-    """Return what judging `cases` would ask of the judges `specs`, given what is stored.
+def plan(
+    cases: Iterable[Case],
+    evaluator: Evaluator,
+    specs: Sequence[JudgeSpec],
+    store: Store | None,
+    draw: Draw | None = None,
+) -> Plan:
+    """Return what judging `cases` would ask of the judges `specs`, given what is stored; `draw` is offered every ask.
 
     Asks that are prepared for by others are counted; re-asks and what follows from judgments cannot be foreseen.
     """
@@ -51,6 +58,8 @@ def plan(cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec]
     requests = stored = counted = told = 0
     to_send, kinds = Hashes(), dict[str | None, Kind]()
     while batch := asks.batch():
+        if draw is not None:
+            draw.offer(batch)
         for step in (step for ask in batch for step in _steps(ask, evaluator, specs, store)):
             requests += 1
             answer, tokens = step.request.answer, prompt_tokens(step.request)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from engine_fakes import Both, Memory, cases
+from scipy import stats
 
 from evalkit.engine import plan
 from evalkit.engine.asking import key_of
-from evalkit.engine.lengths import FREE_TEXT, expected_tokens, fits, prompt_tokens
+from evalkit.engine.lengths import FREE_TEXT, Kind, expected_tokens, fits, prompt_tokens
 from evalkit.evaluators.schemas import pairwise_format, pointwise_format
 from evalkit.scales import Scale
 from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec, Usage
@@ -69,6 +70,19 @@ def test_a_stored_answer_is_known_for_one_of_a_format() -> None:
     assert [fits(kind, answer) for kind in (one, two, scored, None)] == [True, False, False, False]
     assert [fits(kind, Completion("[[A]]")) for kind in (one, None)] == [False, True]
     assert not fits(one, Completion("[1]"))
+
+
+@pytest.mark.parametrize("found", [8, 20, 200])
+def test_how_far_off_a_mean_may_be_is_students_interval_without_replacement(found: int) -> None:
+    tokens = [100 + 7 * k % 31 for k in range(found)]
+    kind = Kind(None, wanted=80)
+    for count in tokens:
+        kind.add(Completion("x", usage=Usage(1, count)))
+    error = stats.sem(tokens) * (80 / (80 + found)) ** 0.5
+    assert kind.half_width() == pytest.approx(stats.t.ppf(0.975, found - 1) * error, rel=0.01)
+    kind.wanted = 0
+    assert kind.half_width() == 0
+    assert Kind(None, wanted=9, found=7, tokens=70).half_width() is None
 
 
 def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored() -> None:
