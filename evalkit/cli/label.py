@@ -37,7 +37,8 @@ def main(words: Sequence[str]) -> int:
     if "--to" in values:
         return _send(result, values, overrides)
     source = rest[1] if len(rest) == 2 else values["--from"]
-    labels = _from_mlflow(result, overrides) if source == MLFLOW else _from_file(Path(source))
+    found = _from_mlflow(result, overrides) if source == MLFLOW else _from_file(Path(source))
+    labels = list({(label.case_id, label.unit, label.annotator): label for label in found}.values())
     from evalkit.adopting import relabel
     from evalkit.cli.gate import tell_gate
     from evalkit.cli.summary import print_summary
@@ -47,6 +48,8 @@ def main(words: Sequence[str]) -> int:
     counts = Counter(label.annotator for label in labels)
     people = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({people})")
+    if older := len(found) - len(labels):
+        print(f"note: {older} older: of one person's labels of one thing the last counts")
     return tell_gate(again)
 
 

@@ -17,13 +17,15 @@ _FIRST = ("a", "model_a", "model_1", "response_a", "response_1", "output_1", "fi
 _SECOND = ("b", "model_b", "model_2", "response_b", "response_2", "output_2", "second", "right")
 
 
-def winner_of(value: Any, names: tuple[str | None, str | None], known: Mapping[str, str], place: str) -> Winner | None:
+def winner_of(
+    value: Any, names: tuple[str | None, str | None], known: Mapping[str, str] | None, place: str
+) -> Winner | None:
     """Return the winner that a cell spells, none where it says that there is none.
 
     Args:
         value: the cell.
         names: the models of the first and the second response, which may be what it spells.
-        known: the user's own spellings, to A, B, TIE or NONE.
+        known: the user's own spellings, to A, B, TIE or NONE; none where no option gives any.
         place: where it stands.
 
     Raises:
@@ -32,8 +34,9 @@ def winner_of(value: Any, names: tuple[str | None, str | None], known: Mapping[s
     if value is None:
         return None
     text = spelling(value)
-    if text in known:
-        return None if known[text] == NONE else _checked(known[text], place)
+    mapped = known is not None
+    if known and text in known:
+        return None if known[text] == NONE else _checked(known[text], place, mapped)
     if text in names and names[0] != names[1]:
         return "A" if text == names[0] else "B"
     folded = text.casefold()
@@ -45,12 +48,12 @@ def winner_of(value: Any, names: tuple[str | None, str | None], known: Mapping[s
         return "B"
     if folded in _TIES:
         return "TIE"
-    return _checked(text, place)
+    return _checked(text, place, mapped)
 
 
-def _checked(text: str, place: str) -> Winner:
+def _checked(text: str, place: str, mapped: bool) -> Winner:
     try:
         return read_winner(text)
     except UnreadableError:
-        remedy = f"say what it means: --map {text[:30]!r}=A (or B, TIE, NONE)"
+        remedy = f"say what it means: --map {text[:30]!r}=A (or B, TIE, NONE)" if mapped else "write A, B or TIE"
         raise DatasetError(f"'{text[:60]}' is not a winner", where=place, remedy=remedy) from None

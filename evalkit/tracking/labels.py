@@ -190,7 +190,7 @@ def _label(trace: Trace, one: Assessment) -> Label:
     unit = tuple(sorted(shown))
     if len(unit) == 1:
         return Label(tags[CASE], unit, annotator, _grade(value, place))
-    winner = winner_of(value, (None, None), {}, place)
+    winner = winner_of(value, (None, None), None, place)
     if winner is None:
         raise ConfigError(f"'{value}' is not a label", where=place, remedy="answer A, B or TIE there")
     return Label(tags[CASE], unit, annotator, unswapped(winner, shown))

@@ -257,3 +257,19 @@ def test_labels_by_pair_that_are_none(write, labels, said):
     row = {"id": "1", "prompt": "p", "response_a": "x", "response_b": "y", "labels": labels}
     with pytest.raises(DatasetError, match=re.escape(said)):
         load_cases(DatasetConfig(path=str(write("d.jsonl", [row]))), mode="pairwise")
+
+
+def test_of_one_persons_labels_in_one_file_the_last_counts_and_that_is_said(ran, write, capsys):
+    write("labels.csv", "id,annotator,label\nc0,ann,A\nc1,ann,A\nc0,ann,B\n")
+    assert label(ran, "labels.csv") == 0
+    said = capsys.readouterr().out
+    assert (
+        "labels: 2 by 1 annotator (ann 2)\nnote: 1 older: of one person's labels of one thing the last counts" in said
+    )
+    assert {row["id"]: row["labels"] for row in ran.rows("cases.jsonl") if row["labels"]}["c0"] == {"ann": "B"}
+
+
+def test_what_is_no_winner_is_not_sent_to_an_option_that_is_not_there(ran, write, capsys):
+    write("labels.csv", "id,annotator,label\nc0,ann,Q\n")
+    assert label(ran, "labels.csv") == 1
+    assert capsys.readouterr().err.strip() == "evalkit: labels.csv:2: 'Q' is not a winner; write A, B or TIE"
