@@ -260,3 +260,12 @@ def test_cases_of_many_pairs_are_tested_as_cases(configure, make_case, passes):
     assert found.p == pytest.approx(2 / 2**4)
     assert "whole cases" in found.test
     assert all(a < b for a, b in pairwise([found.metric.low, found.metric.value, found.metric.high]))
+
+
+def test_worst_cases_are_those_of_each_run_missing_different_answers(run):
+    """One right of two read and one lost, against one right of three with two lost: from 1 - 3 to 2 - 1, of 4."""
+    one = run("one", "AAAA", [1.0, -1.0, None, -1.0])
+    two = run("two", "AAAA", [None, 1.0, None, -1.0])
+    found = difference(compare_runs([one, two], SETTINGS), "agreement/accuracy").metric
+    assert (found.n, found.missing, found.value) == (2, 2, -0.5)
+    assert (found.worst_low, found.worst_high) == pytest.approx(((1 - 3) / 4, (2 - 1) / 4))

@@ -64,10 +64,11 @@ def test_the_best_come_first_within_each_dataset_and_ties_share_a_rank():
 
 
 def test_the_front_is_of_those_that_nobody_beats_for_less():
-    costs = {"0": 0.1, "1": 0.2, "2": 0.3, "3": 0.3, "4": None}
+    costs = {"0": 0.1, "1": 0.2, "2": 0.3, "3": 0.3, "4": None, "5": 0.1}
     right = {"0": [1, 0, 0, 0], "1": [1, 1, 0, 0], "2": [1, 1, 0, 0], "3": [1, 1, 1, 0], "4": [1, 1, 1, 1]}
+    right["5"] = [0, 0, 0, 0]
     rows = rank([contender(job, right[job], cost) for job, cost in costs.items()], SETTINGS).rows
-    assert {row.job: row.pareto for row in rows} == {"0": True, "1": True, "2": False, "3": True, "4": None}
+    assert {row.job: row.pareto for row in rows} == {"0": True, "1": True, "2": False, "3": True, "4": None, "5": False}
 
 
 def test_missing_verdicts_are_in_neither_side_of_a_test():
@@ -142,3 +143,10 @@ def test_an_unknown_price_is_no_price_of_0(configure, make_case, judged):
     assert metrics["cost/per_case"].value is None
     assert metrics["cost/per_case"].note == "no answer has a price"
     assert metrics["latency/per_case"].value == 2.0
+
+
+def test_an_answer_that_two_cases_share_counts_for_each(configure, make_case, judged):
+    config, cases = configure(swap={"policy": "none"}), [make_case("one"), make_case("two")]
+    judgments = [answered(judged, name, 0.5, 2.0, "k") for name in ("one", "two")]
+    cost = score_run(config, cases, judgments).metrics["cost/per_case"]
+    assert (cost.value, cost.n, cost.missing) == (0.5, 2, 0)
