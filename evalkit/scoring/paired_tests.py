@@ -107,22 +107,22 @@ def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[st
 
     Insert and absorb (Piepho 2004, J. Comput. Graph. Stat. 13, 456-466); `order` is best first, and 'a' is best.
     """
-    columns: list[set[str]] = [set(order)]
-    for one, two in (sorted(pair, key=order.index) for pair in differ):
-        for column in [column for column in columns if {one, two} <= column]:
-            columns.remove(column)
-            columns += [column - {one}, column - {two}]
-        columns = _absorb(columns)
-    columns.sort(key=lambda column: sorted(order.index(name) for name in column))
-    return {name: "".join(_letter(k) for k, column in enumerate(columns) if name in column) for name in order}
-
-
-def _absorb(columns: list[set[str]]) -> list[set[str]]:
-    kept: list[set[str]] = []
-    for column in sorted(columns, key=len, reverse=True):
-        if not any(column <= larger for larger in kept):
-            kept.append(column)
-    return kept
+    bit = {name: 1 << place for place, name in enumerate(order)}
+    columns = [(1 << len(order)) - 1]
+    for one, two in ((bit[one], bit[two]) for one, two in differ):
+        apart = [column for column in columns if not (column & one and column & two)]
+        halves = {column & ~name for column in columns if column & one and column & two for name in (one, two)}
+        # Columns that stay are in none of the halves, since they were in none of the whole.
+        for half in sorted(halves, key=int.bit_count, reverse=True):
+            if not any(half & column == half for column in apart):
+                apart.append(half)
+        columns = apart
+    members = sorted([place for place in range(len(order)) if column >> place & 1] for column in columns)
+    found: dict[str, list[str]] = {name: [] for name in order}
+    for number, column in enumerate(members):
+        for place in column:
+            found[order[place]].append(_letter(number))
+    return {name: "".join(letters) for name, letters in found.items()}
 
 
 def _letter(number: int) -> str:

@@ -122,6 +122,11 @@ def test_runs_share_a_letter_if_and_only_if_they_do_not_differ(differ):
         assert bool(set(shown[one]) & set(shown[two])) == (frozenset((one, two)) not in differ)
     assert all(shown.values())
     assert "a" in shown["r0"]
+    # Each letter stands for as many runs as can share one.
+    alike = [set(some) for size in range(1, 7) for some in combinations(NAMES, size)]
+    alike = [some for some in alike if not any(pair <= some for pair in differ)]
+    most = sorted(sorted(some) for some in alike if not any(some < more for more in alike))
+    assert [[name for name in NAMES if letter in shown[name]] for letter in "abcdefghijkl"[: len(most)]] == most
 
 
 def test_letters_go_by_order_and_on_beyond_the_alphabet():
