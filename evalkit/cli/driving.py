@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -43,6 +44,7 @@ MULTIRUN = ("-m", "--multirun")
 VALUED = ("--cfg", "-c", "--package", "-p", "--info", "-i")
 FLAGS = (*MULTIRUN, *VALUED, "--resolve", "--hydra-help", "--help", "-h")
 CFG = ("job", "hydra", "all")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ def _unused(folder: Path, settings: Any) -> Path:
 
 def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> dict[str, Any]:
     folder = Path(settings.sweep.dir).resolve()
-    name = study.stem if study else f"sweep {folder.parent.name} {folder.name}"
+    dated = bool(_DATE.fullmatch(folder.parent.name))
+    name = study.stem if study else f"sweep {folder.parent.name} {folder.name}" if dated else folder.name
     words = [str(word) for word in settings.overrides.task]
     # What stands on the command line as it is, is the same for every job; Hydra escapes and spaces values its own way.
     same = {_plain(word) for word in constant}

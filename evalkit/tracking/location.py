@@ -57,7 +57,8 @@ def server_environment() -> dict[str, str]:
     MLflow's server imports LiteLLM where it is installed, and LiteLLM fetches its price list from the network as it is
     imported: without one the server never comes up.
     """
-    return {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    quiet = {"PYTHONWARNINGS": "ignore", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return {**os.environ, **quiet, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def sqlite_file(uri: str) -> Path | None:

@@ -429,3 +429,12 @@ def test_the_eight_systems_of_the_qlora_data_are_joined_with_settings_alone(shar
     row = json.loads(bard.read_text(encoding="utf-8").splitlines()[41])
     case = next(case for case in dataset.cases if case.id == str(row["question_id"]))
     assert next(r.text for r in case.responses if r.model == row["model_id"]) == row["text"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "expected"),
+    [([5, 3, 2], 4, [2, 1, 1]), ([1, 1, 8], 5, [1, 0, 4]), ([3, 3, 3], 4, [2, 1, 1]), ([2, 7], 9, [2, 7])],
+)
+def test_shares_are_rounded_by_the_largest_remainders(sizes: list[int], wanted: int, expected: list[int]) -> None:
+    """Hamilton's method by hand: 2.0, 1.2 and 0.8 of 4 are 2, 1 and, by the largest remainder, 1."""
+    assert shares(sizes, wanted) == expected

@@ -130,3 +130,11 @@ def test_scores_must_be_on_the_scale_that_they_are_said_to_be_on(bring, write, c
     assert "case '1': a score of 50 by 'quality' is not on the scale 1 to 5" in capsys.readouterr().err
     assert "taken as 0 to 100" in bring("generic", str(path), *fields).out
     assert "does not say on what scale" not in bring("generic", str(path), *fields, "rubric=percent100").out
+
+
+def test_a_response_has_the_text_that_a_later_row_gives_it(bring, write):
+    rows = [{"id": "1", "model_a": "m", "model_b": "n", "winner": "A", "judge": judge} for judge in ("j", "k")]
+    rows[1] |= {"response_a": "said later", "response_b": "also"}
+    ran = bring("generic", str(write("m.jsonl", rows)))
+    (case,) = ran.rows("cases.jsonl")
+    assert [one["text"] for one in case["responses"]] == ["said later", "also"]

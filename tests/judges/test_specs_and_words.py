@@ -169,3 +169,8 @@ def test_tightening_bounds_what_has_no_bound_and_nothing_else():
     assert tight["$defs"]["deep"]["properties"]["why"]["maxLength"] == 80
     assert list(properties) == list(schema["properties"])
     assert tighten(schema, string_limit=None, list_limit=None) == schema
+
+
+def test_a_secret_that_begins_with_another_is_taken_out_whole():
+    secrets = {"ONE_KEY": "abcdefgh", "OTHER_KEY": "abcdefgh-and-more"}
+    assert redact("sent abcdefgh-and-more, then abcdefgh", secrets) == "sent [redacted], then [redacted]"
