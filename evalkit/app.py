@@ -63,21 +63,29 @@ def prepare(
     Raises:
         ConfigError: if the dataset, a template or a plug-in is not what the config says.
     """
-    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    evaluator = evaluator_of(config)
     hold = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, hold=hold)
     return Materials(dataset if recall is None else the_same(recall, config.dataset, dataset), evaluator)
 
 
-def stream(config: RunConfig) -> tuple[CaseStream, Evaluator]:
-    """Return the cases, to be read one at a time, and the evaluator: for what looks at each case once.
+def stream(config: RunConfig) -> CaseStream:
+    """Return the cases, to be read one at a time: for what looks at each case once.
 
     Raises:
-        ConfigError: if the dataset, a template or a plug-in is not what the config says.
+        ConfigError: if the dataset is not what the config says.
     """
-    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
-    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config)), evaluator
+    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config))
+
+
+def evaluator_of(config: RunConfig) -> Evaluator:
+    """Return the evaluator that a config describes.
+
+    Raises:
+        ConfigError: if a template or a plug-in is not what the config says.
+    """
+    return make_evaluator(config, prompt_folders=[project() / "prompts"])
 
 
 def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
@@ -150,7 +158,7 @@ def judge_and_score(
 async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
     """Judge one case and resolve it; nothing is written but the store."""
     config = with_examples(config, base=project())
-    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    evaluator = evaluator_of(config)
     judged = await ask_judges(config, [case], evaluator)
     unmeasured = config.model_copy(update={"scoring": config.scoring.model_copy(update={"bootstrap": 0})})
     return judged.judgments, score_run(unmeasured, [case], judged.judgments).verdicts

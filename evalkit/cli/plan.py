@@ -15,7 +15,7 @@ from evalkit.cli.driving import MULTIRUN, check_words, split_study, sweeps
 from evalkit.cli.estimates import ORIGINS, Length, Part, length_of, minutes
 from evalkit.cli.probing import FLAG, SUGGESTED, Probed, check_stores, probe, take_probe, told
 from evalkit.cli.voice import say
-from evalkit.cli.ways import Again, foreseeable, looking
+from evalkit.cli.ways import Prospect, foreseeable, looking
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.engine import foreseen_plan
@@ -50,19 +50,20 @@ def main(words: Sequence[str]) -> int:
     study, rest = split_study(words)
     check_words(rest, flags=MULTIRUN)
     sweep = sweeps(study, rest)
-    jobs = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
-    for _, config in jobs:
-        check_gate(config, Again(config))
-    probes = _probes([config for _, config in jobs], count)
-    quick = foreseeable([config for _, config in jobs])
+    loaded = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
+    jobs = [Prospect.of(name, config) for name, config in loaded]
+    for job in jobs:
+        check_gate(job.config, job)
+    probes = _probes(jobs, count)
+    quick = foreseeable(jobs)
     whose: set[str] = set()
     planned: list[Planned] = []
-    for name, config in jobs:
-        asked = plan_job(config, whose, quick)
+    for job in jobs:
+        asked = plan_job(job, whose, quick)
         parts = [part.after(asked[:place]) for place, part in enumerate(asked)]
-        before = [part for job in planned for part in job.parts]
+        before = [part for other in planned for part in other.parts]
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
-        planned.append(Planned(name, config, parts, fresh))
+        planned.append(Planned(job.name, job.config, parts, fresh))
     print_plans(planned)
     if probes:
         print(told(probes))
@@ -70,32 +71,32 @@ def main(words: Sequence[str]) -> int:
     return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
 
 
-def _probes(configs: Sequence[RunConfig], count: int) -> list[Probed]:
+def _probes(jobs: Sequence[Prospect], count: int) -> list[Probed]:
     if not count:
         return []
-    check_stores(configs)
-    return [probed for config in configs for probed in probe(config, count)]
+    check_stores(jobs)
+    return [probed for job in jobs for probed in probe(job, count)]
 
 
-def plan_job(config: RunConfig, whose: set[str], quick: Collection[str] = ()) -> list[Part]:
+def plan_job(job: Prospect, whose: set[str], quick: Collection[str] = ()) -> list[Part]:
     """Return what each judge of a job is to be asked; say whose benchmark it is, unless it is in `whose` already.
 
     What models in `quick` are asked is told without filling a prompt.
     """
-    with looking(config.store) as store:
-        judges = zip(config.judge.members, spec_of(config.judge), strict=True)
-        return [_part(config, judge, spec, store, whose, spec.model in quick) for judge, spec in judges]
+    with looking(job.config.store) as store:
+        judges = zip(job.config.judge.members, spec_of(job.config.judge), strict=True)
+        return [_part(job, judge, spec, store, whose, spec.model in quick) for judge, spec in judges]
 
 
 def _part(
-    config: RunConfig, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, whose: set[str], quick: bool
+    job: Prospect, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, whose: set[str], quick: bool
 ) -> Part:
-    cases, evaluator = stream(config)
-    foresee = foresight(evaluator) if quick else None
+    cases = stream(job.config)
+    foresee = foresight(job.evaluator) if quick else None
     if foresee is not None:
         plan = foreseen_plan(cases.texts(), foresee, spec)
     else:
-        plan = plan_requests(cases, evaluator, [spec], store)
+        plan = plan_requests(cases, job.evaluator, [spec], store)
     if cases.benchmark is not None and cases.benchmark.note not in whose:
         whose.add(cases.benchmark.note)
         say("note", cases.benchmark.note)

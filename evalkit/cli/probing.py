@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evalkit.app import ask_judges, stream
+from evalkit.app import ask_judges
 from evalkit.cli.voice import say
-from evalkit.cli.ways import looking
-from evalkit.config import JudgeConfig, RunConfig
+from evalkit.cli.ways import Prospect
+from evalkit.config import JudgeConfig
 from evalkit.engine import Judged
 from evalkit.engine import plan as plan_requests
 from evalkit.engine.blocking import run_async
@@ -50,20 +50,20 @@ def take_probe(words: Sequence[str]) -> tuple[int, list[str]]:
     return count, rest
 
 
-def check_stores(configs: Sequence[RunConfig]) -> None:
+def check_stores(jobs: Sequence[Prospect]) -> None:
     """Refuse a probe whose answers the run would not find again.
 
     Raises:
         ConfigError: naming the first job's store that keeps or reads none.
     """
-    for config in configs:
-        if config.store.mode != "read_write":
-            what = f"with '{config.store.mode}' what a probe pays for is paid for again by the run"
+    for job in jobs:
+        if (mode := job.config.store.mode) != "read_write":
+            what = f"with '{mode}' what a probe pays for is paid for again by the run"
             remedy = f"set store.mode=read_write, or leave {FLAG} out"
             raise ConfigError(what, where="store.mode", remedy=remedy)
 
 
-def probe(config: RunConfig, count: int) -> Iterator[Probed]:
+def probe(job: Prospect, count: int) -> Iterator[Probed]:
     """Judge `count` requests of each judge of a job, as the run will ask them, and yield what they came to.
 
     Raises:
@@ -72,19 +72,17 @@ def probe(config: RunConfig, count: int) -> Iterator[Probed]:
         StoreError: if answers cannot be kept.
         KeyboardInterrupt: if the user stops it; what was answered is stored.
     """
-    for judge, spec in zip(config.judge.members, spec_of(config.judge), strict=True):
-        yield _probe(config, judge, spec, count)
+    for judge, spec in zip(job.config.judge.members, spec_of(job.config.judge), strict=True):
+        yield _probe(job, judge, spec, count)
 
 
-def _probe(config: RunConfig, judge: JudgeConfig, spec: JudgeSpec, count: int) -> Probed:
-    cases, evaluator = stream(config)
-    draw = Draw(count)
-    with looking(config.store) as store:
-        plan_requests(cases, evaluator, [spec], store, draw)
+def _probe(job: Prospect, judge: JudgeConfig, spec: JudgeSpec, count: int) -> Probed:
+    config, draw = job.config, Draw(count)
+    plan_requests(job, job.evaluator, [spec], None, draw)
     say("note", f"probe: {spec.name} is asked {len(draw.asks):,} requests, as far as they are not stored")
     swap = config.swap.model_copy(update={"resolve": "tie", "arbiter": None})
     alone = config.model_copy(update={"judge": judge, "swap": swap})
-    judged = run_async(ask_judges(alone, draw.cases, Only(evaluator, draw)))
+    judged = run_async(ask_judges(alone, draw.cases, Only(job.evaluator, draw)))
     from evalkit.cli.job import failures  # and with it what a run needs
 
     if judged.interrupted:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 
-from evalkit.app import stream
+from evalkit.app import evaluator_of, stream
 from evalkit.config import RunConfig, StoreConfig
 from evalkit.evaluators.guarding import foresight
 from evalkit.judges import spec_of
+from evalkit.protocols import Evaluator
 from evalkit.store import SqliteStore, open_store, store_path
 from evalkit.store.lately import count, holds
 from evalkit.types import Case
@@ -18,19 +20,30 @@ FEW_STORED, FEW_CASES = 20_000, 1_000
 """So many rows of a store are looked through for a model's, however few the cases are; more, only for so many cases."""
 
 
-class Again:
-    """The cases of a job, read anew each time they are gone through."""
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A job by its overrides, with its config and evaluator; its cases are read anew each time they are wanted."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self._config = config
+    name: Sequence[str]
+    config: RunConfig
+    evaluator: Evaluator
+
+    @staticmethod
+    def of(name: Sequence[str], config: RunConfig) -> Prospect:
+        """Return a job, its prompts found and filled once.
+
+        Raises:
+            ConfigError: if a template or a plug-in is not what the config says.
+        """
+        return Prospect(name, config, evaluator_of(config))
 
     def __iter__(self) -> Iterator[Case]:
         """Yield the cases.
 
         Raises:
-            ConfigError: if the dataset, a template or a plug-in is not what the config says.
+            ConfigError: if the dataset is not what the config says.
         """
-        return iter(stream(self._config)[0])
+        return iter(stream(self.config))
 
 
 @contextmanager
@@ -47,23 +60,23 @@ def looking(config: StoreConfig) -> Iterator[SqliteStore | None]:
             store.close()
 
 
-def foreseeable(configs: Sequence[RunConfig]) -> set[str]:
+def foreseeable(jobs: Sequence[Prospect]) -> set[str]:
     """Return the models whose requests all jobs can count without filling a prompt, since none has a stored answer.
 
     It is all jobs or none: a request that one of them foresees is not known again in one that another fills.
     """
     able: dict[str, bool] = {}
-    for config in configs:
-        foresees = foresight(stream(config)[1]) is not None
-        with looking(config.store) as store:
-            for model in {spec.model for spec in spec_of(config.judge)}:
+    for job in jobs:
+        foresees = foresight(job.evaluator) is not None
+        with looking(job.config.store) as store:
+            for model in {spec.model for spec in spec_of(job.config.judge)}:
                 if able.get(model, True):
-                    able[model] = foresees and not (store is not None and _may_hold(store, model, config))
+                    able[model] = foresees and not (store is not None and _may_hold(store, model, job))
     return {model for model, is_able in able.items() if is_able}
 
 
-def _may_hold(store: SqliteStore, model: str, config: RunConfig) -> bool:
+def _may_hold(store: SqliteStore, model: str, cases: Iterable[Case]) -> bool:
     is_small = count(store) <= FEW_STORED
-    if not is_small and sum(1 for _ in islice(Again(config), FEW_CASES)) < FEW_CASES:
+    if not is_small and sum(1 for _ in islice(cases, FEW_CASES)) < FEW_CASES:
         return True
     return holds(store, model)
