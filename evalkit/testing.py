@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 from evalkit.engine.asking import key_of
-from evalkit.evaluators.guarding import impossible
+from evalkit.engine.lengths import prompt_tokens, whole_tokens
+from evalkit.evaluators.guarding import foresight, impossible
 from evalkit.protocols import Evaluator
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
+from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 
 __all__ = ["CASES", "ODD", "check_evaluator", "example_answer", "faults"]
 
@@ -85,6 +86,7 @@ def faults(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequ
         if not requests:
             yield f"case '{case.id}': plan asks nothing"
         yield from _planning(case, requests)
+        yield from _foreseeing(evaluator, case, requests)
         yield from _reading_answers(evaluator, requests, answers)
     yield from _reading_odd(evaluator, [request for _, requests in planned for request in requests[:2]][:2])
 
@@ -109,6 +111,22 @@ def _planning(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
     keys = [key_of(_SPEC, request.then or request) for request in requests]
     if len(set(keys)) < len(keys):
         yield f"case '{case.id}': two requests have one content key, so that one answer would stand for both"
+
+
+def _foreseeing(evaluator: Evaluator, case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
+    """Yield what an evaluator foresees otherwise than it plans it: its own class's `foresee` is believed by plans."""
+    if (foresee := foresight(evaluator)) is None:
+        return
+    foreseen = list(foresee(CaseTexts.of(case)))
+    told = [(whole_tokens(length), answer, sample) for _, length, answer, sample in foreseen]
+    if told != [(prompt_tokens(request), request.answer, request.sample) for request in requests]:
+        yield f"case '{case.id}': foresee tells other lengths, formats or samples than plan gives"
+    if any(request.then is not None or request.shared for request in requests):
+        yield f"case '{case.id}': foresee tells asks that prepare for others or are shared"
+    marks: list[object] = [mark for mark, *_ in foreseen]
+    prompts: list[object] = [request.messages for request in requests]
+    if [marks.index(one) for one in marks] != [prompts.index(one) for one in prompts]:
+        yield f"case '{case.id}': foresee does not tell apart what plan does, or what is the same"
 
 
 def _is_message(message: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.engine import Plan
-from evalkit.engine.lengths import Kind, expected_tokens, fits
+from evalkit.engine.lengths import Kind, fits
 from evalkit.judges.prices import price_of
 from evalkit.types import Completion
 
@@ -99,7 +99,7 @@ def _length(kind: Kind, lately: Callable[[], Sequence[Completion]], most: int | 
             alike.add(completion)
     if alike.found:
         return _mean(alike, "alike")
-    guess = expected_tokens(kind.answer)
+    guess = kind.guess()
     return Length(guess if most is None else min(guess, most), None, "assumed")
 
 

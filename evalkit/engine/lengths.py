@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.prompting.counting import CHARACTERS_PER_TOKEN, quarters
-from evalkit.types import AnswerFormat, Completion, JudgeRequest
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest
 
 FREE_TEXT = 150
 """Tokens of an answer in running text, where nothing is known of it."""
@@ -19,7 +19,10 @@ _FEWEST, _Z = 8, 1.959964
 
 @dataclass(slots=True)
 class Kind:
-    """Answers of one format: how many are `wanted`; the tokens, their squares and seconds of those `found` stored."""
+    """Answers of one format: how many are `wanted`; the tokens, their squares and seconds of those `found` stored.
+
+    `likely` is the tokens of those wanted that answer a case's task itself, were each as long as the responses to it.
+    """
 
     answer: AnswerFormat | None
     wanted: int = 0
@@ -27,6 +30,7 @@ class Kind:
     tokens: int = 0
     squares: int = 0
     seconds: float = 0.0
+    likely: float = 0.0
 
     def add(self, completion: Completion) -> None:
         """Take a stored answer in, if its tokens are known."""
@@ -35,6 +39,10 @@ class Kind:
             self.tokens += completion.usage.completion_tokens
             self.squares += completion.usage.completion_tokens**2
             self.seconds += completion.latency
+
+    def guess(self) -> float:
+        """Return about how many tokens one of those wanted has, where none is known: by what it is to hold."""
+        return self.likely / self.wanted if self.likely else expected_tokens(self.answer)
 
     def half_width(self) -> float | None:
         """Return half the width of the 95 % interval of the mean tokens of those wanted, were these drawn from them.
@@ -50,6 +58,12 @@ class Kind:
         z = _Z
         quantile = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
         return float(quantile * (variance * left / self.found) ** 0.5)
+
+
+def response_tokens(case: Case) -> float:
+    """Return about how many tokens a case's responses have on average; 0 if it has none."""
+    lengths = [quarters(response.text) for response in case.responses]
+    return sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN if lengths else 0.0
 
 
 def prompt_tokens(request: JudgeRequest) -> int:

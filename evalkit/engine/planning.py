@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from evalkit.distinct import Hashes, new_among
 from evalkit.engine.asking import Ask, Asks, encoded, key_of
-from evalkit.engine.lengths import Kind, prompt_tokens, whole_tokens
+from evalkit.engine.lengths import Kind, prompt_tokens, response_tokens, whole_tokens
 from evalkit.engine.probing import Draw
 from evalkit.hashing import canonical_json
 from evalkit.protocols import Evaluator, Foreseen, Store
@@ -15,6 +15,7 @@ from evalkit.types import AnswerFormat, Case, CaseTexts, Completion, JudgeReques
 
 _KEY, _HALF = 16, 2**63  # 64 bits of a key tell a hundred million requests apart
 _AT_ONCE = 4096
+_OWN = "an answer of the judge's own"
 UNKNOWN = Completion("?" * 1000)
 """Stands for an answer that is yet to be given where a further ask is made of it."""
 
@@ -63,9 +64,11 @@ def plan(
         for step in (step for ask in batch for step in _steps(ask, evaluator, specs, store)):
             requests += 1
             answer, tokens = step.request.answer, prompt_tokens(step.request)
-            kind = kinds.setdefault(answer.name if answer else None, Kind(answer))
+            own = step.request.then is not None
+            kind = kinds.setdefault(_OWN if own else answer.name if answer else None, Kind(answer))
             if step.found is None:
                 kind.wanted += 1
+                kind.likely += response_tokens(step.group.case) if own else 0.0
                 to_send.add(int(step.key[:_KEY], 16) - _HALF, tokens)
                 continue
             stored += 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from engine_fakes import Both, Memory, cases
+from engine_fakes import Both, Memory, Prepared, cases
 from scipy import stats
 
 from evalkit.engine import plan
@@ -16,7 +17,7 @@ from evalkit.engine.asking import key_of
 from evalkit.engine.lengths import FREE_TEXT, Kind, expected_tokens, fits, prompt_tokens
 from evalkit.evaluators.schemas import pairwise_format, pointwise_format
 from evalkit.scales import Scale
-from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec, Usage
+from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec, Response, Usage
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,6 +71,13 @@ def test_a_stored_answer_is_known_for_one_of_a_format() -> None:
     assert [fits(kind, answer) for kind in (one, two, scored, None)] == [True, False, False, False]
     assert [fits(kind, Completion("[[A]]")) for kind in (one, None)] == [False, True]
     assert not fits(one, Completion("[1]"))
+
+
+def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges() -> None:
+    long = replace(cases(1)[0], responses=(Response("word " * 100), Response("评" * 75)))
+    own, verdict = plan([long], Prepared(Both()), [JudgeSpec("fake", "fake/model")], None).kinds
+    assert (own.wanted, verdict.wanted) == (2, 2)
+    assert (own.guess(), verdict.guess()) == (100.0, FREE_TEXT)
 
 
 @pytest.mark.parametrize("found", [8, 20, 200])
