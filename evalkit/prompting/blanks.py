@@ -126,8 +126,16 @@ def _sheet(messages: Sequence[Message], count: int) -> Sheet:
     places = tuple(piece for piece in flat if isinstance(piece, int))
     if any(place >= count for place in places):
         raise ValueError("a text of the template's own looks like a place")
+    if any(role != "user" and not _has_words(pieces) for role, pieces in found):
+        raise ValueError("a message that is left out where its texts are blank")
     written = sum(quarters(piece) for piece in flat if isinstance(piece, str))
-    return Sheet(found, hash(found), written, places)
+    # By which number a text goes in its place is the evaluator's own business: prompts of two of them may be equal.
+    mark = hash(tuple((role, tuple(one if isinstance(one, str) else None for one in pieces)) for role, pieces in found))
+    return Sheet(found, mark, written, places)
+
+
+def _has_words(pieces: Sequence[str | int]) -> bool:
+    return any(isinstance(piece, str) and piece.strip() for piece in pieces)
 
 
 def _picking(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:

@@ -39,6 +39,7 @@ LOOKED_AT = {
     "a block once more": "{% block user %}{{ task }}{% endblock %}{{ self.user() | upper }}",
     "above, changed": "{% extends 'en/base.md.j2' %}{% block user %}{{ super() | upper }}{% endblock %}",
     "a macro": "{% macro say(x) %}{{ x | upper }}{% endmacro %}{{ say(task) }}",
+    "all of a message": "{% block system %}{{ note }}{% endblock %}{% block user %}x{% endblock %}",
     "in the middle": "{{ task ~ reply }}",
     "hidden": "{% for task in fixed %}{{ task }}{% endfor %}",
 }
@@ -99,6 +100,15 @@ def test_the_shipped_templates_of_pairs_and_scores_can_be_told_apart(language: s
     shared = ("original_prompt", "context", "reference")
     pairs = {"criteria": [{"name": "n", "description": "d"}], "tie_allowed": True, "output": "json"}
     assert prompts.blank("pairwise", (*shared, "response_a", "response_b"), **pairs).tells
+
+
+def test_equal_prompts_are_known_again_whatever_their_texts_are_called(tmp_path: Path) -> None:
+    made, prompts = blank(tmp_path, MARKED, fixed="x")
+    (tmp_path / "en" / "turned.md.j2").write_text(MARKED.replace("{{ task", "{{ a").replace("note", "b"))
+    turned = prompts.blank("turned", ("b", "reply", "a"))
+    assert turned.fill(["n", "r", "t"]) == made.fill(["t", "n", "r"])
+    outlines = (made.outline([True] * 3, (0, 1, 2)), turned.outline([True] * 3, (1, 2, 0)))
+    assert len({(mark, length, pick(["t", "n", "r"])) for mark, length, pick in outlines}) == 1
 
 
 PIECES = (
