@@ -66,7 +66,7 @@ def prepare(
     evaluator = evaluator_of(config)
     hold = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
-    dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, hold=hold)
+    dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, told=_told, hold=hold)
     return Materials(dataset if recall is None else the_same(recall, config.dataset, dataset), evaluator)
 
 
@@ -76,7 +76,7 @@ def stream(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset is not what the config says.
     """
-    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config))
+    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), told=_told)
 
 
 def evaluator_of(config: RunConfig) -> Evaluator:
@@ -90,6 +90,12 @@ def evaluator_of(config: RunConfig) -> Evaluator:
 
 def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
     return dataset_fetchers(config.tracking, folder=Path.cwd())
+
+
+def _told(path: Path) -> str | None:
+    from evalkit.exchange import judged
+
+    return judged(path)
 
 
 def default_folder(config: RunConfig) -> Path:

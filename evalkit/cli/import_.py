@@ -139,9 +139,20 @@ def _import(asked: Asked) -> int:
         path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}
         config = config.model_copy(update={"dataset": config.dataset.model_copy(update=path)})
     told = "output" in brought.settings or any(word.startswith("output") for word in asked.overrides)
+    if brought.unread and not told and asked.format != BATCH:
+        raise _silent(asked)
     take = brought.unread or "--reread" in asked.flags
     adopted = adopt(config, brought, folder, source=str(asked.path), read=told or brought.unread, take=take)
     return _tell(config, adopted, compared=not brought.unread)
+
+
+def _silent(asked: Asked) -> ConfigError:
+    from evalkit.exchange.files import peek
+    from evalkit.exchange.formats import known
+
+    remedy = "say how they are read: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"
+    remedy = (None if asked.fields else known(peek(asked.path))) or remedy
+    return ConfigError("there are texts, and no verdicts", where=str(asked.path), remedy=remedy)
 
 
 def _batch(asked: Asked) -> tuple[Any, Any]:

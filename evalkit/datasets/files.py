@@ -10,6 +10,7 @@ from glob import has_magic
 from importlib.resources import files
 from pathlib import Path
 
+from evalkit.datasets.named import recognise
 from evalkit.datasets.readers import is_readable
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
@@ -100,7 +101,10 @@ def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - the
     named = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
     if found := [p for p in named if format or is_readable(p)]:
         return found
-    holds = ", ".join(p.name for p in named[:5]) or "nothing"
+    if known := recognise(folder):
+        raise DatasetError("is a folder without a data file", where=str(folder), remedy=f"it {known.hint}")
+    folders = sorted(f"{p.name}/" for p in folder.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
+    holds = ", ".join([p.name for p in named[:5]] + folders[:5]) or "nothing"
     remedy = f"name a file, or set dataset.format; it holds {holds}"
     raise DatasetError("is a folder without a data file", where=str(folder), remedy=remedy)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import has_magic
@@ -25,6 +26,9 @@ from evalkit.spool import Spool
 from evalkit.types import Case, CaseTexts
 
 _Read = TypeVar("_Read", Case, CaseTexts)
+_UNLIKE = re.compile(r"no column |not [A-Z]|the file is not one JSON array|.* is (a list|an object), not a text")
+Told = Callable[[Path], str | None]
+"""Says what a file holds, and what to do with it; none if it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +62,16 @@ class CaseStream:
         source: where its rows come from.
         mode: what the cases are for.
         base: a folder to search for joined files after the current one.
+        told: says of a file that holds no cases what it holds instead, if it knows.
     """
 
-    def __init__(self, config: DatasetConfig, source: Source, *, mode: str, base: Path | None = None) -> None:
+    def __init__(
+        self, config: DatasetConfig, source: Source, *, mode: str, base: Path | None = None, told: Told | None = None
+    ) -> None:
         self.source = source.name
         self.benchmark = None if config.benchmark is None else benchmark_of(config.benchmark)
         self._config, self._mode, self._rows = config, mode, source.rows
-        self._files, self._tally = source.files, Tally()
+        self._files, self._tally, self._told = source.files, Tally(), told
         self._joins = joins_of(config.join, base, self._tally)
         self._reader = CaseReader(config, mode, self._joins, self._tally)
         self._choice = Choice(config)
@@ -91,13 +98,16 @@ class CaseStream:
         return self._read(self._reader.read_texts)
 
     def _read(self, read: Callable[[Row, int, str], _Read | None]) -> Iterator[_Read]:
+        try:
+            yield from self._each(read)
+        except DatasetError as bad:
+            raise self._recognised(bad) from None
+
+    def _each(self, read: Callable[[Row, int, str], _Read | None]) -> Iterator[_Read]:
         any_row, add = False, self._ids.add
         for number, place, row in self._choice.choose(self._all):
             any_row = True
-            try:
-                case = read(row, number, place)
-            except DatasetError as bad:
-                raise self._recognised(bad) from None
+            case = read(row, number, place)
             if case is None:
                 continue
             add(case.id, place)
@@ -127,11 +137,15 @@ class CaseStream:
         return joined(rows, self._joins) if self._joins else rows
 
     def _recognised(self, bad: DatasetError) -> DatasetError:
-        """Return the error with a better remedy, if columns are missing since the file is one of a named benchmark."""
-        known = recognise(self._files[0]) if self._files and bad.what.startswith("no column") else None
-        if known is None or self._config.fields:
+        """Return the error with a better remedy, if there are no cases since the file is of another kind."""
+        if self.rows or self._config.fields or not self._files or not _UNLIKE.match(bad.what):
             return bad
-        return DatasetError(bad.what, where=bad.where, remedy=f"it {known.hint}")
+        path = self._files[0]
+        if (known := recognise(path)) is None:
+            hint = self._told(path) if self._told else None
+        else:
+            hint = f"it {known.hint}" if self.benchmark is None else None
+        return bad if hint is None else DatasetError(bad.what, where=bad.where, remedy=hint)
 
     def _finish(self) -> None:
         self._reader.columns.check_seen(self.source)
@@ -152,9 +166,11 @@ def iter_cases(
     base: Path | None = None,
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
+    told: Told | None = None,
 ) -> CaseStream:
     """Return the cases a config describes, to be read one at a time; see `load_cases`."""
-    return CaseStream(config, open_source(config, base=base, frame=frame, fetch=fetch), mode=mode, base=base)
+    source = open_source(config, base=base, frame=frame, fetch=fetch)
+    return CaseStream(config, source, mode=mode, base=base, told=told)
 
 
 def load_cases(
@@ -164,6 +180,7 @@ def load_cases(
     base: Path | None = None,
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
+    told: Told | None = None,
     hold: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
 ) -> Dataset:
     """Read the cases a config describes, for a mode of judging.
@@ -174,13 +191,14 @@ def load_cases(
         base: a folder to search for files after the current one.
         frame: rows from Python, in place of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
         fetch: what fetches paths of the form `scheme:…`, by scheme.
+        told: says of a file that holds no cases what it holds instead, if it knows.
         hold: makes a sequence of the cases that are read; by default one that keeps many of them in a file.
 
     Raises:
         ConfigError: if the description is wrong.
         DatasetError: if the file, or a row of it, cannot be read as cases; the message names file and line.
     """
-    stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch)
+    stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch, told=told)
     sha = Fingerprint()
     cases = hold(sha.through(stream))
     found = sha.hexdigest()

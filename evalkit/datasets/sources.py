@@ -26,7 +26,7 @@ HUB = "hf"
 class Source:
     """Rows that can be read as often as is needed: `rows()` begins anew. `name` is what the manifest calls them.
 
-    `files` are those that the rows are read from as they stand, if they are.
+    `files` are the files, or the folder, that the rows are read from, if they stand there.
     """
 
     name: str
@@ -108,7 +108,7 @@ def _named(benchmark: str, named: str, base: Path | None, baseline: str | None) 
         with reading(path):
             yield from named_rows(benchmark, path, baseline)
 
-    return Source(named, rows)
+    return Source(named, rows, (path,))
 
 
 def _read(path: Path, reader: Reader) -> Iterator[tuple[str, Row]]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import DatasetError
-from evalkit.exchange.files import peek
-from evalkit.exchange.formats import described, importer
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.exchange.files import Peek, peek
+from evalkit.exchange.formats import UNKNOWN, described, importer, known
 from evalkit.exchange.gathering import gather, guessed_scale
 from evalkit.exchange.records import Brought, Found, Options
 from evalkit.types import Judgment
@@ -33,13 +33,17 @@ def bring(name: str, path: Path, options: Options) -> Brought:
         raise DatasetError("no such file", where=str(path), remedy="name the file that holds the judgments")
     start = peek(path)
     if not made.sniff(start):
-        what = f"does not look like {name}" if start.row or start.top else "holds no row that can be read"
-        raise DatasetError(what, where=str(path), remedy=described(start))
+        remedy = described(start)
+        what = "holds no row that can be read" if remedy == UNKNOWN else f"does not look like {name}"
+        raise DatasetError(what, where=str(path), remedy=remedy)
     if name == BATCH:
         from evalkit.exchange.importers.openai_batch import texts_of
 
         return replace(texts_of(path, options), format=name)
-    found = made.read(path, options)
+    try:
+        found = made.read(path, options)
+    except ConfigError as bad:
+        raise _better(bad, name, start, options) from None
     if not found.records:
         raise DatasetError("holds no judgments", where=str(path), remedy="name another file")
     cases, judgments, notes = gather(found, name)
@@ -47,9 +51,16 @@ def bring(name: str, path: Path, options: Options) -> Brought:
     if found.benchmark is not None:
         settings["dataset"] = {"benchmark": found.benchmark}
     lost = sum(judgment.status != "ok" for judgment in judgments)
-    said = [LOST.format(lost, len(judgments))] if lost else []
+    said = [LOST.format(lost, len(judgments))] if lost and not found.unread else []
     told = (*found.notes, *notes, *guessed, *said)
-    return Brought(tuple(cases), tuple(judgments), settings, told, format=name)
+    return Brought(tuple(cases), tuple(judgments), settings, told, unread=found.unread, format=name)
+
+
+def _better(bad: ConfigError, name: str, start: Peek, options: Options) -> ConfigError:
+    """Return the error with a better remedy, if a file of a known layout was to be read by columns of one's own."""
+    if name != "generic" or options.fields or (told := known(start)) is None:
+        return bad
+    return type(bad)(bad.what, where=bad.where, remedy=told)
 
 
 def settings_of(found: Found, judgments: Sequence[Judgment]) -> tuple[dict[str, Any], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Protocol, cast
 
@@ -32,6 +33,8 @@ FORMATS = MappingProxyType(
     }
 )
 """Each format, and what file it is."""
+UNKNOWN = "name another file"
+"""What to do with a file of which nothing is known."""
 
 
 class Importer(Protocol):
@@ -64,11 +67,30 @@ def _recognised(start: Peek) -> str | None:
     return next((name for name in FORMATS if name != "generic" and importer(name).sniff(start)), None)
 
 
+def known(start: Peek) -> str | None:
+    """Return what to do with a file of a layout that is known; none if it is of none."""
+    if name := _recognised(start):
+        return f"it looks like {_command(name, start.path)}"
+    if benchmark := named.recognise(start.path):
+        return f"it holds no judge's verdicts, and {benchmark.hint} in evalkit run"
+    return None
+
+
 def described(start: Peek) -> str:
     """Return what to do with a file that is not what it was said to be."""
-    if name := _recognised(start):
-        return f"it looks like {name}: evalkit import {name} {start.path}"
-    if known := named.recognise(Path(start.path)):
-        return f"it holds no judge's verdicts, and {known.hint} in evalkit run"
+    if told := known(start):
+        return told
+    if not start.row and not start.top:
+        return UNKNOWN
     keys = ", ".join(map(str, list(start.row or start.top)[:8]))
-    return f"its columns are {keys}: map them with evalkit import generic … --fields" if keys else "name another file"
+    return f"its columns are {keys}: map them with evalkit import generic … --fields"
+
+
+def judged(path: Path) -> str | None:
+    """Return what to do with a file that was taken for cases and holds judgments; none if it holds none known."""
+    name = recognise(path)
+    return None if name is None else f"it holds judgments, and looks like {_command(name, path)}"
+
+
+def _command(name: str, path: Path) -> str:
+    return f"{name}: evalkit import {name} {quote(str(path))}"

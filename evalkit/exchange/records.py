@@ -72,7 +72,7 @@ class Found:
     `output` is how the judge's texts are read, where they are read at all; `scale` (min, max, step) that of scores,
     guessed from them if it is not given. `weights` of criteria are 1 where they are not given. `by_name` puts a
     question's responses in the order of their models, else they stand as they were first seen. `benchmark` names the
-    one whose rule scores them, too.
+    one whose rule scores them, too. `unread` says that there are judges' texts alone, and no verdict on them.
     """
 
     records: Sequence[Record]
@@ -83,6 +83,7 @@ class Found:
     by_name: bool = False
     benchmark: str | None = None
     notes: tuple[str, ...] = ()
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

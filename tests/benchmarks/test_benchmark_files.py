@@ -56,10 +56,28 @@ def test_what_is_no_benchmark_is_recognised_as_none(tmp_path):
     assert recognise(tmp_path / "not-there.jsonl") is None
 
 
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "mt_bench"])
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_another_benchmarks_file_is_refused_with_the_one_it_looks_like(name, load):
-    with pytest.raises(DatasetError, match=f"not {BENCHMARKS[name].title[:6]}.*use dataset=mt_bench"):
-        load(name, "mt_bench/human.jsonl")
+    for other in set(BENCHMARKS) - {name}:
+        with pytest.raises(DatasetError) as bad:
+            load(name, PATHS.get(other, other))
+        assert f"not {BENCHMARKS[name].title}" in str(bad.value)
+        assert str(bad.value).endswith(f"use dataset={other}")
+
+
+def test_a_part_of_a_benchmark_is_told_with_its_folder(load):
+    for part in (
+        "faireval/question.jsonl",
+        "faireval/answer/answer_gpt35.jsonl",
+        "arena_hard_v0.1/model_answer/x.jsonl",
+    ):
+        path = HERE / part.replace("x.jsonl", "small-7b.jsonl")
+        folder = HERE / part.partition("/")[0]
+        for name in (None, "llmbar"):
+            with pytest.raises(DatasetError, match=f"use dataset=.* dataset.path={folder}$"):
+                load_cases(DatasetConfig(benchmark=name, path=str(path)), mode="pairwise")
+    with pytest.raises(DatasetError, match="is a folder without a data file; it looks like LLMBar pairs"):
+        load_cases(DatasetConfig(path=str(HERE / "llmbar")), mode="pairwise")
 
 
 @pytest.mark.parametrize("name", ["mt_bench", "faireval", "arena_hard"])

@@ -9,7 +9,11 @@ from zipfile import ZipFile
 import pytest
 
 from evalkit.cli import main
-from evalkit.exchange import FORMATS, recognise
+from evalkit.config import DatasetConfig
+from evalkit.datasets import load_cases, named
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.exchange import FORMATS, Options, judged, recognise
+from evalkit.exchange import bring as brought
 
 PAIR_PROMPT = (
     "[User Question]\nWhy blue?\n\n[The Start of Assistant A's Answer]\n{a}\n[The End of Assistant A's Answer]"
@@ -402,16 +406,30 @@ def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name, capsys):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_wrong_file_is_told_what_it_looks_like(bring, write, name):
+def test_a_wrong_file_is_told_what_it_looks_like(write, name):
     file, content = SHAPES[name]
     path = write(file, content)
     assert recognise(path) == name
-    wrong = "llmbar" if name != "llmbar" else "mt_bench"
-    ran = bring(wrong, str(path), status=1)
-    assert ran.err.strip().splitlines() == [
-        f"evalkit: {path}: does not look like {wrong}; it looks like {name}: evalkit import {name} {path}"
-    ]
-    assert not ran.folder.exists()
+    told = f"it looks like {name}: evalkit import {name} {path}"
+    for wrong in set(FORMATS) - {name, "generic"}:
+        with pytest.raises(DatasetError) as bad:
+            brought(wrong, path, Options())
+        assert str(bad.value) == f"{path}: does not look like {wrong}; {told}"
+    if name not in ("mt_bench", "qlora"):  # which have a column `score`
+        with pytest.raises(ConfigError) as silent:
+            brought("generic", path, Options())
+        assert str(silent.value).endswith(told)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_judgments_named_as_cases_are_told_from_them(write, name):
+    path = write(*SHAPES[name])
+    own = {"unieval": "topical_chat"}.get(name, name)  # some files hold a benchmark's cases, too
+    cases = name in ("judgebench", "llmbar", "unieval", "prometheus", "halluqa")
+    for benchmark in {None, *named.BENCHMARKS} - ({own} if cases else set()):
+        with pytest.raises(DatasetError) as bad:
+            load_cases(DatasetConfig(benchmark=benchmark, path=str(path)), mode="pointwise", told=judged)
+        assert str(bad.value).endswith(f"use dataset={own}" if cases else f"evalkit import {name} {path}")
 
 
 BENCHMARKS = {

@@ -63,8 +63,14 @@ def test_people_are_kept_apart(bring, write):
 
 def test_texts_alone_are_read_where_the_output_is_told(bring, write):
     rows = [{"id": "1", "text": "I prefer [[B]]", "order": order} for order in ("ab", "ba")]
-    ran = bring("generic", str(write("m.jsonl", rows)), "output=bracket", "--reread")
+    path = str(write("m.jsonl", rows))
+    ran = bring("generic", path, "output=bracket")
     assert ran.values == [("1", [0, 1], -1.0), ("1", [1, 0], 1.0)]
+    assert "without a verdict" not in ran.out + ran.err
+    assert "there are texts, and no verdicts; say how they are read: output=" in bring("generic", path, status=1).err
+    rows = [{"question_id": 1, "text": "Why?", "instruction": "Say.", "output": "x", "generator": "m"}]
+    wrong = bring("generic", str(write("n.jsonl", rows)), status=1)
+    assert wrong.err.rstrip().endswith("and looks like AlpacaEval outputs; use dataset=alpaca_eval in evalkit run")
 
 
 def test_margins_and_only(bring, write):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from evalkit.datasets.named.arena import ALPACA_EVAL, ARENA_HARD
@@ -40,19 +41,23 @@ _ALL: Final = (
 )
 BENCHMARKS: Final = {benchmark.name: benchmark for benchmark in _ALL}
 """Every named benchmark, by the name of its `dataset` option."""
+_QUESTIONS: Final = "question.jsonl"
+_PARTS: Final = ("answer", "model_answer", "review")
 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a file looks like: the benchmark's name, and its kind in words."""
+    """What a file looks like: the benchmark's name, its kind in words, and the folder to name instead of it, if any."""
 
     name: str
     kind: str
+    folder: Path | None = None
 
     @property
     def hint(self) -> str:
         """Return what to tell someone who took it for something else."""
-        return f"looks like {self.kind}; use dataset={self.name}"
+        where = "" if self.folder is None else f" dataset.path={quote(str(self.folder))}"
+        return f"looks like {self.kind}; use dataset={self.name}{where}"
 
 
 def recognise_row(row: Row) -> Recognised | None:
@@ -63,14 +68,19 @@ def recognise_row(row: Row) -> Recognised | None:
 
 def recognise(path: Path) -> Recognised | None:
     """Return the benchmark that a file, or a folder of files, looks like; none if it is none's or cannot be read."""
-    if path.is_dir():
-        for benchmark in _ALL:
-            if benchmark.holds is not None and benchmark.holds(path):
-                return Recognised(benchmark.name, benchmark.kind)
+    if path.is_dir() and (benchmark := _held_in(path)):
+        return Recognised(benchmark.name, benchmark.kind)
     for _, row in first_rows(path):
         if known := recognise_row(row):
             return known
+    folder = path.parent.parent if path.parent.name in _PARTS else path.parent
+    if (path.name == _QUESTIONS or path.parent.name in _PARTS) and (benchmark := _held_in(folder)):
+        return Recognised(benchmark.name, benchmark.kind, folder)
     return None
+
+
+def _held_in(folder: Path) -> Benchmark | None:
+    return next((one for one in _ALL if one.holds is not None and one.holds(folder)), None)
 
 
 def benchmark_of(name: str) -> Benchmark:
@@ -95,7 +105,7 @@ def named_rows(name: str, path: Path, baseline: str | None = None) -> Iterator[P
     try:
         yield from benchmark.read(benchmark, Source(path, baseline))
     except ForeignError as foreign:
-        known = None if foreign.row is None else recognise_row(foreign.row)
+        known = (None if foreign.row is None else recognise_row(foreign.row)) or recognise(path)
         if known is None or known.name == name:
             raise DatasetError(foreign.what, where=foreign.where, remedy=foreign.remedy) from None
         raise DatasetError(f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}") from None

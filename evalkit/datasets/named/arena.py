@@ -150,6 +150,13 @@ def _arena_case(row: Row, model: str, baseline: str, answers: Answers, *, alone:
     }
 
 
+def _holds_arena_hard(folder: Path) -> bool:
+    if not ((folder / "question.jsonl").is_file() and (folder / "model_answer").is_dir()):
+        return False
+    row = first_row(folder / "question.jsonl") or {}
+    return any(columns <= row.keys() for columns in _QUESTION)
+
+
 def _uid(row: Mapping[str, Any]) -> str:
     return str(row.get("uid", row.get("question_id")))
 
@@ -194,4 +201,5 @@ ARENA_HARD: Final = Benchmark(
     expects="a folder of Arena-Hard with question.jsonl and model_answer/, the baseline's answers among them",
     shapes=(*_QUESTION, _ANSWER[0]),
     read=_arena_hard,
+    holds=_holds_arena_hard,
 )

@@ -57,7 +57,7 @@ def read(path: Path, options: Options) -> Found:
         for record in _records(columns, plain(row), index, place, options)
     ]
     columns.check(path)
-    return Found(records)
+    return Found(records, unread=not columns.telling)
 
 
 class _Columns:
@@ -69,6 +69,8 @@ class _Columns:
                 raise ConfigError("no such field", where=f"--fields {name}", remedy=did_you_mean(name, FIELDS))
         self._fields, self._unseen = fields, dict(fields)
         self._names: tuple[str, ...] = ()
+        self.telling = False
+        """Whether a row had a verdict, or a place for one."""
 
     def get(self, row: Mapping[str, Any], name: str) -> Any:
         value = look_up(dict(row), self._fields.get(name, name))
@@ -101,10 +103,10 @@ def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, 
     columns.saw(row)
     judge = str(columns.get(row, "judge") or options.judge or "judge")
     scored = columns.has(row, "score") or columns.under("score", row)
-    if not scored and not any(columns.has(row, name) for name in ("winner", "margin", "text")):
-        names = ", ".join(map(str, list(row)[:8]))
-        remedy = f"map them: --fields winner=COLUMN, or score=COLUMN; the columns are {names}"
-        raise ConfigError("says neither a winner nor a score", where=place, remedy=remedy)
+    if scored or columns.has(row, "winner") or columns.has(row, "margin"):
+        columns.telling = True
+    elif not columns.has(row, "text"):
+        raise _silent(row, place)
     said = _Said(columns, row, judge, place)
     name = columns.get(row, "id")
     prompt = text(columns.get(row, "prompt"))
@@ -136,6 +138,12 @@ def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, 
         labels={person: key for person, choice in people.items() if (key := _key(choice, pair))},
         **more,
     )
+
+
+def _silent(row: Mapping[str, Any], place: str) -> ConfigError:
+    names = ", ".join(map(str, list(row)[:8]))
+    remedy = f"map them: --fields winner=COLUMN, or score=COLUMN; the columns are {names}"
+    return ConfigError("says neither a winner nor a score", where=place, remedy=remedy)
 
 
 def _key(winner: Winner | None, pair: tuple[Answer, Answer]) -> str | None:
