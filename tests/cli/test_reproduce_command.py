@@ -126,6 +126,21 @@ def test_failures_are_taken_as_they_stood(
     assert "Reproduced: all" in done.out
 
 
+def test_an_answer_that_has_come_since_a_failure_is_named(
+    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    write_cases(tmp_path, 4)
+    judged = prefers()
+    provider.rule = lambda body: refused(400, "no") if "Question 3?" in str(body) else judged(body)
+    call("run", *words(provider, "runner.max_failure_rate=1"))
+    provider.rule = judged
+    call("run", *words(provider), "hydra.run.dir=since")
+    out = call("reproduce", "first", status=4).out
+    assert "answers that have come since  0    2" in out
+    assert "are taken as they stood" not in out
+
+
 @pytest.mark.parametrize("source", ["frame", "stdin"])
 def test_cases_that_can_be_read_only_once_are_the_runs_own(
     call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str

@@ -224,3 +224,11 @@ def test_scores_of_judge_and_people_stand_side_by_side():
 def test_every_figure_and_label_is_in_both_languages():
     said = [words for pair in FIGURES.values() for words in pair] + list(LABELS.values())
     assert all(english and re.search("[一-鿿%]", chinese) for english, chinese in said)
+
+
+@pytest.mark.parametrize(("winner", "longer"), [("A", 0), ("B", 1)])
+def test_the_longer_response_wins_on_its_own_side(winner, longer):
+    tallies = Tallies()
+    case = Case("c", "?", (Response("x" * 10), Response("x" * 30)))
+    tallies.add(case, [Verdict("c", (0, 1), winner, None, "judged")], [])
+    assert (tallies.lengths[3].decided, tallies.lengths[3].longer) == (1, longer)
