@@ -12,7 +12,8 @@ from evalkit.evaluators.answers import by_criterion
 from evalkit.evaluators.rankings import ListwiseAnswer, RankedOn, read_ranking, write_ranking
 from evalkit.evaluators.reading import Reading, conclude, read_object
 from evalkit.evaluators.schemas import listwise_format
-from evalkit.evaluators.settings import check_format, check_responses, shared_variables
+from evalkit.evaluators.settings import check_responses, shared_variables
+from evalkit.evaluators.templated import Templated
 from evalkit.hashing import text_digest
 from evalkit.prompting import Prompts, neutralise
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Ranking, Response, Unit
@@ -21,7 +22,7 @@ _ONLY_JSON = "a ranking is read from JSON, so set output=json"
 _FORMATS = {"json": "", "bracket": _ONLY_JSON, "rating": _ONLY_JSON, "regex": _ONLY_JSON}
 
 
-class Listwise:
+class Listwise(Templated):
     """All responses of a case at once, in the orders of `swap.policy`, each `mode.samples` times.
 
     Policy `none` shows the case's own order, `random` a shuffled one, `both` a shuffled one and its reverse, so that
@@ -33,22 +34,9 @@ class Listwise:
     """
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        check_format(config, _FORMATS, others=False)
-        self._config, self._prompts = config, prompts
-        self._names = [criterion.name for criterion in config.criteria]
-        self._template = config.prompt.template or "listwise"
+        super().__init__(config, prompts, "listwise", _FORMATS, others=False)
         self._tie_allowed = config.tie.allow
         self._rehearse()
-
-    @property
-    def prompt_hashes(self) -> dict[str, str]:
-        """The SHA-256 of each template in use."""
-        return self._prompts.hashes()
-
-    @property
-    def prompt_texts(self) -> dict[str, str]:
-        """The text of each template in use."""
-        return self._prompts.texts()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the asks for every order and sample.

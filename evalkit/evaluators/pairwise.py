@@ -14,7 +14,8 @@ from evalkit.evaluators.foreseeing import Foresight
 from evalkit.evaluators.formats import own_winner
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
 from evalkit.evaluators.schemas import pairwise_format
-from evalkit.evaluators.settings import SHARED, check_format, check_responses, shared_texts
+from evalkit.evaluators.settings import SHARED, check_responses, shared_texts
+from evalkit.evaluators.templated import Templated
 from evalkit.evaluators.weighing import Weighing, margins, paths, turned_round
 from evalkit.hashing import text_digest
 from evalkit.parsing import Pattern, UnreadableError, read_margin, read_verdict
@@ -61,7 +62,7 @@ def _safe(case: Case) -> _Safe:
     return shared_texts(case), [neutralise(response.text) for response in case.responses]
 
 
-class Pairwise:
+class Pairwise(Templated):
     """All pairs of a case's responses, each in the orders of `swap.policy`, each `mode.samples` times.
 
     Raises:
@@ -72,10 +73,7 @@ class Pairwise:
     weighs = True
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        check_format(config, _FORMATS)
-        self._config, self._prompts = config, prompts
-        self._names = [criterion.name for criterion in config.criteria]
-        self._template = config.prompt.template or "pairwise"
+        super().__init__(config, prompts, "pairwise", _FORMATS)
         self._tie_allowed = config.tie.allow
         self._structured = config.output.format == "json"
         self._answer = pairwise_format(self._names, tie_allowed=self._tie_allowed) if self._structured else None
@@ -92,16 +90,6 @@ class Pairwise:
             alike=config.swap.policy != "random",
         )
         self._rehearse()
-
-    @property
-    def prompt_hashes(self) -> dict[str, str]:
-        """The SHA-256 of each template in use."""
-        return self._prompts.hashes()
-
-    @property
-    def prompt_texts(self) -> dict[str, str]:
-        """The text of each template in use."""
-        return self._prompts.texts()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the asks for every pair, order and sample.

@@ -12,7 +12,8 @@ from evalkit.evaluators.foreseeing import Foresight
 from evalkit.evaluators.formats import own_score
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
 from evalkit.evaluators.schemas import pointwise_format
-from evalkit.evaluators.settings import SHARED, check_format, check_responses, shared_texts
+from evalkit.evaluators.settings import SHARED, check_responses, shared_texts
+from evalkit.evaluators.templated import Templated
 from evalkit.evaluators.weighing import Weighing, paths, scores_of
 from evalkit.parsing import Pattern, UnreadableError, read_rating, read_score
 from evalkit.prompting import Prompts, marked_texts, neutralise
@@ -29,7 +30,7 @@ _FORMATS = {
 }
 
 
-class Pointwise:
+class Pointwise(Templated):
     """Every response of a case, each `mode.samples` times.
 
     Raises:
@@ -40,11 +41,8 @@ class Pointwise:
     weighs = True
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        check_format(config, _FORMATS)
-        self._config, self._prompts = config, prompts
-        self._names = [criterion.name for criterion in config.criteria]
+        super().__init__(config, prompts, "pointwise", _FORMATS)
         self._scale = Scale.of(config.rubric)
-        self._template = config.prompt.template or "pointwise"
         self._structured = config.output.format == "json"
         self._answer = pointwise_format(self._names, self._scale) if self._structured else None
         self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
@@ -60,16 +58,6 @@ class Pointwise:
             alike=True,
         )
         self._rehearse()
-
-    @property
-    def prompt_hashes(self) -> dict[str, str]:
-        """The SHA-256 of each template in use."""
-        return self._prompts.hashes()
-
-    @property
-    def prompt_texts(self) -> dict[str, str]:
-        """The text of each template in use."""
-        return self._prompts.texts()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the asks for every response and sample.

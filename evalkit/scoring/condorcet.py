@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, divide, share
+from evalkit.scoring.bootstrap import Statistic
 from evalkit.scoring.columns import Bools, Columns, Pairs, sign
-from evalkit.scoring.conflict import Tournaments
+from evalkit.scoring.conflict import Tournaments, case_rate
 from evalkit.scoring.edges import Edges
 from evalkit.scoring.resolve import by_criterion
 from evalkit.types import Case
@@ -61,15 +61,4 @@ def _paradox(criteria: ByCriterion, verdicts: Tournaments) -> Statistic:
 
 
 def _rate(name: str, hit: Bools, among: Bools, lost: Bools) -> Statistic:
-    n, missing, hits = int(among.sum()), int(lost.sum()), int((hit & among).sum())
-    return Statistic(
-        name,
-        np.stack([hit & among, among], axis=1).astype(np.float64),
-        lambda totals: divide(totals[:, 0], totals[:, 1]),
-        n=n,
-        cases=n,
-        missing=missing,
-        worst=share(hits, n + missing, missing),
-        proportion=True,
-        why=NONE_GIVEN,
-    )
+    return case_rate(name, hit, among, lost, why=NONE_GIVEN)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Bounds, Statistic, divide, share
+from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.chance import chance_rate, chance_rate_both_ways, in_cycle
 from evalkit.scoring.columns import NONE, TIE, Bools, Floats, Ints
 from evalkit.scoring.edges import Edges, matrices
@@ -115,20 +115,12 @@ def _by_construction(name: str, n: int, missing: int) -> Metric:
 
 
 def _share(name: str, found: Tournaments, hit: Bools, note: str) -> Statistic:
-    hits, n, missing = int(hit.sum()), int(found.whole.sum()), int(found.lacking.sum())
-    columns = np.stack([hit, found.whole], axis=1).astype(np.float64)
-    return Statistic(
-        name,
-        columns,
-        lambda totals: divide(totals[:, 0], totals[:, 1]),
-        n=n,
-        cases=n,
-        missing=missing,
-        worst=share(hits, n + missing, missing),
-        proportion=True,
-        note=note,
-        why=NO_CASE,
-    )
+    return case_rate(name, hit, found.whole, found.lacking > 0, note=note, why=NO_CASE)
+
+
+def case_rate(name: str, hit: Bools, among: Bools, lost: Bools, *, why: str, note: str | None = None) -> Statistic:
+    """Return the share of `hit` cases `among` those that are known; each `lost` one could have been either."""
+    return Tally(np.arange(len(hit)), len(hit)).rate(name, hit, among, lost, note=note, why=why)
 
 
 def _total(name: str, found: Tournaments, counts: Ints, most: Ints) -> Statistic:

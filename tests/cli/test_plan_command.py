@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from fake_provider import Provider, Reply, refused, said, serving
 
 from evalkit.cli import plan as planning
 from evalkit.cli import ways
+from evalkit.cli.estimates import Length, Part, minutes
+from evalkit.config import JudgeConfig, RunnerConfig
 
 Call = Callable[..., Done]
 PRICE = "judge.price={input: 1, output: 10}"
@@ -202,3 +205,18 @@ def test_a_guess_says_what_would_measure_it(call: Call, provider: Provider) -> N
     assert "--probe 20 would measure it" in call("plan", *words(provider, PRICE)).out
     call("run", *words(provider, PRICE, "dataset.limit=2"), *BRIEF, "hydra.run.dir=some")
     assert "would measure" not in call("plan", *words(provider, PRICE)).out
+
+
+@pytest.mark.parametrize(
+    ("judge", "seconds", "expected"),
+    [
+        ({}, 3.0, 32 * 3 / 16 / 60),  # 16 at once
+        ({"rpm": 64}, 3.0, 32 / 64),
+        ({"tpm": 100}, None, (100 + 32 * 10) / 100),
+        ({}, None, None),
+    ],
+)
+def test_what_calls_take_is_told_by_limits_and_latency(judge, seconds, expected) -> None:
+    plan = SimpleNamespace(unique=32, prompt_tokens=100)
+    part = Part(JudgeConfig(model="m", **judge), plan, Length(10.0, seconds, "own"))  # type: ignore[arg-type]
+    assert minutes([part], RunnerConfig(concurrency=16)) == (None if expected is None else pytest.approx(expected))

@@ -1,0 +1,42 @@
+"""What evalkit's own evaluators have alike: a config, the names of its criteria, and the templates they fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evalkit.config import RunConfig
+from evalkit.evaluators.settings import check_format
+from evalkit.prompting import Prompts
+
+
+class Templated:
+    """Base of an evaluator that fills the template of its mode, or the one that `prompt.template` names.
+
+    Args:
+        config: the run's config.
+        prompts: fills templates, and knows which were filled.
+        template: the mode's own template.
+        formats: what to do instead of output formats that the mode cannot read, as `check_format` takes it.
+        others: whether it reads formats of someone else's.
+
+    Raises:
+        ConfigError: if the output format is not for this mode.
+    """
+
+    def __init__(
+        self, config: RunConfig, prompts: Prompts, template: str, formats: Mapping[str, str], *, others: bool = True
+    ) -> None:
+        check_format(config, formats, others=others)
+        self._config, self._prompts = config, prompts
+        self._names = [criterion.name for criterion in config.criteria]
+        self._template = config.prompt.template or template
+
+    @property
+    def prompt_hashes(self) -> dict[str, str]:
+        """The SHA-256 of each template in use."""
+        return self._prompts.hashes()
+
+    @property
+    def prompt_texts(self) -> dict[str, str]:
+        """The text of each template in use."""
+        return self._prompts.texts()
