@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
-from evalkit.engine.asking import key_of
 from evalkit.errors import EvalkitError
 from evalkit.protocols import Evaluator, Following
 from evalkit.recall import Recall
@@ -25,6 +24,8 @@ def asking(evaluator: Evaluator, specs: Sequence[JudgeSpec], arbiter: JudgeSpec 
     one that came out otherwise, since a template or the case has changed, has another. Not rendered again are asks that
     hang on an answer that the run does not keep: those made once more, and those with a judge's own answer in them.
     """
+    from evalkit.engine.asking import key_of  # the engine knows templates, which findings alone do without
+
     by_name = {spec.name: spec for spec in specs}
 
     def requests(case: Case, judgments: Sequence[Judgment]) -> Iterator[tuple[JudgeSpec, JudgeRequest]]:
