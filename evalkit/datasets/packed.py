@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -16,7 +17,7 @@ SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"
 """How a file is packed, by its last suffix; the suffix before it tells the format."""
 _MARKS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
 _BOM, _UTF16, _UTF32 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff"), (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
-_LONGEST_MARK = 6
+_LONGEST_MARK, _PIECE = 6, 2**17
 
 
 def packing(path: Path) -> str | None:
@@ -119,7 +120,7 @@ def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
     with open_bytes(path) as file:
         first = file.readline()
         if first.startswith(_UTF32):
-            raise DatasetError("is UTF-32", where=str(path), remedy="save the file as UTF-8")
+            raise _utf32(path)
         if first.startswith(_UTF16):
             yield _utf16(path)
         else:
@@ -137,6 +138,51 @@ def _utf16(path: Path) -> Iterator[tuple[int, bytes]]:
             raise DatasetError(f"is not UTF-16, as its first bytes say ({bad})", where=where, remedy=remedy) from None
 
 
+@contextmanager
+def open_texts(path: Path) -> Iterator[Iterator[str]]:
+    """Open a text file for its text in pieces, whose size does not depend on its lines; encodings as in `open_lines`.
+
+    Raises:
+        DatasetError: if it is UTF-32.
+    """
+    with open_bytes(path) as file:
+        first = file.read(_PIECE)
+        if first.startswith(_UTF32):
+            raise _utf32(path)
+        if first.startswith(_UTF16):
+            yield (line.decode("utf-8") for _, line in _utf16(path))
+        else:
+            yield _utf8(path, first, file)
+
+
+def _utf8(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
+    decoder, offset, line = getincrementaldecoder("utf-8")(), 0, 1
+    if piece.startswith(_BOM):
+        piece, offset = piece.removeprefix(_BOM), len(_BOM)
+    while True:
+        pending = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as bad:
+            line += bad.object[: bad.start].count(b"\n")
+            raise _not_utf8(path, offset - pending + bad.start, line) from None
+        if text or not piece:
+            yield text
+        if not piece:
+            return
+        offset, line = offset + len(piece), line + piece.count(b"\n")
+        piece = file.read(_PIECE)
+
+
+def _utf32(path: Path) -> DatasetError:
+    return DatasetError("is UTF-32", where=str(path), remedy="save the file as UTF-8")
+
+
+def _not_utf8(path: Path, offset: int, line: int) -> DatasetError:
+    what = f"the byte at offset {offset} is not UTF-8"
+    return DatasetError(what, where=f"{path}:{line}", remedy="save the file as UTF-8")
+
+
 def decoded(line: bytes, number: int, path: Path) -> str:
     """Return a line as text.
 
@@ -146,8 +192,7 @@ def decoded(line: bytes, number: int, path: Path) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as bad:
-        what = f"the byte at offset {_offset(path, number) + bad.start} is not UTF-8"
-        raise DatasetError(what, where=f"{path}:{number}", remedy="save the file as UTF-8") from None
+        raise _not_utf8(path, _offset(path, number) + bad.start, number) from None
 
 
 def _offset(path: Path, number: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from evalkit.datasets.arrays import read_array, reason
 from evalkit.datasets.others import other_formats, other_reader
 from evalkit.datasets.packed import decoded, inner_suffix, open_lines
 from evalkit.datasets.tables import read_arrow, read_parquet
@@ -20,7 +20,6 @@ from evalkit.errors import ConfigError, DatasetError, did_you_mean
 Row = dict[str, Any]
 Reader = Callable[[Path], Iterable[tuple[str, Row]]]
 
-_SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_CELL = 2**31 - 1
 
 
@@ -78,7 +77,7 @@ def _slowly(text: str, place: str, number: int) -> Any:
     try:
         return _JSON.decode(text)
     except (ValueError, RecursionError) as bad:
-        what = f"the row is not JSON ({_reason(bad)})"
+        what = f"the row is not JSON ({reason(bad)})"
         raise DatasetError(what, where=place, remedy=_remedy(text.encode("utf-8"), number)) from None
 
 
@@ -88,12 +87,6 @@ def _remedy(line: bytes, number: int) -> str:
     return "write one JSON object a line"
 
 
-def _reason(bad: Exception) -> str:
-    if isinstance(bad, json.JSONDecodeError):
-        return f"column {bad.colno}: {bad.msg.rstrip(':').lower()}"
-    return "nested too deeply" if isinstance(bad, RecursionError) else str(bad)
-
-
 def _texts(path: Path) -> Iterator[str]:
     with open_lines(path) as lines:
         for number, line in lines:
@@ -101,47 +94,8 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, Row]]:
-    text = "".join(_texts(path))
-    at = _skip(text, 0)
-    if text[at : at + 1] != "[":
-        raise DatasetError(
-            "the file is not one JSON array of rows",
-            where=str(path),
-            remedy="if each line is a row, set dataset.format=jsonl",
-        )
-    at, line, counted = _skip(text, at + 1), 1, 0
-    more = text[at : at + 1] != "]"
-    at += not more
-    while more:
-        line, counted = line + text.count("\n", counted, at), at
-        place = f"{path}:{line}"
-        value, at = _element(text, at, path, place)
+    for place, value in read_array(path, _JSON):
         yield place, _record(value, place)
-        more, at = text[at : at + 1] == ",", _skip(text, at + 1)
-    if text[at:].strip():
-        raise DatasetError(
-            "the file goes on after its array of rows", where=str(path), remedy="write all rows in one array"
-        )
-
-
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
-
-
-def _element(text: str, at: int, path: Path, place: str) -> tuple[Any, int]:
-    remedy = "mend the JSON"
-    try:
-        value, end = _JSON.raw_decode(text, at)
-    except json.JSONDecodeError as bad:
-        raise DatasetError(f"not JSON ({_reason(bad)})", where=f"{path}:{bad.lineno}", remedy=remedy) from None
-    except (ValueError, RecursionError) as bad:
-        raise DatasetError(f"not JSON ({_reason(bad)})", where=place, remedy=remedy) from None
-    end = _skip(text, end)
-    if text[end : end + 1] not in (",", "]"):
-        line = text.count("\n", 0, end) + 1
-        raise DatasetError("not JSON (expected ',' or ']' after a row)", where=f"{path}:{line}", remedy=remedy)
-    return value, end
 
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:

@@ -9,8 +9,9 @@ import json
 import lzma
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.feather
@@ -18,8 +19,9 @@ import pyarrow.parquet
 import pytest
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets import Dataset, files, iter_cases, load_cases
-from evalkit.errors import ConfigError
+from evalkit.datasets import Dataset, files, iter_cases, load_cases, packed
+from evalkit.datasets.readers import reader_for
+from evalkit.errors import ConfigError, DatasetError
 
 ROWS = [
     {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A", "topic": "t"},
@@ -94,6 +96,45 @@ def test_encodings_with_a_byte_order_mark(tmp_path: Path, encoding: str, suffix:
     path = tmp_path / f"d.{suffix}"
     path.write_bytes(("\ufeff" * encoding.endswith("e") + text).encode(encoding))
     assert load(path).fingerprint == right.fingerprint
+
+
+@pytest.mark.parametrize("piece", [4, 5, 7, 50, 10_000])
+def test_an_array_is_read_alike_in_pieces_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(packed, "_PIECE", piece)
+    path = tmp_path / "d.json"
+    rows = [{"a": 'caf\xe9 \u20ac \U0001f600 \\ " ]', "b": [1.25e-7, True, None, {}]}, {"c": -12345}, {}]
+    for indent in (None, 0, 2):
+        path.write_text(" " + json.dumps(rows, indent=indent, ensure_ascii=indent == 2) + "\n", encoding="utf-8")
+        assert [row for _, row in read(path)] == rows
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    lines = path.read_text(encoding="utf-8").split("\n")
+    starts = [number for number, line in enumerate(lines, 1) if line.startswith(" {")]
+    assert [place for place, _ in read(path)] == [f"{path}:{number}" for number in starts]
+    for text, said in {
+        '[{"a": 1},\n {"a" 2}]': "2: not JSON (column 7: expecting ':' delimiter)",
+        '[{"a": 1}, {"b": 1}, {"a": tru}]': "1: not JSON (column 28: expecting value)",
+        '[{"a": 1},\n\n {"a": "x\ny"}]': "3: not JSON (column 10: invalid control character at)",
+        '[{"a": 1},\n {"a": "xy': "2: not JSON (column 8: unterminated string starting at)",
+        '[{"a": 1}': "1: not JSON (expected ',' or ']' after a row)",
+        '[{"a": 1},\n]': "2: not JSON (column 1: expecting value)",
+        '[{"a": 1},\n 12.5]': "2: the row is a number, not an object",
+        '[{"a": 1}]\n\n[]': " the file goes on after its array of rows",
+        "[" * 3000: "1: not JSON (nested too deeply)",
+        ' {"a": 1}': " the file is not one JSON array of rows",
+    }.items():
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DatasetError) as bad:
+            list(read(path))
+        assert str(bad.value).startswith(f"{path}:{said};")
+    path.write_bytes('[{"a": "\u20ac"},\n {"a": "caf\xe9"}]'.encode().replace(b"\xc3\xa9", b"\xe9"))
+    with pytest.raises(DatasetError, match=f"{path}:2: the byte at offset 26 is not UTF-8"):
+        list(read(path))
+
+
+def read(path: Path) -> Iterator[tuple[str, Any]]:
+    return iter(reader_for(None, path)(path))
 
 
 def test_other_encodings_are_one_line(tmp_path: Path) -> None:
@@ -259,10 +300,10 @@ def test_memory_does_not_grow_with_rows(tmp_path: Path, monkeypatch: pytest.Monk
         if suffix == "parquet":
             pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=500)
         else:
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            path.write_text(json.dumps(rows) if suffix == "json" else "".join(json.dumps(row) + "\n" for row in rows))
         return path
 
-    for suffix in ("jsonl", "parquet"):
+    for suffix in ("jsonl", "parquet", "json"):
         few, many = written(1500, suffix), written(6000, suffix)
         peak(few)
         assert peak(many) < 1.2 * peak(few) + 50_000
