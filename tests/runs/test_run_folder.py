@@ -291,6 +291,28 @@ def test_a_full_disk_leaves_no_half_file(
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
+def test_every_file_is_on_the_disk_before_the_first_takes_its_place(
+    tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    sync, move = os.fsync, Path.replace
+
+    def note(handle: int) -> None:
+        sync(handle)
+        synced.add(os.fstat(handle).st_ino)
+
+    def check(written: Path, place: Path) -> Path:
+        waiting = {path.name: path.stat().st_ino for path in tmp_path.rglob(".*.tmp")}
+        assert set(waiting.values()) <= synced
+        return move(written, place)
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(Path, "replace", check)
+    write_run(tmp_path, result, {"report.html": "<p>", "figures/rates.svg": "<svg/>"})
+    assert tmp_path.stat().st_ino in synced
+    assert len(synced) == 1 + len([path for path in tmp_path.rglob("*") if path.is_file()])
+
+
 def test_a_folder_that_cannot_be(tmp_path: Path, result: RunResult) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
