@@ -106,8 +106,8 @@ def _chance(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Fi
     yield Finding(
         KAPPA,
         "bad",
-        f"Not distinguishable from chance, by kappa: {len(lost)} of {len(known)}: {listed}.",
-        f"按 κ 与随机无法区分：{len(known)} 个中的 {len(lost)} 个：{listed_zh}。",
+        f"Not shown to be better than chance, by kappa: {len(lost)} of {len(known)}: {listed}.",
+        f"按 κ 未能表明优于随机：{len(known)} 个中的 {len(lost)} 个：{listed_zh}。",
     )
 
 

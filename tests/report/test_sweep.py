@@ -51,7 +51,7 @@ def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
     assert texts[0].startswith("L is highest by agreement with labels, 0.9")
     assert texts[0].endswith("cannot be told apart from 1 of 2 others (Holm, 5 %): S.")
     assert texts[1] == "S cannot be told apart from it and costs 20 % of that: US$ 0.02 a case."
-    assert texts[2] == "Not distinguishable from chance, by kappa: 1 of 3: C."
+    assert texts[2] == "Not shown to be better than chance, by kappa: 1 of 3: C."
     assert texts[3].startswith("When the order is swapped, L keeps its verdict in 95 % [85, 95] of pairs, C in 50 %")
     assert texts[4] == "1 of 3 configurations clearly prefer the answer shown first, none the second."
 
