@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
+from io import TextIOWrapper
 
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 
@@ -60,6 +61,10 @@ def entry_point() -> None:
     # Few collections while modules are imported, and none at the end, when the system takes everything back: together
     # a sixth of a run's processor time.
     gc.set_threshold(50_000, 20, 100)
+    for stream in (sys.stdout, sys.stderr):
+        # What an old terminal has no letter for must not end a run that is paid for.
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
     status = main(sys.argv[1:])
     gc.freeze()
     sys.exit(status)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,3 +75,16 @@ def test_the_doctor_looks_where_runs_are_recorded(call: Call, tmp_path: Path) ->
 def test_a_tracking_store_of_no_known_kind_is_refused_before_anything_is_asked(call: Call) -> None:
     said = call("run", "judge=gpt-4o-mini", "tracking.uri=nonsense://x", status=1).line()
     assert said.startswith("tracking.uri: MLflow knows no 'nonsense:'; use sqlite:///mlflow.db")
+
+
+def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "evalkit", "import", "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"[overrides?]" in done.stdout
