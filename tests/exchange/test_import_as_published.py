@@ -383,3 +383,37 @@ def test_summevals_own_annotations(write):
     path = write("model_annotations.aligned.jsonl", [annotated("M1", [2, 2, 3])])
     with pytest.raises(DatasetError, match=r"aligned.jsonl:1: the annotations are without their article; pair them"):
         load_cases(DatasetConfig(benchmark="summeval", path=str(path)), mode="pointwise")
+
+
+def judged(text: str, swapped: str, winners: tuple[str, str], label: int) -> dict[str, Any]:
+    orders = {
+        f"swap = {swap}": {"completion": [f"Output ({said})"], "winner": winner}
+        for swap, said, winner in zip((False, True), (text, swapped), winners, strict=True)
+    }
+    return {"input": "Why?", "output_1": f"Since {text}.", "output_2": "No.", "label": label, "results": [orders]}
+
+
+def test_llmbars_sets_as_one_evaluator_judged_them(bring, write, tmp_path):
+    for folder, rows in {
+        "Natural": [judged("a", "b", ("1", "1"), 1), judged("b", "a", ("2", "2"), 2)],
+        "Adversarial/Neighbor": [judged("a", "a", ("1", "2"), 1)],
+    }.items():
+        write(f"LLMBar/{folder}/evaluators/GPT-4/Vanilla/result.json", rows)
+        (tmp_path / f"LLMBar/{folder}/dataset.json").write_text(
+            json.dumps([{key: row[key] for key in ("input", "output_1", "output_2", "label")} for row in rows]), "utf-8"
+        )
+    ran = bring("llmbar", "LLMBar")
+    found = {key: value["value"] for key, value in ran.metrics.items() if key.startswith("llmbar/mean_accuracy")}
+    assert found == {
+        "llmbar/mean_accuracy": 0.75,
+        "llmbar/mean_accuracy/adversarial": 0.5,
+        "llmbar/mean_accuracy/natural": 1.0,
+        "llmbar/mean_accuracy/neighbor": 0.5,
+    }
+    cases = load_cases(DatasetConfig(benchmark="llmbar", path="LLMBar"), mode="pairwise").cases
+    assert sorted(case.id for case in cases) == sorted(row["id"] for row in ran.rows("cases.jsonl"))
+    write("LLMBar/Natural/evaluators/PaLM2/CoT/result.json", [judged("a", "b", ("1", "1"), 2)])
+    wrong = bring("llmbar", "LLMBar", status=1)
+    assert "several evaluators; name one of them: --judge GPT-4/Vanilla or PaLM2/CoT" in wrong.err
+    ran = bring("llmbar", "LLMBar", "--judge", "PaLM2/CoT")
+    assert ran.metrics["llmbar/mean_accuracy"]["value"] == 0.0

@@ -1,8 +1,12 @@
-"""LLMBar: result.json of an evaluator, whose rows hold the pair, the gold label and both orders' texts and winners."""
+"""LLMBar: result.json of an evaluator, whose rows hold the pair, the gold label and both orders' texts and winners.
+
+They are published as SET/evaluators/JUDGE/STRATEGY/result.json; cases are then named as `dataset=llmbar` names them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from evalkit.exchange.files import Peek, need, number, rows_of
 from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
 
 BENCHMARK = "llmbar"
-RESULTS = "result.json"
+RESULTS, EVALUATORS = "result.json", "evaluators"
 ORDERS = ("swap = False", "swap = True")
 PATTERN = r"Output \((?P<winner>[ab])\)"
 _SAID = {"a": "A", "b": "B"}
@@ -19,24 +23,29 @@ _SAID = {"a": "A", "b": "B"}
 
 def sniff(start: Peek) -> bool:
     """Say whether its rows are LLMBar's results."""
-    return RESULTS in start.names or start.has("output_1", "output_2", "results")
+    return RESULTS in start.names or start.has("output_1", "output_2", "results") or bool(_sets(start.path))
 
 
 def read(path: Path, options: Options) -> Found:
     """Return two records for each row, one in each order, or with `--scores` one for each output that was rated.
 
-    A folder stands for the result.json in it.
+    A folder stands for the result.json in it, or for all sets below it as one evaluator judged them.
+
+    Raises:
+        ConfigError: if a folder holds results of several evaluators, and `options.judge` names none of them.
     """
-    path = path / RESULTS if (path / RESULTS).is_file() else path
-    rows = list(rows_of(path))
+    files = _files(path, options)
+    path = files[0]
+    placed = [(file, index, place, row) for file in files for index, (place, row) in enumerate(rows_of(file))]
     strategy = path.parent.name if path.name == RESULTS else path.stem
     judge = options.judge or (path.parent.parent.name if path.name == RESULTS else path.stem)
-    rated = "score_1" in _last(rows[0][1], rows[0][0]) if rows else False
+    rated = "score_1" in _last(placed[0][3], placed[0][2]) if placed else False
     if options.scores and not rated:
         raise ConfigError("holds winners, and no scores", where=str(path), remedy="leave --scores out")
     records = [
-        record
-        for index, (place, row) in enumerate(rows)
+        replace(record, question=f"{of_set}/{index + 1}", metadata={"subset": of_set}) if of_set else record
+        for file, index, place, row in placed
+        for of_set in [_set(file)]
         for record in (_scores if options.scores else _pairs)(row, index, place, judge)
     ]
     if options.scores:
@@ -44,6 +53,32 @@ def read(path: Path, options: Options) -> Found:
         return Found(records, output, scale=(0.0, 9.0, 1.0), benchmark=BENCHMARK)
     notes = ("winners made of two scores: equal ones were given to a side by order",) if rated else ()
     return Found(records, None if rated else _output(records, strategy), benchmark=BENCHMARK, notes=notes)
+
+
+def _sets(folder: Path) -> dict[str, list[Path]]:
+    """Return the results below a folder, by evaluator: JUDGE/STRATEGY."""
+    found: dict[str, list[Path]] = {}
+    for file in sorted(folder.glob(f"**/{EVALUATORS}/*/*/{RESULTS}")) if folder.is_dir() else ():
+        found.setdefault("/".join(file.parts[-3:-1]), []).append(file)
+    return found
+
+
+def _files(path: Path, options: Options) -> list[Path]:
+    if not path.is_dir() or (path / RESULTS).is_file():
+        return [path / RESULTS if path.is_dir() else path]
+    found = _sets(path)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if options.judge not in found:
+        remedy = f"name one of them: --judge {' or '.join(found)}"
+        raise ConfigError("holds results of several evaluators", where=str(path), remedy=remedy)
+    return found[options.judge]
+
+
+def _set(file: Path) -> str | None:
+    """Return the set that a result is of, by the folder that it is published in."""
+    parts = file.resolve().parts
+    return parts[-5].lower() if len(parts) > 4 and parts[-4] == EVALUATORS else None
 
 
 def _output(records: Sequence[Record], strategy: str) -> Mapping[str, Any]:
