@@ -17,6 +17,7 @@ Labelled = tuple["Winner | None", tuple[Response, ...]]
 
 _MOST_KNOWN = 1000
 _EXACT = 2**53  # up to here each whole number is a float of its own
+_NUMBERS = (int, float)
 _WINNERS: dict[str, Winner] = {"a": "A", "b": "B", "tie": "TIE"}
 
 
@@ -62,6 +63,14 @@ class Labels:
         if isinstance(meaning, float) and len(responses) == 1:
             return None, (replace(responses[0], grade=meaning),)
         raise self._misfit(value, meaning, len(responses), place)
+
+    def is_plain(self, value: Any, count: int) -> bool:
+        """Say whether a label of `count` responses is right beyond question: none, a choice known, or a number."""
+        if value is None or value == "":
+            return True
+        if count > 1:
+            return type(value) is str and value in self.winners
+        return type(value) in _NUMBERS and not self._map and -_EXACT < value < _EXACT
 
     def grade(self, value: Any, place: str) -> float | None:
         """Return the grade of one response, none if it has none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from evalkit.prompting import Blank, Outline, neutralise, quarters
+from evalkit.prompting import Blank, Outline, is_safe, neutralise, quarters
 from evalkit.protocols import Foreseen
 from evalkit.types import AnswerFormat, CaseTexts
 
@@ -64,7 +64,6 @@ def _measured(case: CaseTexts) -> tuple[list[str], list[int]]:
         reference = None
     texts = [prompt, context or "", reference or "", *responses]
     together = "".join(texts)
-    if "<" not in together and "[" not in together and together.isascii():  # nothing to make safe, in most
-        return texts, list(map(len, texts))
-    texts = list(map(neutralise, texts))
-    return texts, list(map(quarters, texts))
+    if not is_safe(together):
+        texts = list(map(neutralise, texts))
+    return texts, list(map(len if together.isascii() else quarters, texts))

@@ -12,7 +12,8 @@ MARKERS = ("task", "context", "reference", "response_a", "response_b", "response
 """The markers that the shipped templates put around texts, as `<task>` and `</task>`."""
 
 _OPENER = re.compile(f"[{OPENERS}]")
-_ASCII_OPENER = re.compile("<")
+# Where nothing passes for anything else, what is not followed by the first letter of a name opens no marker.
+_ASCII_OPENER = re.compile(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
 _NAME = r"(?:task|context|reference|own[_-]?answer|(?:example[_-]?)?response|response[_-]?[ab])"
 # Two views of the text from an opener on: `packed` without any white space, `plain` with each white space as one blank.
 # Code and prose such as "i < context.length" or "a < task and b > c" hold no markers: a name must be closed, or tight.
@@ -35,6 +36,9 @@ _DOCUMENTS = (
 _THINKING = r"</?(?:think|thinking|thought|reasoning)>"
 _CONTROL = re.compile(rf"(?={_TURNS}|{_DOCUMENTS}|(?i:{_THINKING}))[<\[]")
 _BRACKET = re.compile(r"[<\[]")
+_ENDING = "|>"
+# What a control token goes on with after its bracket, but for those that end like this.
+_LIKELY_BRACKET = re.compile(r"[<\[](?=[|｜/<sSebrRtTfgijIA])")
 _ESCAPED = {"[": "&#91;"}
 _PLACED = re.compile(rf"^<({'|'.join(MARKERS)})(?: [^<>\n]*)?>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
 
@@ -46,11 +50,17 @@ def neutralise(text: str) -> str:
     width, opening or closing, with white space, invisible characters, attributes or letters of the same shape in them;
     control tokens are found as they are spelt, since nothing else is one.
     """
-    if "<" not in text and "[" not in text and (text.isascii() or not any(opener in text for opener in OPENERS)):
+    if is_safe(text):
         return text
     unmarked = _without_markers(text)
-    safe = _BRACKET.sub(lambda match: _safe(unmarked, match), unmarked)
+    brackets = _BRACKET if _ENDING in text else _LIKELY_BRACKET
+    safe = brackets.sub(lambda match: _safe(unmarked, match), unmarked)
     return text if safe == text else safe
+
+
+def is_safe(text: str) -> bool:
+    """Say whether a text holds nothing that a marker or a control token begins with: most do not."""
+    return "<" not in text and "[" not in text and (text.isascii() or not any(opener in text for opener in OPENERS))
 
 
 def _safe(text: str, bracket: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.prompting import MARKERS, neutralise
+from evalkit.prompting import MARKERS, markers, neutralise
 
 PIECES = [
     *("<", "＜", "﹤", ">", "＞", "/", "／", "&lt;", " ", "\n", "\u200b", "\u202e", "\ufe0f", "\u3164", "\x00"),
@@ -127,3 +127,29 @@ def test_published_texts_pass_byte_for_byte(shared: Path) -> None:
     ]
     assert len(texts) == 576
     assert [neutralise(text) for text in texts] == texts
+
+
+TOKENS = [
+    *PIECES,
+    "[",
+    "|>",
+    "<|",
+    "INST]",
+    "s>",
+    "SYS>>",
+    "think>",
+    "bos>",
+    "end_of_turn>",
+    "repo_name>",
+    "TOOL_CALLS]",
+]
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=12).map("".join))
+def test_what_need_not_be_looked_at_closely_is_nothing(text: str) -> None:
+    quick = neutralise(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markers, "is_safe", lambda text: False)
+        patch.setattr(markers, "_ASCII_OPENER", markers._OPENER)
+        patch.setattr(markers, "_LIKELY_BRACKET", markers._BRACKET)
+        assert neutralise(text) == quick
