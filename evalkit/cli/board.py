@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
+from evalkit.cli.printing import headed, plain_console
 from evalkit.cli.summary import number
 from evalkit.cli.voice import manner, say
 from evalkit.errors import ExitStatus, TrackingError
@@ -15,7 +15,6 @@ from evalkit.scoring.leaderboard import Leaderboard, Standing
 from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
 from evalkit.types import Metric
 
-WIDE = 1000
 SHOWN = 40  # rows; the files hold all
 HEADINGS = {
     "agreement/accuracy": "accuracy",
@@ -57,8 +56,8 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
 
 def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
     """Print a leaderboard on standard output: a table for each dataset, and what its marks say."""
-    console = Console(highlight=False, soft_wrap=True, width=WIDE)
-    console.print(f"\n[bold]Leaderboard of {len(board.rows)} jobs[/], by {board.by or 'nothing they all have'}")
+    console = plain_console()
+    console.print(headed(f"Leaderboard of {len(board.rows)} jobs", f", by {board.by or 'nothing they all have'}"))
     for dataset in dict.fromkeys(row.dataset for row in board.rows):
         rows = [row for row in board.rows if row.dataset == dataset]
         console.print()
@@ -67,8 +66,8 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
             console.print(f"and {len(rows) - SHOWN} more in {files[1].name}")
     console.print()
     for line in _legend(board):
-        console.print(line, markup=False)
-    console.print(f"leaderboard: {', '.join(map(_short, files))}", markup=False)
+        console.print(line)
+    console.print(f"leaderboard: {', '.join(map(_short, files))}")
 
 
 def _table(board: Leaderboard, rows: Sequence[Standing]) -> Table:

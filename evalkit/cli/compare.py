@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
-from rich.console import Console
 from rich.table import Table
 
+from evalkit.cli.printing import headed, plain_console
 from evalkit.cli.summary import number
 from evalkit.cli.usage import USAGE
 from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
@@ -42,7 +42,6 @@ _SHOWN = (
     "score/mean",
     "calibration/ece",
 )
-_WIDE = 1000
 _FILES = ("comparison.json", "comparison.csv")
 
 
@@ -187,19 +186,18 @@ def _csv(comparison: Comparison) -> str:
 
 
 def _print(comparison: Comparison) -> None:
-    # Wide enough for any table: cut or folded numbers cannot be read.
-    console = Console(highlight=False, soft_wrap=True, width=_WIDE)
-    console.print(f"\n[bold]{' · '.join(comparison.runs)}[/] ({comparison.cases} shared cases)")
+    console = plain_console()
+    console.print(headed(" · ".join(comparison.runs), f" ({comparison.cases} shared cases)"))
     for name, count in comparison.left_out.items():
         if count:
-            console.print(f"note: {count} cases of {name} are not in every run and were left out", markup=False)
+            console.print(f"note: {count} cases of {name} are not in every run and were left out")
     console.print()
     console.print(_values_table(comparison))
     console.print()
     console.print(_differences_table(comparison))
     console.print()
     for sentence in _sentences(comparison):
-        console.print(f"  • {sentence}", markup=False)
+        console.print(f"  • {sentence}")
 
 
 def _values_table(comparison: Comparison) -> Table:

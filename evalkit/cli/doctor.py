@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.text import Text
 
 from evalkit.app import check_judges, prepare
 from evalkit.cli.driving import check_words, split_study
+from evalkit.cli.printing import plain_console
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.config import RunConfig
 from evalkit.engine.blocking import run_async
@@ -27,15 +28,14 @@ def main(words: Sequence[str]) -> int:
     study, overrides = split_study(words)
     check_words(overrides, flags=())
     config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
-    console = Console(highlight=False, soft_wrap=True)
+    console = plain_console()
     wrong = 0
     for name, check in _checks(config):
         try:
-            mark, found = "[green]ok[/]   ", check()
+            mark, found = ("ok   ", "green"), check()
         except (EvalkitError, OSError) as error:
-            mark, found, wrong = "[red]wrong[/]", str(error), wrong + 1
-        console.print(mark, end=" ")
-        console.print(f"{name}: {found}", markup=False)
+            mark, found, wrong = ("wrong", "red"), str(error), wrong + 1
+        console.print(Text.assemble(mark, f" {name}: {found}"))
     return 1 if wrong else 0
 
 

@@ -95,7 +95,7 @@ class ProgressDisplay:
     def __enter__(self) -> Self:
         if self._live:
             self._bar = Bar(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[words]}"),

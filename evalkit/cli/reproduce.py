@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evalkit.cli.folders import with_settings
+from evalkit.cli.printing import headed, plain_console
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.errors import ConfigError, ExitStatus
 from evalkit.reproduction import Change, Reproduction, reproduce
@@ -23,7 +24,6 @@ PLACES = ("store.url", "dataset.path", "judge.api_base", "tracking.uri")
 """Where things are to be found here: all that may be set, since it is no part of what was measured."""
 SOURCES = {"frame": "a frame in Python", "stdin": "standard input"}
 MOST_ROWS = 30
-_WIDE = 1000
 
 
 def main(words: Sequence[str]) -> int:
@@ -55,25 +55,24 @@ def _asked(words: Sequence[str]) -> tuple[str, list[str], Path | None]:
 
 
 def _print(run: str, result: RunResult, found: Reproduction) -> None:
-    # Wide enough for any table: cut or folded numbers cannot be read.
-    console = Console(highlight=False, soft_wrap=True, width=_WIDE)
+    console = plain_console()
     manifest = result.manifest
     dataset = (manifest.get("dataset") or {}).get("name", "")
     title = " · ".join(str(part) for part in (manifest.get("mode"), manifest.get("judge"), dataset) if part)
-    console.print(f"\n[bold]{title}[/] ({run}, {found.answers} answers)")
+    console.print(headed(title, f" ({run}, {found.answers} answers)"))
     if manifest.get("imported"):
-        console.print("note: imported, so that its own judgments were scored again: no store has them", markup=False)
+        console.print("note: imported, so that its own judgments were scored again: no store has them")
     if found.kept:
         text = f"note: its data came from {SOURCES.get(found.kept, found.kept)}, which is gone"
-        console.print(f"{text}: the cases that the run kept (cases.jsonl) were judged again", markup=False)
+        console.print(f"{text}: the cases that the run kept (cases.jsonl) were judged again")
     if found.carried:
         text = f"note: {found.carried} requests that had failed or been refused are taken as they stood: none is stored"
-        console.print(text, markup=False)
+        console.print(text)
     if found.equal:
-        console.print(f"  • Reproduced: all {found.compared} metrics are equal to the last bit.", markup=False)
+        console.print(f"  • Reproduced: all {found.compared} metrics are equal to the last bit.")
     else:
         differing = len({change.what.split(" ")[0] for change in found.metrics})
-        console.print(f"  • Not reproduced: {differing} of {found.compared} metrics differ.", markup=False)
+        console.print(f"  • Not reproduced: {differing} of {found.compared} metrics differ.")
     if found.reasons:
         heading = "what differs, and made no difference" if found.equal else "what differs, and may be why"
         _print_table(console, heading, found.reasons)
@@ -90,9 +89,9 @@ def _print_table(console: Console, heading: str, changes: Sequence[Change]) -> N
     for change in changes[:MOST_ROWS]:
         table.add_row(change.what, _short(change.was), _short(change.now))
     console.print()
-    console.print(table, markup=False)
+    console.print(table)
     if len(changes) > MOST_ROWS:
-        console.print(f"and {len(changes) - MOST_ROWS} more; folder=PATH writes them all", markup=False)
+        console.print(f"and {len(changes) - MOST_ROWS} more; folder=PATH writes them all")
 
 
 def _short(value: Any) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from evalkit.cli.driving import check_words
+from evalkit.cli.printing import plain_console
 from evalkit.cli.usage import USAGE
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.errors import ConfigError, did_you_mean
@@ -117,14 +117,12 @@ def _age(text: str) -> float:
 
 
 def _print(found: StoreStats) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{found.path}: {found.completions:,} answers, {found.size / 1e6:,.1f} MB", markup=False)
+    console = plain_console()
+    console.print(f"{found.path}: {found.completions:,} answers, {found.size / 1e6:,.1f} MB")
     if found.oldest is not None and found.newest is not None:
         console.print(f"stored between {_day(found.oldest)} and {_day(found.newest)}")
     if found.damaged:
-        console.print(
-            f"{found.damaged:,} are damaged: `evalkit store export FILE.jsonl` saves the others", markup=False
-        )
+        console.print(f"{found.damaged:,} are damaged: `evalkit store export FILE.jsonl` saves the others")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("model", "answers", "tokens", "US$"):
         table.add_column(column, justify="left" if column == "model" else "right")

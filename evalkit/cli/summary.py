@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from evalkit.cli.printing import headed, plain_console
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.finding import dollars
 from evalkit.report.findings import findings
@@ -48,7 +49,6 @@ HEADLINES = {
     "missing/budget",
 }
 HIDDEN_WHEN_ZERO = ("missing/", "conflict/", "tie_rate/")
-WIDE = 1000  # wide enough for any table: cut or folded numbers cannot be read
 OF_A_JUDGE = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "tie_rate", "position/consistency")
 
 
@@ -136,12 +136,13 @@ def _of(metrics: Mapping[str, Metric], judge: str, name: str) -> Metric | None:
 
 def print_summary(result: RunResult) -> None:
     """Print a finished run on standard output."""
-    console = Console(highlight=False, soft_wrap=True, width=WIDE)
+    console = plain_console()
     manifest = result.manifest
     rows = manifest["dataset"]["rows"]
-    console.print(f"\n[bold]{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}[/] ({rows} cases)")
+    what = f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
+    console.print(headed(what, f" ({rows} case{'s' * (rows != 1)})"))
     for finding in findings(result.metrics, str(manifest["mode"])):
-        console.print(f"  • {finding.text}", markup=False)
+        console.print(f"  • {finding.text}")
     console.print()
     console.print(metric_table(result.metrics, result.config["scoring"]["confidence"]))
     console.print()
@@ -149,32 +150,32 @@ def print_summary(result: RunResult) -> None:
         console.print(judges)
         console.print()
     if gate := manifest.get(GATE):
-        console.print("\n".join([*gate_lines(gate), ""]), markup=False)
+        console.print("\n".join([*gate_lines(gate), ""]))
     _print_calls(console, result)
     for note in manifest.get("notes", []):
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {note}")
     _print_places(console, result)
 
 
 def _print_calls(console: Console, result: RunResult) -> None:
     if brought := result.manifest.get("imported"):
         layout = f" ({brought['format']})" if brought.get("format") else ""
-        console.print(f"imported: {brought['judgments']} judgments from {brought['source']}{layout}", markup=False)
+        console.print(f"imported: {brought['judgments']} judgments from {brought['source']}{layout}")
         return
     calls = result.calls
     cost = "price unknown" if result.cost_usd is None else dollars(result.cost_usd)
     text = f"calls: {calls.planned} planned, {calls.stored} stored, {calls.sent} sent, {calls.failed} failed; {cost}"
-    console.print(text, markup=False)
+    console.print(text)
 
 
 def _print_places(console: Console, result: RunResult) -> None:
     if result.folder:
         more = sum(metric.value is not None for metric in result.metrics.values())
-        console.print(f"report: {_short(Path(result.folder) / 'report.html')} (all {more} metrics)", markup=False)
+        console.print(f"report: {_short(Path(result.folder) / 'report.html')} (all {more} metrics)")
     if run_id := result.manifest.get("mlflow_run_id"):
-        console.print(f"MLflow: run {run_id}; `evalkit ui` opens it", markup=False)
+        console.print(f"MLflow: run {run_id}; `evalkit ui` opens it")
     if tracked := result.manifest.get("tracked"):
-        console.print(f"{tracked['tracker']}: run {tracked['id']}", markup=False)
+        console.print(f"{tracked['tracker']}: run {tracked['id']}")
 
 
 def _short(path: Path) -> str:

@@ -140,3 +140,8 @@ def test_one_metric_of_all_keeps_the_order_of_the_leaderboard():
     values = [e.text for e in drawn(figure).iter("text") if e.get("class") == "value"]
     assert (names, values[0]) == (["L", "S", "C"], "0.100 [0.100, 0.100]")
     assert by_metric("tie_rate", found.rows, {}) is None
+
+
+@pytest.mark.parametrize(("cost", "told"), [(0.094, True), (0.096, False)])
+def test_a_few_per_cent_cheaper_is_no_finding(cost, told):
+    assert any("of that: US$" in text for text in said(board(costs=(0.1, cost, 0.001)))) == told
