@@ -372,6 +372,14 @@ SCORED = {
         ("q-2", [1, 0], "failed"),
     ],
 }
+ALSO_CASES = {
+    "judgebench": "judgebench",
+    "llmbar": "llmbar",
+    "unieval": "topical_chat",
+    "prometheus": "prometheus",
+    "halluqa": "halluqa",
+}
+"""Files of judgments that hold a benchmark's cases, too: which one's."""
 WORDS = {"openai_batch": ("dataset=file", "dataset.path=cases.jsonl", "output=bracket")}
 
 
@@ -424,12 +432,31 @@ def test_a_wrong_file_is_told_what_it_looks_like(write, name):
 @pytest.mark.parametrize("name", SHAPES)
 def test_judgments_named_as_cases_are_told_from_them(write, name):
     path = write(*SHAPES[name])
-    own = {"unieval": "topical_chat"}.get(name, name)  # some files hold a benchmark's cases, too
-    cases = name in ("judgebench", "llmbar", "unieval", "prometheus", "halluqa")
+    own, cases = ALSO_CASES.get(name, name), name in ALSO_CASES
     for benchmark in {None, *named.BENCHMARKS} - ({own} if cases else set()):
         with pytest.raises(DatasetError) as bad:
             load_cases(DatasetConfig(benchmark=benchmark, path=str(path)), mode="pointwise", told=judged)
         assert str(bad.value).endswith(f"use dataset={own}" if cases else f"evalkit import {name} {path}")
+
+
+@pytest.mark.parametrize("name", ALSO_CASES)
+def test_imported_cases_are_those_of_the_data_set_so_that_runs_of_both_can_be_compared(write, name):
+    file, content = SHAPES[name]
+    grades = {"naturalness": 1.0, "coherence": 1.0, "engagingness": 1.0, "groundedness": 1.0, "understandability": 1.0}
+    if name == "unieval":
+        both = {"scores": {**grades, "overall": 2.0}, "predict_scores": {**grades, "overall": 0.5}}
+        content = [{**row, **both, "source": f"{row['source']} \n"} for row in content]
+    path = write(f"Natural/evaluators/{file}" if name == "llmbar" else file, content)
+    found = brought(name, path, Options()).cases
+    cases = load_cases(DatasetConfig(benchmark=ALSO_CASES[name], path=str(path)), mode="pointwise").cases
+    assert [(case.prompt, case.context, case.reference, case.label) for case in found] == [
+        (case.prompt, case.context, case.reference, case.label) for case in cases
+    ]
+    assert [[one.text for one in case.responses] for case in found] == [
+        [one.text for one in case.responses] for case in cases
+    ]
+    if name != "llmbar":  # whose set the data set tells by the folder of the file itself
+        assert [case.id for case in found] == [case.id for case in cases]
 
 
 BENCHMARKS = {

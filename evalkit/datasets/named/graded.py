@@ -49,6 +49,21 @@ def _systems(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
+def for_the_next_turn(conversation: str) -> str:
+    """Return the prompt that a reply in Topical-Chat answers."""
+    return f"Write the next turn of this conversation.\n\n{conversation.strip()}"
+
+
+def for_a_summary(text: str) -> str:
+    """Return the prompt that a summary in SummEval answers."""
+    return f"Summarize this text.\n\n{text}"
+
+
+def rubric_as_context(rubric: str) -> str:
+    """Return what a case of Prometheus has as context."""
+    return "Score rubric\n" + rubric
+
+
 def _topical_chat(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each dialogue and fact, with the replies of all systems."""
     for number, group in enumerate(_groups(benchmark, source, lambda row: (row["source"], row["context"])), 1):
@@ -57,7 +72,7 @@ def _topical_chat(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             group[0][0],
             {
                 "id": str(number),
-                "prompt": f"Write the next turn of this conversation.\n\n{rows[0]['source'].strip()}",
+                "prompt": for_the_next_turn(rows[0]["source"]),
                 "context": rows[0]["context"],
                 "responses": _systems(rows),
                 "grades": _grades(rows),
@@ -73,7 +88,7 @@ def _summeval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             group[0][0],
             {
                 "id": str(rows[0]["doc_id"]),
-                "prompt": f"Summarize this text.\n\n{rows[0]['source']}",
+                "prompt": for_a_summary(rows[0]["source"]),
                 "reference": rows[0].get("reference"),
                 "responses": _systems(rows),
                 "grades": _grades(rows),
@@ -118,7 +133,7 @@ def _feedback(row: Row) -> tuple[Row, Row]:
     rubric = [f"[{row['orig_criteria']}]", *(f"Score {k}: {text}" for k, text in levels if text)]
     asked = {
         "prompt": row["orig_instruction"],
-        "context": "Score rubric\n" + "\n".join(rubric),
+        "context": rubric_as_context("\n".join(rubric)),
         "reference": row.get("orig_reference_answer"),
     }
     return asked, {"text": row["orig_response"], "label": row["orig_score"]}
@@ -131,7 +146,7 @@ def _vicuna(row: Row, place: str) -> tuple[Row, Row]:
         raise DatasetError(f"the instruction has no section '{missing[0]}'", where=place, remedy="mend the row")
     prompt, response, reference, rubric = (sections[name] for name in _SECTIONS)
     scores = listed(row["gpt4_score"], "gpt4_score", place)
-    asked = {"prompt": prompt, "context": "Score rubric\n" + rubric, "reference": reference}
+    asked = {"prompt": prompt, "context": rubric_as_context(rubric), "reference": reference}
     # Three runs of one judge are no three people: their mean is the grade.
     grade = sum(map(float, scores)) / len(scores)
     return asked, {"text": response, "model": row.get("response_source"), "label": grade}

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evalkit.datasets.named.graded import rubric_as_context
 from evalkit.exchange.files import Peek, need, number, rows_of
-from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
+from evalkit.exchange.records import Answer, Found, Numbers, Options, Record, Said, lost
 
 _PARTS = {
     "prompt": "The instruction to evaluate",
@@ -33,18 +34,20 @@ def sniff(start: Peek) -> bool:
 
 def read(path: Path, options: Options) -> Found:
     """Return a record for each repeat of each response's score."""
+    numbers = Numbers()
     records = [
         record
         for index, (place, row) in enumerate(rows_of(path))
-        for record in _records(row, index, place, options.judge)
+        for record in _records(row, index, place, options.judge, numbers)
     ]
     ungraded = all(record.shown[0].grade is None for record in records)
     notes = ("the scores are GPT-4's own: there is no other grade to hold them against",) if ungraded else ()
     return Found(records, scale=(1.0, 5.0, 1.0), benchmark="prometheus", notes=notes)
 
 
-def _records(row: Mapping[str, Any], index: int, place: str, named: str | None) -> Iterator[Record]:
+def _records(row: Mapping[str, Any], index: int, place: str, named: str | None, numbers: Numbers) -> Iterator[Record]:
     parts = _split(str(need(row, "instruction", place)))
+    asked = [parts.get(name, "") for name in ("prompt", "rubric", "reference")]
     own = int(_SCORES[0] not in row)
     judge = named or _JUDGES[own]
     scores, words = _listed(need(row, _SCORES[own], place)), _listed(row.get(_WORDS[own]))
@@ -58,14 +61,14 @@ def _records(row: Mapping[str, Any], index: int, place: str, named: str | None) 
             if value is not None
             else lost(judge, f"score is {score}", text=text, sample=sample)
         )
-        more = {"category": row.get("category"), "rubric": parts.get("rubric")}
         yield Record(
-            str(row.get("idx", index)),
-            parts.get("prompt", ""),
+            numbers["\0".join(asked)] if asked[0] else str(row.get("idx", index)),
+            asked[0],
             (answer,),
             said,
-            reference=parts.get("reference"),
-            metadata={key: part for key, part in more.items() if part},
+            context=rubric_as_context(asked[1]) if asked[1] else None,
+            reference=asked[2] or None,
+            metadata={"category": row["category"]} if row.get("category") else {},
         )
 
 

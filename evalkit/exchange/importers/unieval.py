@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalkit.datasets.named.graded import for_a_summary, for_the_next_turn
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.exchange.files import Peek, need, number, rows_of
 from evalkit.exchange.records import Answer, Found, Numbers, Options, Record, Said, lost
@@ -16,6 +17,7 @@ _BENCHMARKS = {
     "summeval": {"coherence", "consistency", "fluency", "relevance"},
 }
 _SUMMARIES = "summeval"
+_ASKED = {"topical_chat": for_the_next_turn, _SUMMARIES: for_a_summary}
 _DOCUMENT = "doc_id"
 
 
@@ -43,14 +45,16 @@ def read(path: Path, options: Options) -> Found:
     records, numbers, grades = [], Numbers(), _Grades(names)
     for place, row in rows:
         source = str(row.get("source") or row.get("reference") or "")
-        question = str(row[_DOCUMENT]) if row.get(_DOCUMENT) is not None else numbers[source]
+        context = str(row["context"]) if row.get("context") else None
+        named = row.get(_DOCUMENT)
+        question = str(named) if named is not None else numbers[f"{source}\0{context or ''}"]
         given, system = need(row, "scores", place), str(row.get("system_id", ""))
         answer = Answer(system, str(row["system_output"]), system or None, number(given.get(chosen)))
-        context = str(row["context"]) if row.get("context") else None
         reference = str(row["reference"]) if summaries and row.get("reference") else None
         said = _said(need(row, "predict_scores", place), names, options.judge or "unieval")
         known = grades.add(question, system, given)
-        records.append(Record(question, source, (answer,), said, context=context, reference=reference, metadata=known))
+        asked = _ASKED[benchmark](source) if benchmark else source
+        records.append(Record(question, asked, (answer,), said, context=context, reference=reference, metadata=known))
     return Found(
         records,
         weights={name: float(name == chosen) for name in names},
