@@ -386,3 +386,41 @@ async def test_usage_that_was_not_told_is_not_counted():
 
 async def test_no_cases_are_no_judgments():
     assert await run(0) == Judged((), Calls(), {"prompt": 0, "completion": 0}, 0.0)
+
+
+async def test_a_judgment_is_stored_only_if_every_answer_behind_it_was():
+    store = Memory()
+    odd = Scripted(lambda r, n: replace(DONE, text="?" if r.turn == 0 else "yes"))
+    [first] = (await run(1, Both(lambda t: t == "?", orders=1), [odd], store)).judgments
+    del store.kept[first.keys[0]]
+    [half] = (await run(1, Both(lambda t: t == "?", orders=1), [odd], store)).judgments
+    [whole] = (await run(1, Both(lambda t: t == "?", orders=1), [odd], store)).judgments
+    assert (half.keys, whole.keys) == (first.keys, first.keys)
+    assert (first.stored, half.stored, whole.stored) == (False, False, True)
+
+
+async def test_an_equal_request_later_takes_a_failure_over_also_where_answers_are_claimed():
+    class Same(Both):
+        def plan(self, case):
+            return [replace(r, messages=({"role": "user", "content": "same"},)) for r in super().plan(case)]
+
+    class Claimed(Memory):
+        def claim(self, key):
+            return True
+
+        def release(self, key):
+            pass
+
+    failing = Scripted(lambda r, n: BUSY)
+    judged = await run(3, Same(), [failing], Claimed(), runner=RunnerConfig(concurrency=1, retries=0))
+    assert {j.status for j in judged.judgments} == {"failed"}
+    assert len(failing.asked) == 1
+
+
+@pytest.mark.parametrize(("failing", "goes_on"), [(20, True), (21, False)])
+async def test_a_run_with_as_many_failures_as_are_allowed_goes_on(failing, goes_on):
+    """0.05 of 400 requests are 20."""
+    judge_ = Scripted(lambda r, n: BUSY if n <= failing else DONE)
+    runner = RunnerConfig(concurrency=1, retries=0, max_failure_rate=0.05)
+    judged = await run(200, Both(), [judge_], runner=runner)
+    assert (judged.stopped is None) == goes_on
