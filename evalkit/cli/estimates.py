@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.engine import Plan
 from evalkit.engine.lengths import Kind, fits
+from evalkit.judges import at_once
 from evalkit.judges.prices import price_of
 from evalkit.types import Completion
 
@@ -110,7 +111,7 @@ def _mean(kind: Kind, origin: Origin) -> Length:
 
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
-    """Return about how many minutes a job's calls take: by `rpm`, `tpm`, and `concurrency` where latency is known."""
+    """Return about how many minutes a job's calls take: by `rpm`, `tpm`, and calls at once where latency is known."""
     asked = [part for part in parts if part.plan.unique]
     found = [
         amount / limit
@@ -121,6 +122,7 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
         )
         if limit
     ]
-    waits = [part.plan.unique * part.length.seconds for part in asked if part.length.seconds is not None]
-    found += [sum(waits) / runner.concurrency / 60] if waits else []
+    waits = [(part, part.plan.unique * part.length.seconds) for part in asked if part.length.seconds is not None]
+    found += [sum(wait for _, wait in waits) / runner.concurrency / 60] if waits else []
+    found += [wait / min(at_once(part.judge) or runner.concurrency, runner.concurrency) / 60 for part, wait in waits]
     return max(found, default=None if asked else 0.0)

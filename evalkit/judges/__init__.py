@@ -2,6 +2,6 @@
 
 from evalkit.judges.making import judges_told, make_arbiter, make_judges
 from evalkit.judges.redaction import redact
-from evalkit.judges.specs import spec_of
+from evalkit.judges.specs import at_once, spec_of
 
-__all__ = ["judges_told", "make_arbiter", "make_judges", "redact", "spec_of"]
+__all__ = ["at_once", "judges_told", "make_arbiter", "make_judges", "redact", "spec_of"]

@@ -14,8 +14,7 @@ from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import ladder, pacing, setup
 from evalkit.judges.ladder import Shape
 from evalkit.judges.reading import completion_of, priced
-from evalkit.judges.smollm2 import COPIES
-from evalkit.judges.specs import LOCAL, sent_params
+from evalkit.judges.specs import LOCAL, at_once, sent_params
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
 _log = logging.getLogger("evalkit.judges")
@@ -74,9 +73,7 @@ class ModelJudge:
     def __init__(self, config: JudgeConfig, spec: JudgeSpec, transport: Transport) -> None:
         self.config, self.spec = config, spec
         self.local = (config.model or "").startswith(LOCAL)
-        # A copy of the embedded model answers one request at a time: others must not wait while their time runs.
-        self.concurrency = min(config.concurrency or COPIES, COPIES) if self.local else config.concurrency
-        self.rpm, self.tpm = config.rpm, config.tpm
+        self.concurrency, self.rpm, self.tpm = at_once(config), config.rpm, config.tpm
         self._transport = transport
         self._target: setup.Target | None = None
         self._shape = Shape("text")

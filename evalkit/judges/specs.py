@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from evalkit.config import JudgeConfig
 from evalkit.errors import JudgeSetupError
-from evalkit.judges.smollm2 import identified
+from evalkit.judges.smollm2 import COPIES, identified
 from evalkit.types import JudgeRequest, JudgeSpec
 
 LOCAL = "local/"
@@ -31,6 +31,16 @@ def spec_of(config: JudgeConfig) -> tuple[JudgeSpec, ...]:
             f"two judges are named '{repeated[0]}'", where="judge.judges", remedy="give each its own 'name'"
         )
     return specs
+
+
+def at_once(config: JudgeConfig) -> int | None:
+    """Return how many calls one judge takes at once by itself, none where only the runner says.
+
+    A copy of the embedded model answers one request at a time: others must not wait while their time runs.
+    """
+    if (config.model or "").startswith(LOCAL):
+        return min(config.concurrency or COPIES, COPIES)
+    return config.concurrency
 
 
 def params_of(config: JudgeConfig) -> dict[str, Any]:
