@@ -108,8 +108,8 @@ def test_a_judge_is_good_enough_or_the_test_fails(
         [
             "pairwise * fake * cases (*)",
             "gate failed: 1 held, 1 failed",
-            "  failed  agreement/accuracy    < 0.5   1 [[]0.7225, 1[]]",
-            "  held    position/consistency  >= 0.5  1 [[]0.7225, 1[]]",
+            "  failed  agreement/accuracy    < 0.5   1 [[]0.6915, 1[]]",
+            "  held    position/consistency  >= 0.5  1 [[]0.6915, 1[]]",
             "evalkit: gate.agreement/acuracy: no such metric*; did you mean 'agreement/accuracy'?",
             "gate failed: 1 undecided, and gate.undecided is fail",
             "gate failed: 1 failed, 1 undecided",
