@@ -86,6 +86,19 @@ def test_alpaca_eval_and_back(pairs, bring):
     assert bring("alpaca_eval", "out.json").values == [("1", [0, 1], 0.5), ("2", [0, 1], "unparseable")]
 
 
+def test_the_baseline_is_alpaca_evals_first_output(bring, write):
+    rows = [
+        {"id": n, "prompt": n, "response_a": "x", "response_b": "y", "model_a": "mine", "model_b": "old", "winner": won}
+        for n, won in (("1", "A"), ("2", "A"), ("3", "B"))
+    ]
+    ran = bring("generic", str(write("m.jsonl", [{**row, "metadata.baseline": "old"} for row in rows])))
+    exported = json.loads(export(ran, "alpaca_eval"))
+    assert {(row["generator_1"], row["output_1"], row["generator_2"]) for row in exported} == {("old", "y", "mine")}
+    assert [row["preference"] for row in exported] == [2.0, 2.0, 1.0]
+    again = bring("alpaca_eval", str(write("annotations.json", exported)))
+    assert again.metrics["alpaca_eval/win_rate"]["value"] == pytest.approx(2 / 3)
+
+
 def test_mt_bench_and_back(pairs, bring):
     before = pairs.values
     content = export(pairs, "mt_bench")

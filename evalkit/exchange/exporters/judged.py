@@ -13,7 +13,10 @@ _PAIRS = "holds no pairs"
 
 
 def alpaca_eval(result: RunResult) -> list[Row]:
-    """Return an annotation for each pair: the preference is 1.5 less half the verdict's margin, null if it is missing.
+    """Return an annotation for each pair: the preference is 1 where output_1 is better, 2 where output_2 is.
+
+    It is in between by the verdict's margin, and null if that is missing. The baseline, where the case names one, is
+    output_1, as AlpacaEval has it: its win rate is that of output_2.
 
     Raises:
         ConfigError: if the run holds no pairs.
@@ -25,6 +28,9 @@ def alpaca_eval(result: RunResult) -> list[Row]:
             continue
         case = cases[verdict.case_id]
         first, second = (case.responses[index] for index in verdict.unit)
+        margin = verdict.margin
+        if second.model is not None and second.model == case.metadata.get("baseline"):
+            first, second, margin = second, first, None if margin is None else -margin
         rows.append(
             {
                 "instruction": case.prompt,
@@ -34,7 +40,7 @@ def alpaca_eval(result: RunResult) -> list[Row]:
                 "output_2": second.text,
                 "generator_2": second.model or "second",
                 "annotator": str(result.manifest.get("judge", verdict.judge)),
-                "preference": None if verdict.margin is None else (3 - verdict.margin) / 2,
+                "preference": None if margin is None else (3 - margin) / 2,
                 "raw_completion": None,
             }
         )
