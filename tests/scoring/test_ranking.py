@@ -132,6 +132,15 @@ def test_elo_equals_evalica(seed):
     assert mine == pytest.approx(expected, abs=1e-8)
 
 
+def test_a_system_without_a_game_has_no_number():
+    """As in a resample that drew none of its cases: 0 would be the score of one that won as often as it lost."""
+    wins = np.zeros((1, 3, 3))
+    wins[0, 0, 1] = 2.0
+    found = standing(wins, np.zeros((1, 3, 3)))
+    assert found.copeland[0].tolist() == pytest.approx([1, -1, np.nan], nan_ok=True)
+    assert found.win_rate[0].tolist() == pytest.approx([1, 0, np.nan], nan_ok=True)
+
+
 def league(strengths, cases, seed=0, ties=0.8, length=0.0):
     """Return cases with a response of each system, and a winner for each pair: (cases, judgments by function)."""
     generator = np.random.default_rng(seed)
