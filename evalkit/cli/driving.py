@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from evalkit.cli import complain
 from evalkit.cli.objective import JobError, objective_of
 from evalkit.cli.sweeping import find
+from evalkit.cli.voice import FLAGS as SPOKEN
 from evalkit.compose import (
     DEFAULT,
     add_study,
@@ -35,7 +36,7 @@ from evalkit.compose import (
     user_files,
 )
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.recall import Recall
 from evalkit.resources import shipped
 from evalkit.runs import unused
@@ -160,7 +161,7 @@ def drive(words: Sequence[str], work: Callable[[Job], int]) -> int:
         EvalkitError: if the config cannot be composed.
     """
     study, rest = split_study(words)
-    check_words(rest)
+    check_words(rest, also=tuple(SPOKEN))
     register()
     for file in hidden_files():
         print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
@@ -181,8 +182,8 @@ def _asks(words: Sequence[str]) -> bool:
     return any(word.startswith("--") or word in VALUED for word in words if word not in MULTIRUN)
 
 
-def check_words(words: Sequence[str], flags: Collection[str] = FLAGS) -> None:
-    """Check that each word is one of `flags`, a flag's value or an override.
+def check_words(words: Sequence[str], flags: Collection[str] = FLAGS, also: Collection[str] = ()) -> None:
+    """Check that each word is one of `flags`, a flag's value or an override; `also` are flags that were read before.
 
     Raises:
         ConfigError: naming the first that is not.
@@ -190,9 +191,9 @@ def check_words(words: Sequence[str], flags: Collection[str] = FLAGS) -> None:
     for before, word in zip(["", *words], words, strict=False):
         flag = word.partition("=")[0]
         if word.startswith("-") and flag not in flags and not flag.startswith(("-sc", "--shell")):
-            raise ConfigError(
-                "no such option", where=flag, remedy="overrides are written key=value; see `evalkit --help`"
-            )
+            close = did_you_mean(flag, [*flags, *also])
+            remedy = close if close.startswith("did") else "overrides are written key=value; see `evalkit --help`"
+            raise ConfigError("no such option", where=flag, remedy=remedy)
         if not _is_override(word) and not word.startswith("-") and before not in VALUED:
             raise ConfigError("is not an override", where=word, remedy="write key=value; a study's file comes first")
     for flag in {"--cfg", "-c"} & {*words}:

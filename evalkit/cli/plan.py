@@ -48,7 +48,7 @@ def main(words: Sequence[str]) -> int:
     """
     count, words = take_probe(words)
     study, rest = split_study(words)
-    check_words(rest, flags=MULTIRUN)
+    check_words(rest, flags=MULTIRUN, also=(FLAG,))
     sweep = sweeps(study, rest)
     loaded = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
     jobs = [Prospect.of(name, config) for name, config in loaded]

@@ -23,7 +23,7 @@ def main(words: Sequence[str]) -> int:
     """Serve MLflow's pages on loopback until Ctrl-C; `--host`, `--port` and `--workers` are passed on."""
     flags, rest = _split_flags(words)
     study, overrides = split_study(rest)
-    check_words(overrides, flags=())
+    check_words(overrides, flags=(), also=PASSED_ON)
     config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
     uri = tracking_uri(config.tracking, Path.cwd())
     if uri.startswith(("http://", "https://")):

@@ -6,7 +6,7 @@ from typing import Final
 
 USAGE: Final = {
     "run": "evalkit run [STUDY.yaml] [overrides…] [-m]",
-    "plan": "evalkit plan [STUDY.yaml] [overrides…] [-m]",
+    "plan": "evalkit plan [STUDY.yaml] [overrides…] [-m] [--probe N]",
     "score": "evalkit score RUN [overrides…]",
     "compare": "evalkit compare RUN RUN […] [metrics=[…]] [confidence=0.95] [folder=PATH]",
     "reproduce": "evalkit reproduce RUN [folder=PATH] [overrides…]",
@@ -26,6 +26,7 @@ USAGE: Final = {
 _MORE: Final = {
     "plan": """\
   STUDY.yaml, overrides, -m   as of `evalkit run`, whose jobs they describe
+  --probe N                   have N requests of each judge judged, which is paid, so that the estimates rest on them
 
 Tokens, minutes and US$ are estimates; a line below the table says what they rest on. The total counts a request that
 several jobs share once.""",

@@ -88,3 +88,16 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"[overrides?]" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "--quite"), "--quite: no such option; did you mean '--quiet'?"),
+        (("plan", "--prob", "3"), "--prob: no such option; did you mean '--probe'?"),
+        (("ui", "--prot", "3"), "--prot: no such option; did you mean '--port'?"),
+        (("run", "-x"), "-x: no such option; overrides are written key=value; see `evalkit --help`"),
+    ],
+)
+def test_a_misspelt_option_is_told_by_the_right_one(call: Call, words: tuple[str, ...], said: str) -> None:
+    assert call(*words, status=1).line() == said
