@@ -20,7 +20,7 @@ FORMATS = MappingProxyType(
         "mt_bench": "FastChat's MT-bench: model_judgment/JUDGE_single.jsonl or JUDGE_pair.jsonl",
         "arena_hard": "Arena-Hard: model_judgment/JUDGE/MODEL.jsonl, or the folder",
         "judgebench": "JudgeBench's outputs/….jsonl",
-        "llmbar": "LLMBar's result.json",
+        "llmbar": "LLMBar's result.json, or the folder of its sets: --judge GPT-4/CoT",
         "qlora": "QLoRA's pairwise reviews: the folder pairwise/",
         "unieval": "UniEval's scores beside people's, as of Topical-Chat; --dimension NAME",
         "prometheus": "Prometheus: gpt4_score with repeats",
