@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any
@@ -36,7 +37,7 @@ from evalkit.compose import (
     user_files,
 )
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.recall import Recall
 from evalkit.resources import shipped
 from evalkit.runs import unused
@@ -191,8 +192,11 @@ def check_words(words: Sequence[str], flags: Collection[str] = FLAGS, also: Coll
     for before, word in zip(["", *words], words, strict=False):
         flag = word.partition("=")[0]
         if word.startswith("-") and flag not in flags and not flag.startswith(("-sc", "--shell")):
-            close = did_you_mean(flag, [*flags, *also])
-            remedy = close if close.startswith("did") else "overrides are written key=value; see `evalkit --help`"
+            # Without the dashes, which all have alike.
+            named = {known.lstrip("-"): known for known in (*flags, *also)}
+            close = get_close_matches(flag.lstrip("-"), named, n=1, cutoff=0.7)
+            remedy = "overrides are written key=value; see `evalkit --help`"
+            remedy = f"did you mean '{named[close[0]]}'?" if close else remedy
             raise ConfigError("no such option", where=flag, remedy=remedy)
         if not _is_override(word) and not word.startswith("-") and before not in VALUED:
             raise ConfigError("is not an override", where=word, remedy="write key=value; a study's file comes first")
