@@ -27,13 +27,14 @@ from evalkit.protocols import Evaluator
 from evalkit.recall import Recall
 from evalkit.report import run_files
 from evalkit.resources import project
-from evalkit.runs import unused, write_manifest
+from evalkit.runs import unused
 from evalkit.runs.versions import made_with
 from evalkit.scoring import score_run
 from evalkit.scoring.families import family_notes
 from evalkit.spool import Spool
 from evalkit.store import open_store
-from evalkit.tracking import MLFLOW, dataset_fetchers, make_tracker, warm_up
+from evalkit.tracking import dataset_fetchers, warm_up
+from evalkit.tracking.telling import begin
 from evalkit.types import Case, Judgment, RunResult, Verdict
 
 
@@ -47,10 +48,11 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """What a config turns into before anything is judged."""
+    """What a config turns into before anything is judged; `recall` holds what jobs of its sweep have alike."""
 
     dataset: Dataset
     evaluator: Evaluator
+    recall: Recall | None = None
 
 
 def prepare(
@@ -67,7 +69,7 @@ def prepare(
     hold = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, told=_told, hold=hold)
-    return Materials(dataset if recall is None else the_same(recall, config.dataset, dataset), evaluator)
+    return Materials(dataset if recall is None else the_same(recall, config.dataset, dataset), evaluator, recall)
 
 
 def stream(config: RunConfig) -> CaseStream:
@@ -136,10 +138,7 @@ def judge_and_score(
     observe: Callable[[Progress], None] | None = None,
     recall: Recall | None = None,
 ) -> RunResult:
-    """Judge the cases, score the judgments and write the run folder.
-
-    `sweep` goes into the manifest; the jobs of a sweep that share `recall` do once what they have alike.
-    """
+    """Judge the cases, score and write the run folder; jobs of a `sweep` with one `recall` do once what is alike."""
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials = prepare(config, folder, cases, recall)
@@ -158,7 +157,7 @@ def judge_and_score(
     manifest = {**describe(config, materials, started, sweep), "stopped": judged.stopped}
     manifest["judges"] = [{**one, "dropped": list(judged.dropped.get(one["name"], ()))} for one in manifest["judges"]]
     manifest["timing"] = {"judging": round(judging, 4), "sending": round(judged.sending, 4)}
-    return _write(config, folder, materials, judged, manifest, recall)
+    return _write(config, folder, materials, judged, manifest)
 
 
 async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
@@ -218,12 +217,7 @@ async def check_judges(config: RunConfig) -> str:
 
 
 def _write(
-    config: RunConfig,
-    folder: Path,
-    materials: Materials,
-    judged: Judged,
-    manifest: Mapping[str, Any],
-    recall: Recall | None,
+    config: RunConfig, folder: Path, materials: Materials, judged: Judged, manifest: Mapping[str, Any]
 ) -> RunResult:
     begun = time.perf_counter()
     dataset = materials.dataset
@@ -242,7 +236,8 @@ def _write(
         cost_usd=judged.cost_usd,
     )
     result, gate = rule_on(config, result)
-    return write_held(folder, result, run_files(config, result, scores, materials.evaluator, recall), gate, recall)
+    files = run_files(config, result, scores, materials.evaluator, materials.recall)
+    return write_held(folder, result, files, gate, materials.recall)
 
 
 def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[str, str] | None = None) -> RunResult:
@@ -271,15 +266,7 @@ def track(config: RunConfig, result: RunResult) -> RunResult:
     Raises:
         TrackingError: if it could not be recorded.
     """
-    tracker = make_tracker(config.tracking, folder=Path.cwd())
-    if tracker is None or result.folder is None:
-        return result
-    run_id = tracker.record(result)
-    name = config.tracking.tracker
-    where = {"mlflow_run_id": run_id} if name == MLFLOW else {"tracked": {"tracker": name, "id": str(run_id)}}
-    recorded = replace(result, manifest={**result.manifest, **where})
-    write_manifest(Path(result.folder), recorded.manifest)
-    return recorded
+    return begin(config.tracking, result, folder=Path.cwd())()
 
 
 def describe(

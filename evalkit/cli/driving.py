@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from evalkit.cli import complain
 from evalkit.cli.objective import JobError, objective_of
+from evalkit.cli.recordings import Recordings
 from evalkit.cli.sweeping import find
 from evalkit.cli.voice import FLAGS as SPOKEN
 from evalkit.compose import (
@@ -53,13 +54,15 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 class Job:
     """One job of a command: its checked config, its folder, and its place in a sweep, if it is in one.
 
-    Jobs that are run one after the other share `recall`.
+    Jobs that are run one after the other share `recall`, and are recorded by `recordings` if nobody asks for a job's
+    end before the next.
     """
 
     config: RunConfig
     folder: Path
     sweep: dict[str, Any] | None
     recall: Recall | None = None
+    recordings: Recordings | None = None
 
 
 @dataclass(slots=True)
@@ -72,11 +75,12 @@ class Driver:
     statuses: list[int] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
     recall: Recall = field(default_factory=Recall)
+    recordings: Recordings = field(default_factory=Recordings)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job, Hydra's task function: return its status, or the value of `objective` if there is one."""
         folder, objective = Path(HydraConfig.get().runtime.output_dir), OmegaConf.select(cfg, "objective")
-        status = self._attempt(cfg)
+        status = self._attempt(cfg, searched=objective is not None)
         self.statuses.append(status)
         # A gate that failed has numbers: the sweep goes on, and tells of it at its end.
         failed = status not in (ExitStatus.DONE, ExitStatus.GATE_FAILED)
@@ -84,13 +88,15 @@ class Driver:
             raise JobError(status)
         return objective_of(folder, objective) if objective else status
 
-    def _attempt(self, cfg: DictConfig) -> int:
+    def _attempt(self, cfg: DictConfig, *, searched: bool) -> int:
         settings = HydraConfig.get()
         folder = _unused(Path(settings.runtime.output_dir), settings)
         try:
             config = to_run_config(cfg, _sources(self.study))
             sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
-            return self.work(Job(config, folder, sweep, self.recall if sweep and self._alone() else None))
+            if sweep is None or not self._alone():
+                return self.work(Job(config, folder, sweep))
+            return self.work(Job(config, folder, sweep, self.recall, None if searched else self.recordings))
         except EvalkitError as error:
             complain(error)
             return int(error.status)
@@ -175,8 +181,11 @@ def drive(words: Sequence[str], work: Callable[[Job], int]) -> int:
         return max(driver.statuses, default=0)
     register()
     with sweep.going_on():
-        _run_hydra(name, [*rest, *sweep.words], driver)
-        return max([*driver.statuses, sweep.finish()])
+        try:
+            _run_hydra(name, [*rest, *sweep.words], driver)
+        finally:
+            driver.recordings.settle()
+        return max([*driver.statuses, *driver.recordings.statuses, sweep.finish()])
 
 
 def _asks(words: Sequence[str]) -> bool:

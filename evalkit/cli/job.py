@@ -36,11 +36,14 @@ def run_job(job: Job) -> int:
             display.close()
             raise KeyboardInterrupt(_kept(job, stop.judged)) from None
     status = ExitStatus.DONE
-    try:
-        result = track(job.config, result)
-    except TrackingError as error:
-        say("error", str(error))
-        status = ExitStatus.NOT_TRACKED
+    if job.recordings is not None:
+        job.recordings.begin(job.config.tracking, result)
+    else:
+        try:
+            result = track(job.config, result)
+        except TrackingError as error:
+            say("error", str(error))
+            status = ExitStatus.NOT_TRACKED
     _tell(result)
     for line in failures(result.judgments):
         say("failure", line)

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +24,20 @@ LARGEST = 20_000
 _CODE = "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.recorder import main; main()"
 
 
+@dataclass(eq=False, slots=True)
+class Answer:
+    """What the recording process says of one thing that it was asked for; none before, or if it has ended."""
+
+    said: dict[str, str] | None = None
+
+
 class Recorder:
     """A recording process; it ends with this one, however this one ends."""
 
     def __init__(self, uri: str) -> None:
         self.owner = os.getpid()
         self._lock = Lock()
+        self._owed: Answer | None = None
         self._process = subprocess.Popen(
             [sys.executable, "-c", _CODE, *sys.path],
             stdin=subprocess.PIPE,
@@ -72,19 +80,47 @@ class Recorder:
         """
         return self._done({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder, "renew": run})
 
-    def _done(self, asked: dict[str, Any]) -> str | None:
-        try:
-            with self._lock:
-                said = self._answer({**asked, "environment": dict(os.environ), "standing": str(Path.cwd())})
-        except BaseException:
-            self.close()  # its answer would be taken for the next one's
-            raise
-        if said is None:
+    def begin(self, uri: str, config: TrackingConfig, folder: str) -> Answer:
+        """Begin to record the run in a folder; `end` waits for it."""
+        return self._ask({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder})
+
+    def end(self, answer: Answer) -> str | None:
+        """Return the MLflow run id of a run that it began to record, or none if the recording process has ended.
+
+        Raises:
+            TrackingError: if it could not be recorded.
+        """
+        with self._lock:
+            if self._owed is answer:
+                self._take()
+        if answer.said is None:
             self.close()
             return None
-        if "error" in said:
-            raise TrackingError(said["error"])
-        return str(said["run"])
+        if "error" in answer.said:
+            raise TrackingError(answer.said["error"])
+        return str(answer.said["run"])
+
+    def _done(self, asked: dict[str, Any]) -> str | None:
+        return self.end(self._ask(asked))
+
+    def _ask(self, asked: dict[str, Any]) -> Answer:
+        with self._lock:
+            self._take()  # its answers come in the order of what was asked
+            self._tell({**asked, "environment": dict(os.environ), "standing": str(Path.cwd())})
+            self._owed = Answer()
+            return self._owed
+
+    def _take(self) -> None:
+        """Wait for the answer that is owed, if one is."""
+        if self._owed is None:
+            return
+        owed, self._owed = self._owed, None
+        try:
+            owed.said = self._answer()
+        except BaseException:
+            owed.said = {"error": "interrupted before it was recorded in MLflow: `evalkit track` sends it later"}
+            self.close()  # its answer would be taken for the next one's
+            raise
 
     def close(self) -> None:
         """End the process; nothing is lost, since it does nothing that is not waited for."""
@@ -104,9 +140,8 @@ class Recorder:
             self._process.stdin.write(json.dumps(what) + "\n")
             self._process.stdin.flush()
 
-    def _answer(self, what: dict[str, Any]) -> dict[str, str] | None:
+    def _answer(self) -> dict[str, str] | None:
         assert self._process.stdout is not None
-        self._tell(what)
         try:
             said: dict[str, str] = json.loads(self._process.stdout.readline())
         except ValueError:
@@ -132,6 +167,20 @@ class TrackerBeside:
             if run is not None:
                 return run
         return self.here.record(result)
+
+    def begin(self, result: RunResult) -> Callable[[], str]:
+        """Begin to record a run beside what comes next; what is returned waits for it and returns its MLflow run id.
+
+        It is recorded at once where that is not possible, and at the end where it has not been.
+
+        Raises:
+            TrackingError: if it could not be recorded, and what is returned does too.
+        """
+        if result.folder is None or len(result.judgments) > LARGEST:
+            run = self.here.record(result)
+            return lambda: run
+        answer = self.recorder.begin(self.here.uri, self.here.config, result.folder)
+        return lambda: self.recorder.end(answer) or self.here.record(result)
 
     def renew(self, result: RunResult, run: str) -> None:
         """Bring a recorded run up to date whose result was held against another gate.

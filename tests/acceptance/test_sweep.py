@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from command_line import Commands, Done, fake, pair, prefers
-from fake_provider import Provider
+from fake_provider import Provider, Reply, said
 
 pytestmark = pytest.mark.slow
 Within = Callable[..., Done]
@@ -51,6 +54,33 @@ def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
         assert gates == [(state,)] * 4, "what became of a finished job's gate is not what MLflow says"
     assert len(provider.requests) == 2 * CASES
     assert "Leaderboard of 4 jobs" in first.out
+
+
+def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
+    commands: Commands, provider: Provider, tmp_path: Path
+) -> None:
+    """The second job's judge does not answer before the interrupt; the first is recorded meanwhile."""
+    answers, asked = Event(), Event()
+
+    def rule(body: dict[str, Any]) -> Reply:
+        if body["model"] != "slow":
+            return said("[[A]]")
+        asked.set()
+        return replace(said("[[A]]"), hang=answers)
+
+    provider.rule = rule
+    sweep = [*words(provider), "judge.model=openai/quick,openai/slow", "hydra.sweep.dir=s", "-m"]
+    started = commands.start(*sweep, log=tmp_path / "log")
+    assert asked.wait(60), (tmp_path / "log").read_text()
+    started.send_signal(signal.SIGINT)
+    answers.set()
+    assert started.wait(60) == 130, (tmp_path / "log").read_text()
+    first = json.loads((commands.folder / "s" / "0" / "manifest.json").read_text())
+    states = query(commands.folder, "select run_uuid, status from runs where name like 'judge.model=%'")
+    assert states == [(first["mlflow_run_id"], "FINISHED")]
+    assert not (commands.folder / "s" / "1" / "manifest.json").exists()
+    assert "finished already: judge.model=openai/quick" in commands(*sweep).err
+    assert len(query(commands.folder, "select 1 from runs where status = 'FINISHED'")) == 3
 
 
 def check_interrupted(commands: Commands, within: Within, sweep: list[str], folder: Path) -> None:

@@ -11,10 +11,12 @@ from threading import Thread
 
 import pytest
 
+from evalkit.cli.recordings import Recordings
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.runs import read_run, write_run
-from evalkit.tracking import beside, make_tracker, warm_up
+from evalkit.runs.noted import noted
+from evalkit.tracking import beside, make_tracker, telling, warm_up
 from evalkit.tracking.beside import Recorder, TrackerBeside
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.types import RunResult
@@ -79,6 +81,57 @@ def test_jobs_of_a_sweep_share_a_recorder_and_one_parent(recorder, store, tmp_pa
     assert [run.info.run_name for run in runs] == ["n=0", "n=1"]
 
 
+def test_a_run_is_recorded_beside_what_comes_next(recorder, store, tmp_path, written):
+    tracker = TrackerBeside(recorder, MlflowTracker(store, SETTINGS))
+    first, second = (tracker.begin(written(tmp_path / name, name)) for name in ("first", "second"))
+    third = tracker.record(written(tmp_path / "third", "third"))
+    found = [recorded(store, run)["tags"]["evalkit.run_id"] for run in (second(), first(), third)]
+    assert found == ["second", "first", "third"]
+
+
+def test_what_was_begun_when_the_recorder_ended_is_recorded_here_and_what_was_interrupted_is_not(
+    store, tmp_path, written, monkeypatch
+):
+    here = MlflowTracker(store, SETTINGS)
+    gone = Recorder(store)
+    gone._process.kill()
+    end = TrackerBeside(gone, here).begin(written(tmp_path / "run", "here"))
+    assert recorded(store, end())[""][1] == "FINISHED"
+    left = Recorder(store)
+    end = TrackerBeside(left, here).begin(written(tmp_path / "other", "interrupted"))
+    monkeypatch.setattr(left, "_answer", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        TrackerBeside(left, here).record(written(tmp_path / "next", "next"))
+    assert not left.runs
+    with pytest.raises(TrackingError, match="interrupted before it was recorded in MLflow: `evalkit track` sends it"):
+        end()
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+def test_jobs_of_a_sweep_are_each_recorded_while_the_next_is_judged(
+    recorder, store, tmp_path, written, monkeypatch, capsys
+):
+    trackers = {None: TrackerBeside(recorder, MlflowTracker(store, SETTINGS))}
+    trackers["away"] = TrackerBeside(recorder, MlflowTracker("http://127.0.0.1:9", SETTINGS))
+    monkeypatch.setattr(telling, "make_tracker", lambda config, **_: trackers[config.uri])
+    recordings, sweep = Recordings(), {"id": "s", "name": "study", "overrides": ["n=1"]}
+    jobs = [written(tmp_path / str(n), f"job {n}", sweep={**sweep, "job": n}) for n in range(3)]
+    for job, uri in zip(jobs, (None, "away", None), strict=True):
+        recordings.begin(SETTINGS.model_copy(update={"uri": uri}), job)
+    assert [noted(Path(job.folder)).recorded is not None for job in jobs] == [True, False, False]
+    recordings.settle()
+    recordings.settle()
+    runs = [noted(Path(job.folder)).recorded for job in jobs]
+    assert recordings.statuses == [3]
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [f"MLflow: run {runs[0]} is job 0", f"MLflow: run {runs[2]} is job 2"]
+    assert f"evalkit track {jobs[1].folder}" in err
+    assert [recorded(store, run)["tags"]["evalkit.run_id"] for run in (runs[0], runs[2])] == ["job 0", "job 2"]
+
+
 def test_why_a_run_could_not_be_recorded_is_told_and_the_next_one_can_be(recorder, store, tmp_path, written):
     run = written(tmp_path / "run", "again")
     broken = TrackerBeside(recorder, MlflowTracker(f"sqlite:///{tmp_path}", SETTINGS))
@@ -128,10 +181,7 @@ def test_a_run_too_large_to_be_read_again_is_recorded_here(store, tmp_path, monk
 def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path, monkeypatch):
     started = Recorder(store)
 
-    def interrupted(what: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(started, "_answer", interrupted)
+    monkeypatch.setattr(started, "_answer", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         started.record(store, SETTINGS, str(tmp_path))
     assert not started.runs
