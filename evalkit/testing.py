@@ -118,7 +118,8 @@ def _foreseeing(evaluator: Evaluator, case: Case, requests: Sequence[JudgeReques
     if (foresee := foresight(evaluator)) is None:
         return
     foreseen = list(foresee(CaseTexts.of(case)))
-    told = [(whole_tokens(length), answer, sample) for _, length, answer, sample in foreseen]
+    tokens = whole_tokens([length for _, length, *_ in foreseen])
+    told = [(length, answer, sample) for length, (*_, answer, sample) in zip(tokens, foreseen, strict=True)]
     if told != [(prompt_tokens(request), request.answer, request.sample) for request in requests]:
         yield f"case '{case.id}': foresee tells other lengths, formats or samples than plan gives"
     if any(request.then is not None or request.shared for request in requests):

@@ -18,7 +18,7 @@ from evalkit.cli.voice import say
 from evalkit.cli.ways import Prospect, foreseeable, looking
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.config import JudgeConfig, RunConfig
-from evalkit.engine import foreseen_plan
+from evalkit.engine import Plan, foreseen_plans
 from evalkit.engine import plan as plan_requests
 from evalkit.errors import ExitStatus
 from evalkit.evaluators.guarding import foresight
@@ -83,27 +83,26 @@ def plan_job(job: Prospect, whose: set[str], quick: Collection[str] = ()) -> lis
 
     What models in `quick` are asked is told without filling a prompt.
     """
-    with looking(job.config.store) as store:
-        judges = zip(job.config.judge.members, spec_of(job.config.judge), strict=True)
-        return [_part(job, judge, spec, store, whose, spec.model in quick) for judge, spec in judges]
-
-
-def _part(
-    job: Prospect, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, whose: set[str], quick: bool
-) -> Part:
-    cases = stream(job.config)
-    foresee = foresight(job.evaluator) if quick else None
-    if foresee is not None:
-        plan = foreseen_plan(cases.texts(), foresee, spec)
-    else:
-        plan = plan_requests(cases, job.evaluator, [spec], store)
+    cases, specs, foresee = stream(job.config), spec_of(job.config.judge), foresight(job.evaluator)
+    foreseen = [spec for spec in specs if foresee is not None and spec.model in quick]
+    told_of: dict[str, Plan] = {}
+    if foresee is not None and foreseen:
+        plans = foreseen_plans(cases.texts(), foresee, foreseen)
+        told_of = {spec.name: plan for spec, plan in zip(foreseen, plans, strict=True)}
     if cases.benchmark is not None and cases.benchmark.note not in whose:
         whose.add(cases.benchmark.note)
         say("note", cases.benchmark.note)
+    with looking(job.config.store) as store:
+        judges = zip(job.config.judge.members, specs, strict=True)
+        return [_part(job, judge, spec, store, told_of.get(spec.name)) for judge, spec in judges]
+
+
+def _part(job: Prospect, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, foreseen: Plan | None) -> Part:
+    plan = plan_requests(job, job.evaluator, [spec], store) if foreseen is None else foreseen
 
     @cache
     def latest() -> list[Completion]:
-        return lately(store, spec.model) if store is not None and store.reads and foresee is None else []
+        return lately(store, spec.model) if store is not None and store.reads and foreseen is None else []
 
     return Part(judge, plan, length_of(plan, latest, judge.max_tokens))
 

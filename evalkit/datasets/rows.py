@@ -70,6 +70,10 @@ class CaseReader:
             DatasetError: as `read`.
         """
         layout = self.columns.layout(row)
+        if layout.pair is not None:
+            values = layout.pair(row)
+            if self._is_plain(values) and values[-1] in self._labels.winners:
+                return CaseTexts(values[0], values[1], None, None, values[2:4])
         if layout.texts is not None and (texts := self._plain_texts(layout, layout.texts, row)) is not None:
             return texts
         case = self.read(row, number, place)

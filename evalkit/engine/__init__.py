@@ -2,6 +2,6 @@
 
 from evalkit.engine.judging import judge
 from evalkit.engine.outcome import Judged, Progress
-from evalkit.engine.planning import Plan, foreseen_plan, plan
+from evalkit.engine.planning import Plan, foreseen_plans, plan
 
-__all__ = ["Judged", "Plan", "Progress", "foreseen_plan", "judge", "plan"]
+__all__ = ["Judged", "Plan", "Progress", "foreseen_plans", "judge", "plan"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,12 +68,13 @@ def response_tokens(case: Case) -> float:
 
 def prompt_tokens(request: JudgeRequest) -> int:
     """Return about how many tokens a request's messages have."""
-    return whole_tokens(sum(quarters(message["content"]) for message in request.messages))
+    [tokens] = whole_tokens([sum(quarters(message["content"]) for message in request.messages)])
+    return tokens
 
 
-def whole_tokens(length: int) -> int:
-    """Return a length in quarters of a token as tokens, rounded up."""
-    return -(-length // CHARACTERS_PER_TOKEN)
+def whole_tokens(lengths: Sequence[int]) -> list[int]:
+    """Return lengths in quarters of a token as tokens, rounded up."""
+    return [-(-length // CHARACTERS_PER_TOKEN) for length in lengths]
 
 
 def expected_tokens(answer: AnswerFormat | None) -> int:

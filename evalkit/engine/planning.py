@@ -11,7 +11,7 @@ from evalkit.engine.lengths import Kind, prompt_tokens, response_tokens, whole_t
 from evalkit.engine.probing import Draw
 from evalkit.hashing import canonical_json
 from evalkit.protocols import Evaluator, Foreseen, Store
-from evalkit.types import AnswerFormat, Case, CaseTexts, Completion, JudgeRequest, JudgeSpec
+from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, JudgeSpec
 
 _KEY, _HALF = 16, 2**63  # 64 bits of a key tell a hundred million requests apart
 _AT_ONCE = 4096
@@ -80,35 +80,41 @@ def plan(
     return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), known).after(())
 
 
-def foreseen_plan(
-    cases: Iterable[CaseTexts], foresee: Callable[[CaseTexts], Iterable[Foreseen]], spec: JudgeSpec
-) -> Plan:
-    """Return the plan of having `cases` judged where nothing is stored, without filling a prompt.
+def foreseen_plans(
+    cases: Iterable[CaseTexts], foresee: Callable[[CaseTexts], Iterable[Foreseen]], specs: Sequence[JudgeSpec]
+) -> list[Plan]:
+    """Return the plan of having `cases` judged by each of `specs` where nothing is stored, without filling a prompt.
 
-    It says what `plan` says. In `to_send` requests stand under other numbers, so that plans made in the two ways cannot
-    be added up.
+    They say what `plan` says. In `to_send` requests stand under other numbers, so that plans made in the two ways
+    cannot be added up.
     """
-    to_send, kinds = Hashes(), dict[str | None, Kind]()
-    kind, answer, asker = Kind(None), None, None
+    sent, kinds = [(_salt(spec), Hashes()) for spec in specs], dict[str | None, Kind]()
+    kind, answer, format_ = Kind(None), None, None
     marks, lengths = list[int](), list[int]()
+
+    def pass_on() -> None:
+        tokens = whole_tokens(lengths)
+        for salt, hashes in sent:
+            hashes.extend([mark ^ salt for mark in marks], tokens)
+        marks.clear()
+        lengths.clear()
+
     for case in cases:
         for mark, length, wanted, sample in foresee(case):
-            if wanted is not answer or asker is None:
-                answer, asker = wanted, _asker(spec, wanted)
+            if wanted is not answer or format_ is None:
+                answer, format_ = wanted, hash(encoded(wanted))
                 kind = kinds.setdefault(wanted.name if wanted else None, Kind(wanted))
-            marks.append(hash((mark, sample, asker)))
+            marks.append(hash((mark, sample, format_)))
             lengths.append(length)
             kind.wanted += 1
         if len(marks) >= _AT_ONCE:
-            to_send.extend(marks, list(map(whole_tokens, lengths)))
-            marks.clear()
-            lengths.clear()
-    to_send.extend(marks, list(map(whole_tokens, lengths)))
-    return Plan(len(to_send), 0, 0, 0, to_send, tuple(kinds.values())).after(())
+            pass_on()
+    pass_on()
+    return [Plan(len(hashes), 0, 0, 0, hashes, tuple(kinds.values())).after(()) for _, hashes in sent]
 
 
-def _asker(spec: JudgeSpec, answer: AnswerFormat | None) -> int:
-    return hash((spec.model, spec.api_base, canonical_json(dict(spec.params)), encoded(answer)))
+def _salt(spec: JudgeSpec) -> int:
+    return hash((spec.model, spec.api_base, canonical_json(dict(spec.params))))
 
 
 def _steps(ask: Ask, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None) -> Iterator[Ask]:

@@ -38,7 +38,7 @@ class Foresight:
         there, answer = tuple(map(bool, texts)), self._answer
         asks = self._known.get(there) or self._arranged(there, case)
         return [
-            (hash((mark, pick(texts))), length + sum(pick(lengths)), answer, sample)
+            (mark ^ hash(pick(texts)), length + sum(pick(lengths)), answer, sample)
             for (mark, length, pick), sample in asks
         ]
 

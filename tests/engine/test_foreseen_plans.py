@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.config import RunConfig, RunnerConfig
-from evalkit.engine import foreseen_plan, judge, plan
+from evalkit.engine import foreseen_plans, judge, plan
 from evalkit.errors import DatasetError, PluginError
 from evalkit.evaluators import make_evaluator
 from evalkit.evaluators.guarding import foresight, guarded
@@ -77,7 +77,8 @@ OTHER = JudgeSpec("fake", "fake/model", None, {"temperature": 1})
 def foreseen(cases: Sequence[Case], evaluator: Evaluator, spec: JudgeSpec = SPEC) -> Any:
     foresee = foresight(evaluator)
     assert foresee is not None
-    return foreseen_plan(map(CaseTexts.of, cases), foresee, spec)
+    [told] = foreseen_plans(map(CaseTexts.of, cases), foresee, [spec])
+    return told
 
 
 def numbers(plan: Any) -> tuple[Any, ...]:
@@ -102,6 +103,18 @@ def test_what_is_asked_for_another_job_anyway_is_known_again(data: Any, one: str
     quick = foreseen(cases, EVALUATORS[one]).after([foreseen(others, EVALUATORS[two], spec)])
     exact = plan(cases, EVALUATORS[one], [SPEC], None).after([plan(others, EVALUATORS[two], [spec], None)])
     assert numbers(quick) == numbers(exact)
+
+
+@given(data_sets())
+def test_each_judge_of_a_panel_has_a_plan_of_its_own(cases: list[Case]) -> None:
+    evaluator = EVALUATORS["both orders"]
+    foresee = foresight(evaluator)
+    assert foresee is not None
+    told = foreseen_plans(map(CaseTexts.of, cases), foresee, [SPEC, OTHER, SPEC])
+    exact = [plan(cases, evaluator, [spec], None) for spec in (SPEC, OTHER, SPEC)]
+    assert list(map(numbers, told)) == list(map(numbers, exact))
+    for place, before in ((1, 0), (2, 0), (2, 1)):
+        assert numbers(told[place].after([told[before]])) == numbers(exact[place].after([exact[before]]))
 
 
 @pytest.mark.parametrize("way", ["both orders", "orders drawn", "scores, samples"])
