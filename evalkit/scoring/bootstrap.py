@@ -262,6 +262,11 @@ def all_alike(p: float, n: int, confidence: float) -> tuple[float, float]:
     return (0.0, far) if p == 0.0 else (1 - far, 1.0)
 
 
+def of_share(p: float, n: int, confidence: float) -> tuple[float, float]:
+    """Return the interval of a share `p` of `n` by itself: exact where all are alike, else Wilson's."""
+    return all_alike(p, n, confidence) if p in (0.0, 1.0) else wilson(p, n, confidence)
+
+
 def wilson(p: float, n: int, confidence: float) -> tuple[float, float]:
     """Return the score interval of a proportion `p` of `n` (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212)."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.hashing import digest
-from evalkit.scoring.bootstrap import Statistic, Tally, wilson
+from evalkit.scoring.bootstrap import Statistic, Tally, of_share
 from evalkit.scoring.calibration import BINS, Stated, bin_numbers, brier_statistic, ece_statistic, stated
 from evalkit.scoring.columns import Floats, Ints
 from evalkit.scoring.logistic import expit, fit, logit, regression
@@ -116,7 +116,7 @@ METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by
 def reliability_table(resolved: Resolved, cases: Sequence[Case], confidence: float) -> dict[str, Any]:
     """Return the reliability curve before and after recalibration: accuracy by bin of confidence.
 
-    Niculescu-Mizil and Caruana 2005 (ICML, 625-632). Each bin has its Wilson score interval over cases.
+    Niculescu-Mizil and Caruana 2005 (ICML, 625-632). Each bin has its own interval over cases.
     """
     found, count = stated(resolved), len(cases)
     curves = {"stated": _curve(found, count, confidence)}
@@ -136,7 +136,7 @@ def _curve(found: Stated, count: int, level: float) -> list[dict[str, Any]]:
 def _bin(found: Stated, inside: Any, number: int, count: int, level: float) -> dict[str, Any]:
     accuracy = float(found.right[inside].mean())
     covered = int(np.count_nonzero(np.bincount(found.case[inside], minlength=count)))
-    low, high = wilson(accuracy, covered, level)
+    low, high = of_share(accuracy, covered, level)
     return {
         "from": number / BINS,
         "to": (number + 1) / BINS,

@@ -10,7 +10,7 @@ from scipy import stats
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import bootstrap, score_run
-from evalkit.scoring.bootstrap import Statistic, Tally, draw, measure, wilson
+from evalkit.scoring.bootstrap import Statistic, Tally, draw, measure, of_share, wilson
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([0.8, 0.95, 0.99]))
@@ -155,3 +155,9 @@ def test_a_wider_confidence_is_a_wider_interval(configure, make_case, passes):
     assert wide_low < low < high < wide_high
     assert interval(seed=1) != interval(seed=2)
     assert interval(seed=1) == interval(seed=1)
+
+
+@pytest.mark.parametrize(("hits", "method"), [(0, "exact"), (4, "exact"), (1, "wilson"), (2, "wilson")])
+def test_a_share_by_itself_is_bounded_exactly_where_all_are_alike(hits, method):
+    expected = stats.binomtest(hits, 4).proportion_ci(method=method)
+    assert of_share(hits / 4, 4, 0.95) == pytest.approx((expected.low, expected.high), abs=1e-12)

@@ -13,7 +13,7 @@ from evalkit.report.figures.drawing import Axis, Figure, canvas, grid, legend, l
 from evalkit.report.figures.words import FIGURES, LABELS
 from evalkit.report.tallies import RATIOS, LengthClass
 from evalkit.report.wording import Words
-from evalkit.scoring.bootstrap import wilson
+from evalkit.scoring.bootstrap import of_share
 
 WIDTH, HEIGHT = 420.0, 330.0
 AFTER = ("temperature", "isotonic")
@@ -99,7 +99,7 @@ def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
     drawn.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["times_longer"], "axis"))
     for place, one in used:
         at, share = 44 + step * (place + 0.5), one.longer / one.decided
-        low, high = wilson(share, one.cases, level)
+        low, high = of_share(share, one.cases, level)
         said = f"{one.longer} / {one.decided} ({one.cases})"
         drawn.append(
             node(

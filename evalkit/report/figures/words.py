@@ -46,17 +46,17 @@ FIGURES: dict[str, tuple[Words, Words]] = {
         ("Length", "长度"),
         (
             "How often the longer response won, of decided pairs, by how much longer it is; numbers of pairs beside, "
-            "{level} Wilson intervals over cases. Above one half may be quality, too.",
-            "在分出胜负的比较中较长回答获胜的比例，按长度倍数分组；旁注比较次数，{level} Wilson 区间（按样本数）。"
+            "{level} intervals over cases. Above one half may be quality, too.",
+            "在分出胜负的比较中较长回答获胜的比例，按长度倍数分组；旁注比较次数，{level} 区间（按样本数）。"
             "高于一半也可能源于质量。",
         ),
     ),
     "reliability": (
         ("Reliability of its confidence", "置信度可靠性"),
         (
-            "How often it is right at each stated confidence; larger dots are more pairs, {level} Wilson intervals "
+            "How often it is right at each stated confidence; larger dots are more pairs, {level} intervals "
             "over cases. On the dashed line confidence is worth what it says.",
-            "各置信度下的正确率；圆点越大比较越多，{level} Wilson 区间（按样本数）。虚线上置信度名副其实。",
+            "各置信度下的正确率；圆点越大比较越多，{level} 区间（按样本数）。虚线上置信度名副其实。",
         ),
     ),
     "frontier": (
