@@ -19,6 +19,8 @@ SUBSTANTIAL_KAPPA = 0.6  # Landis and Koch (1977), table 2: from here on agreeme
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 CONSISTENT = ("pointwise", "listwise")  # of one score, or one ranking, no cycle can follow: that none did says nothing
 CORRELATIONS = ("agreement/spearman", "agreement/kendall", "agreement/pearson")
+PAIRS = ("decided comparisons", "次分出胜负的比较")
+PASSES = ("decided passes, each a pair in one order", "次分出胜负的评判（每对每种顺序各一次）")
 FIRST = ("the answer shown first", "先出现的回答")
 SECOND = ("the answer shown second", "后出现的回答")
 MISSING = {"unparseable": "无法解析", "refused": "拒绝回答", "failed": "调用失败", "budget": "因预算未发出"}
@@ -140,7 +142,7 @@ def _missing(metrics: Metrics, _: str) -> Iterator[Finding]:
 def _position(metrics: Metrics, _: str) -> Iterator[Finding]:
     if (first := known(metrics, "position/first_rate")) is not None:
         one_order = "one order" in (first.note or "")
-        yield _confounded(first) if one_order else _preference(first, FIRST, SECOND)
+        yield _confounded(first) if one_order else _preference(first, FIRST, SECOND, PASSES)
     if (consistency := known(metrics, "position/consistency")) is not None:
         high = consistency.low is not None and consistency.low >= 0.8
         yield Finding(
@@ -167,30 +169,30 @@ def _length(metrics: Metrics, _: str) -> Iterator[Finding]:
         yield _preference(longer, ("the longer answer", "较长的回答"), ("the shorter answer", "较短的回答"))
 
 
-def _preference(rate: Metric, high: tuple[str, str], low: tuple[str, str]) -> Finding:
+def _preference(rate: Metric, high: tuple[str, str], low: tuple[str, str], of: tuple[str, str] = PAIRS) -> Finding:
     where = side(rate, 0.5)
     if where == "unknown":
         return Finding(
             rate.name,
             "info",
-            f"{high[0].capitalize()} wins {percent(rate)} of {rate.n:,} decided comparisons; without an interval that "
+            f"{high[0].capitalize()} wins {percent(rate)} of {rate.n:,} {of[0]}; without an interval that "
             "says nothing of a preference.",
-            f"{high[1]}在 {rate.n:,} 次分出胜负的比较中占 {percent(rate)}；没有区间，无法判断是否存在偏好。",
+            f"{high[1]}在 {rate.n:,} {of[1]}中占 {percent(rate)}；没有区间，无法判断是否存在偏好。",
         )
     if where == "unclear":
         return Finding(
             rate.name,
             "info",
-            f"No clear preference for {high[0]}: it wins {percent(rate)} of {rate.n:,} decided comparisons.",
-            f"未见对{high[1]}的明显偏好：在 {rate.n:,} 次分出胜负的比较中占 {percent(rate)}。",
+            f"No clear preference for {high[0]}: it wins {percent(rate)} of {rate.n:,} {of[0]}.",
+            f"未见对{high[1]}的明显偏好：在 {rate.n:,} {of[1]}中占 {percent(rate)}。",
         )
     liked = high if where == "above" else low
     share = percent(rate)
     return Finding(
         rate.name,
         "warn",
-        f"Prefers {liked[0]} by {_lead(rate)} points: {high[0]} wins {share} of {rate.n:,} decided comparisons.",
-        f"偏好{liked[1]}，领先 {_lead(rate)} 个百分点：在 {rate.n:,} 次分出胜负的比较中，{high[1]}占 {share}。",
+        f"Prefers {liked[0]} by {_lead(rate)} points: {high[0]} wins {share} of {rate.n:,} {of[0]}.",
+        f"偏好{liked[1]}，领先 {_lead(rate)} 个百分点：在 {rate.n:,} {of[1]}中，{high[1]}占 {share}。",
     )
 
 

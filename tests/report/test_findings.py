@@ -184,3 +184,12 @@ def test_without_an_interval_nothing_is_said_of_a_preference():
 )
 def test_a_sum_is_said_without_exponents(amount, said):
     assert dollars(amount) == said
+
+
+def test_what_the_first_place_won_is_counted_in_passes_and_not_in_pairs():
+    rate = Metric("position/first_rate", 0.42, 0.31, 0.53, n=45)
+    (found,) = findings({rate.name: rate}, "pairwise")[1:]
+    assert found.text.endswith("it wins 42 % [31, 53] of 45 decided passes, each a pair in one order.")
+    longer = Metric("length/longer_rate", 0.9, 0.7, 1.0, n=15)
+    (found,) = findings({longer.name: longer}, "pairwise")[1:]
+    assert found.text.endswith("of 15 decided comparisons.")
