@@ -6,8 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from evalkit.app import judge_one
 from evalkit.compose import load_config
+from evalkit.compose.complaints import config_complaint
 from evalkit.config import Criterion, RubricConfig, RunConfig, SwapConfig, TieConfig
 from evalkit.engine.blocking import run_async
 from evalkit.errors import ConfigError
@@ -64,7 +67,7 @@ async def pairwise_compare(
             "tie": TieConfig(allow=asked.allow_tie),
         }
     )
-    settings = RunConfig.model_validate(settings.dump())
+    settings = _checked(settings)
     responses = (Response(asked.response_a), Response(asked.response_b))
     judgments, verdicts = await judge_one(settings, Case("pairwise_compare", asked.prompt, responses, asked.context))
     elapsed = (time.perf_counter() - started) * 1000
@@ -90,21 +93,43 @@ async def direct_score(
             "rubric": RubricConfig(min=low, max=high, step=1, levels=levels),
         }
     )
-    settings = RunConfig.model_validate(settings.dump())
+    settings = _checked(settings)
     case = Case("direct_score", asked.prompt, (Response(asked.response),), asked.context)
     judgments, verdicts = await judge_one(settings, case)
     elapsed = (time.perf_counter() - started) * 1000
     return _scored(asked, settings, judgments[0], verdicts[0], elapsed)
 
 
-def pairwise_compare_sync(*args: Any, **fields: Any) -> PairwiseCompareResult:
-    """Call `pairwise_compare` and wait for it."""
-    return run_async(pairwise_compare(*args, **fields))
+def pairwise_compare_sync(
+    request: PairwiseCompareInput | Mapping[str, Any] | None = None,
+    /,
+    *,
+    config: RunConfig | None = None,
+    overrides: Sequence[str] = (),
+    **fields: Any,
+) -> PairwiseCompareResult:
+    """Call `pairwise_compare` and wait for it; arguments and errors as there."""
+    return run_async(pairwise_compare(request, config=config, overrides=overrides, **fields))
 
 
-def direct_score_sync(*args: Any, **fields: Any) -> DirectScoreResult:
-    """Call `direct_score` and wait for it."""
-    return run_async(direct_score(*args, **fields))
+def direct_score_sync(
+    request: DirectScoreInput | Mapping[str, Any] | None = None,
+    /,
+    *,
+    config: RunConfig | None = None,
+    overrides: Sequence[str] = (),
+    **fields: Any,
+) -> DirectScoreResult:
+    """Call `direct_score` and wait for it; arguments and errors as there."""
+    return run_async(direct_score(request, config=config, overrides=overrides, **fields))
+
+
+def _checked(settings: RunConfig) -> RunConfig:
+    """Check settings that a request's fields were put into."""
+    try:
+        return RunConfig.model_validate(settings.dump())
+    except ValidationError as error:
+        raise config_complaint(error, ()) from None
 
 
 def _input(model: type[T], request: Any, fields: Mapping[str, Any]) -> T:
