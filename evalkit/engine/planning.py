@@ -90,9 +90,11 @@ def foreseen_plans(
     """
     sent, kinds = [(_salt(spec), Hashes()) for spec in specs], dict[str | None, Kind]()
     kind, answer, format_ = Kind(None), None, None
-    marks, lengths = list[int](), list[int]()
+    marks, lengths, since = list[int](), list[int](), 0
 
     def pass_on() -> None:
+        nonlocal since
+        kind.wanted, since = kind.wanted + len(marks) - since, 0
         tokens = whole_tokens(lengths)
         for salt, hashes in sent:
             hashes.extend([mark ^ salt for mark in marks], tokens)
@@ -102,11 +104,12 @@ def foreseen_plans(
     for case in cases:
         for mark, length, wanted, sample in foresee(case):
             if wanted is not answer or format_ is None:
+                kind.wanted += len(marks) - since
                 answer, format_ = wanted, hash(encoded(wanted))
                 kind = kinds.setdefault(wanted.name if wanted else None, Kind(wanted))
+                since = len(marks)
             marks.append(hash((mark, sample, format_)))
             lengths.append(length)
-            kind.wanted += 1
         if len(marks) >= _AT_ONCE:
             pass_on()
     pass_on()

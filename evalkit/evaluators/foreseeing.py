@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from evalkit.prompting import Blank, Outline, is_safe, neutralise, quarters
+from evalkit.prompting import Blank, is_safe, neutralise, quarters
 from evalkit.protocols import Foreseen
 from evalkit.types import AnswerFormat, CaseTexts
 
 Places: TypeAlias = tuple[int, ...]
 Arranged: TypeAlias = Iterable[tuple[Places, int]]
+_Ask: TypeAlias = tuple[int, int, Callable[[Sequence[Any]], tuple[Any, ...]], bool, int]
+"""An ask by its outline's mark, length and pick, whether it shows all texts of the case once each, and its sample."""
 OF_CASE = 3
 """Where the first response stands: after prompt, context and reference."""
 _MOST_KNOWN = 1000
@@ -30,40 +32,36 @@ class Foresight:
         self, blank: Blank, answer: AnswerFormat | None, asks: Callable[[CaseTexts], Arranged], *, alike: bool
     ) -> None:
         self._blank, self._answer, self._asks, self._alike = blank, answer, asks, alike
-        self._known: dict[tuple[bool, ...], Sequence[tuple[Outline, int]]] = {}
+        self._known: dict[tuple[bool, ...], Sequence[_Ask]] = {}
 
     def __call__(self, case: CaseTexts) -> list[Foreseen]:
         """Return the asks of a case, each as what tells it, its length, its answer's format and its sample."""
-        texts, lengths = _measured(case)
-        there, answer = tuple(map(bool, texts)), self._answer
-        asks = self._known.get(there) or self._arranged(there, case)
+        _, prompt, context, reference, responses = case
+        if context is not None and context.isspace():
+            context = None
+        if reference is not None and reference.isspace():
+            reference = None
+        texts = [prompt, context or "", reference or "", *responses]
+        together = "".join(texts)
+        if not is_safe(together):
+            texts = list(map(neutralise, texts))
+        lengths = list(map(len if together.isascii() else quarters, texts))
+        there, answer, whole = tuple(map(bool, lengths)), self._answer, sum(lengths)
         return [
-            (mark ^ hash(pick(texts)), length + sum(pick(lengths)), answer, sample)
-            for (mark, length, pick), sample in asks
+            (mark ^ hash(pick(texts)), length + (whole if shows_all else sum(pick(lengths))), answer, sample)
+            for mark, length, pick, shows_all, sample in self._known.get(there) or self._arranged(there, case)
         ]
 
-    def _arranged(self, there: tuple[bool, ...], case: CaseTexts) -> Sequence[tuple[Outline, int]]:
+    def _arranged(self, there: tuple[bool, ...], case: CaseTexts) -> Sequence[_Ask]:
         around = tuple(range(OF_CASE))
-        found = [
-            (self._blank.outline(there, (*around, *(OF_CASE + place for place in shown))), sample)
-            for shown, sample in self._asks(case)
-        ]
+        all_places = [place for place, is_there in enumerate(there) if is_there]
+        found = []
+        for shown, sample in self._asks(case):
+            outline = self._blank.outline(there, (*around, *(OF_CASE + place for place in shown)))
+            shows_all = sorted(place for place in outline.places if there[place]) == all_places
+            found.append((outline.mark, outline.quarters, outline.pick, shows_all, sample))
         if self._alike:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[there] = found
         return found
-
-
-def _measured(case: CaseTexts) -> tuple[list[str], list[int]]:
-    """Return a case's texts as they are put into prompts, and the length of each in quarters of a token."""
-    _, prompt, context, reference, responses = case
-    if context is not None and context.isspace():
-        context = None
-    if reference is not None and reference.isspace():
-        reference = None
-    texts = [prompt, context or "", reference or "", *responses]
-    together = "".join(texts)
-    if not is_safe(together):
-        texts = list(map(neutralise, texts))
-    return texts, list(map(len if together.isascii() else quarters, texts))

@@ -52,12 +52,13 @@ class Sheet:
 class Outline(NamedTuple):
     """What tells a filled prompt from others in this process: `mark` and the texts that `pick` takes, made safe.
 
-    Its length is `quarters` of a token and that of these texts.
+    Its length is `quarters` of a token and that of these texts, which stand at `places`.
     """
 
     mark: int
     quarters: int
     pick: Callable[[Sequence[Any]], tuple[Any, ...]]
+    places: tuple[int, ...]
 
 
 class Blank:
@@ -98,7 +99,8 @@ class Blank:
             places: for each of the names, where its text stands among these.
         """
         sheet = self._sheets[tuple([there[places[name]] for name in self._asked])]
-        return Outline(sheet.mark, sheet.quarters, _picking([places[name] for name in sheet.places]))
+        found = tuple([places[name] for name in sheet.places])
+        return Outline(sheet.mark, sheet.quarters, _picking(found), found)
 
     def _sheet(self, texts: Sequence[str]) -> Sheet:
         return self._sheets[tuple(map(bool, self._pick_asked(texts)))]
