@@ -6,11 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from evalkit.app import judge_one
 from evalkit.compose import load_config
-from evalkit.compose.complaints import config_complaint
 from evalkit.config import Criterion, RubricConfig, RunConfig, SwapConfig, TieConfig
 from evalkit.engine.blocking import run_async
 from evalkit.errors import ConfigError
@@ -67,7 +64,7 @@ async def pairwise_compare(
             "tie": TieConfig(allow=asked.allow_tie),
         }
     )
-    settings = _checked(settings)
+    settings = RunConfig.model_validate(settings.dump())
     responses = (Response(asked.response_a), Response(asked.response_b))
     judgments, verdicts = await judge_one(settings, Case("pairwise_compare", asked.prompt, responses, asked.context))
     elapsed = (time.perf_counter() - started) * 1000
@@ -93,7 +90,7 @@ async def direct_score(
             "rubric": RubricConfig(min=low, max=high, step=1, levels=levels),
         }
     )
-    settings = _checked(settings)
+    settings = RunConfig.model_validate(settings.dump())
     case = Case("direct_score", asked.prompt, (Response(asked.response),), asked.context)
     judgments, verdicts = await judge_one(settings, case)
     elapsed = (time.perf_counter() - started) * 1000
@@ -122,14 +119,6 @@ def direct_score_sync(
 ) -> DirectScoreResult:
     """Call `direct_score` and wait for it; arguments and errors as there."""
     return run_async(direct_score(request, config=config, overrides=overrides, **fields))
-
-
-def _checked(settings: RunConfig) -> RunConfig:
-    """Check settings that a request's fields were put into."""
-    try:
-        return RunConfig.model_validate(settings.dump())
-    except ValidationError as error:
-        raise config_complaint(error, ()) from None
 
 
 def _input(model: type[T], request: Any, fields: Mapping[str, Any]) -> T:

@@ -277,11 +277,6 @@ async def test_a_judge_without_a_key_is_said(monkeypatch: pytest.MonkeyPatch) ->
         await evalkit.pairwise_compare(INPUT, overrides=["judge=gpt-4o"])
 
 
-def test_what_the_config_refuses_of_a_request_is_one_line():
-    with pytest.raises(ConfigError, match=r"^criteria: 'a' is named twice; give each criterion its own name$"):
-        evalkit.pairwise_compare_sync(responseA="x", responseB="y", prompt="?", criteria=["a", "a"])
-
-
 @pytest.mark.parametrize("name", ["pairwise_compare", "direct_score"])
 def test_the_twin_that_waits_takes_the_same_arguments(name):
     one, twin = (inspect.signature(getattr(evalkit, tool)) for tool in (name, f"{name}_sync"))
