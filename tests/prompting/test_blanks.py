@@ -108,7 +108,7 @@ def test_equal_prompts_are_known_again_whatever_their_texts_are_called(tmp_path:
     turned = prompts.blank("turned", ("b", "reply", "a"))
     assert turned.fill(["n", "r", "t"]) == made.fill(["t", "n", "r"])
     outlines = (made.outline([True] * 3, (0, 1, 2)), turned.outline([True] * 3, (1, 2, 0)))
-    assert len({(mark, length, pick(["t", "n", "r"])) for mark, length, pick in outlines}) == 1
+    assert len({(mark, length, pick(["t", "n", "r"])) for mark, length, pick, _ in outlines}) == 1
 
 
 PIECES = (
@@ -139,7 +139,7 @@ def test_equal_prompts_and_no_others_have_equal_outlines(marked: Blank, many: li
     prompts, outlines = set(), set()
     for one in many:
         texts = [neutralise(text) for text in one]
-        mark, _, pick = marked.outline([bool(text) for text in texts], range(3))
+        mark, _, pick, _ = marked.outline([bool(text) for text in texts], range(3))
         outlines.add((mark, pick(texts)))
         prompts.add(marked.fill(texts)[0]["content"])
     assert len(outlines) == len(prompts)
