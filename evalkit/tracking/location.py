@@ -25,20 +25,25 @@ def tracking_uri(config: TrackingConfig, folder: Path) -> str:
     uri = config.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
     if uri.startswith(SQLITE) and not uri.startswith(f"{SQLITE}:"):
         return f"{SQLITE}{(folder.resolve() / uri.removeprefix(SQLITE)).as_posix()}"
-    if "://" in uri or uri.startswith(("file:", "databricks")):
+    if "://" in uri or uri.startswith(("file:", "databricks")) or _plugged(uri):
         _check_scheme(uri)
         return uri
     return (folder.resolve() / uri).as_uri()
 
 
 def _check_scheme(uri: str) -> None:
-    from importlib.metadata import entry_points
-
     scheme = uri.partition(":")[0].partition("+")[0]
-    plugged = entry_points(group="mlflow.tracking_store")
-    if scheme not in SCHEMES and not any(one.name == scheme for one in plugged):
+    if scheme not in SCHEMES and not _plugged(uri):
         remedy = f"use sqlite:///mlflow.db, or one of {', '.join(SCHEMES[1:6])}"
         raise ConfigError(f"MLflow knows no '{scheme}:'", where="tracking.uri", remedy=remedy)
+
+
+def _plugged(uri: str) -> bool:
+    """Say whether a plug-in of MLflow's knows a URI; SageMaker's, for one, are no URLs: `arn:aws:…`."""
+    from importlib.metadata import entry_points
+
+    scheme, colon, _ = uri.partition(":")
+    return bool(colon) and any(one.name == scheme for one in entry_points(group="mlflow.tracking_store"))
 
 
 def refuse_files(uri: str) -> None:

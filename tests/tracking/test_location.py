@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from evalkit.config import TrackingConfig
+from evalkit.errors import ConfigError
 from evalkit.tracking import make_tracker, server_environment, tracking_uri
 from evalkit.tracking.location import sqlite_file, without_password
 
@@ -50,3 +51,19 @@ def test_passwords_leave_every_url():
 
 def test_the_server_does_not_wait_for_a_price_list():
     assert server_environment()["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
+
+
+@pytest.mark.parametrize("uri", ["arn:aws:sagemaker:eu-west-1:1:mlflow-tracking-server/x", "arn://x"])
+def test_a_scheme_is_known_where_a_plug_in_of_mlflow_has_it(tmp_path, monkeypatch, uri):
+    config = TrackingConfig(uri=uri)
+    if "://" in uri:
+        with pytest.raises(ConfigError, match=r"^tracking.uri: MLflow knows no 'arn:'; use sqlite:///mlflow.db"):
+            tracking_uri(config, tmp_path)
+    else:
+        assert tracking_uri(config, tmp_path).startswith("file:")
+    installed = tmp_path / "site" / "plug-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: plug\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[mlflow.tracking_store]\narn = plug:Store\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert tracking_uri(config, tmp_path) == uri
