@@ -14,6 +14,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.resources import project
 from evalkit.scoring import GROUPS, score_run
 from evalkit.scoring.gates import less_is_better
+from evalkit.scoring.judges import metric_part
 from evalkit.tracking import find_run
 from evalkit.types import Case, RunResult
 
@@ -65,12 +66,13 @@ def _where(lead: LeadRule) -> str:
 
 
 def _check_name(name: str, known: Set[str], members: Sequence[str], where: str) -> None:
-    of_judge = (
-        re.fullmatch(r"judge/(?:" + "|".join(map(re.escape, members)) + ")/(.+)", name) if len(members) > 1 else None
-    )
+    parts = [metric_part(member) for member in members] if len(members) > 1 else []
+    of_judge = re.fullmatch(r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name) if parts else None
     plain = of_judge[1] if of_judge else name
     if plain in known or (plain.startswith(OF_ANSWERS) and plain.partition("/")[0] in GROUPS):
         return
+    if parts and plain.startswith("judge/"):
+        raise ConfigError("no such judge", where=where, remedy=f"in names of metrics they are {', '.join(parts)}")
     raise ConfigError("no such metric", where=where, remedy=did_you_mean(plain, known))
 
 
