@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,10 @@ def placed(batches: Any, name: str) -> Iterator[tuple[str, Row]]:
                 raise DatasetError(what, where=name, remedy="give each column its own name")
         for start in range(0, batch.num_rows, _BATCH):
             part = batch.slice(start, _BATCH)
-            for values in zip(*(column.to_pylist() for column in part.columns), strict=True):
+            values = zip(*(column.to_pylist() for column in part.columns), strict=True)
+            for row in map(dict, map(zip, repeat(names), values)):
                 number += 1
-                yield f"{name}:row {number}", dict(zip(names, values, strict=True))
+                yield f"{name}:row {number}", row
 
 
 @contextmanager
