@@ -29,7 +29,7 @@ from evalkit.report import run_files
 from evalkit.resources import project
 from evalkit.runs import unused
 from evalkit.runs.versions import made_with
-from evalkit.scoring import score_run
+from evalkit.scoring import check_names, score_run
 from evalkit.scoring.families import family_notes
 from evalkit.spool import Spool
 from evalkit.store import open_store
@@ -85,8 +85,9 @@ def evaluator_of(config: RunConfig) -> Evaluator:
     """Return the evaluator that a config describes.
 
     Raises:
-        ConfigError: if a template or a plug-in is not what the config says.
+        ConfigError: if a template, a plug-in or a judge's name is not what it must be.
     """
+    check_names([judge.label for judge in config.judge.members])  # else scoring would, once all is paid
     return make_evaluator(config, prompt_folders=[project() / "prompts"])
 
 

@@ -26,7 +26,7 @@ from evalkit.scoring.reading import read_answers
 from evalkit.scoring.values import FrontierPoint, Scores
 from evalkit.types import Case, Judgment, Metric, Verdict
 
-__all__ = ["FrontierPoint", "Scores", "score_run"]
+__all__ = ["FrontierPoint", "Scores", "check_names", "score_run"]
 
 GROUPS = (
     *RULES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evalkit.app import evaluator_of
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.gating.checking import check_gate
@@ -30,3 +31,10 @@ def test_a_panels_metrics_go_by_the_names_that_they_have(metric: str) -> None:
 def test_a_judge_that_no_metric_is_called_by_is_refused(metric: str) -> None:
     with pytest.raises(ConfigError, match=r"no such judge; in names of metrics they are one, my_judge$"):
         check_gate(panel(metric), CASES)
+
+
+def test_judges_whose_metrics_would_go_by_one_name_are_refused_before_anything_is_asked() -> None:
+    alike = [{"model": "openai/one", "name": "my judge"}, {"model": "openai/two", "name": "my_judge"}]
+    config = RunConfig(judge={"name": "p", "model": None, "judges": alike}, criteria=[{"name": "q"}])
+    with pytest.raises(ConfigError, match=r"my judge and my_judge cannot be told apart in names of metrics"):
+        evaluator_of(config)
