@@ -86,7 +86,8 @@ def main() -> int:
     try:
         assert server.stdin is not None
         assert server.stdout is not None
-        return measured(Path(tempfile.mkdtemp(prefix="evalkit-sweep-")), server.stdout.readline().strip(), jobs, cases)
+        with tempfile.TemporaryDirectory(prefix="evalkit-sweep-") as folder:
+            return measured(Path(folder), server.stdout.readline().strip(), jobs, cases)
     finally:
         server.terminate()
         server.wait()
