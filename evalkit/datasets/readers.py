@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,9 @@ def _read_json(path: Path) -> Iterator[tuple[str, Row]]:
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
     csv.field_size_limit(_LONGEST_CELL)
-    rows = csv.reader(_texts(path), delimiter=delimiter, strict=True)
+    texts = _texts(path)
+    first = next(texts, "")
+    rows = csv.reader(chain([first], texts), delimiter=_told_apart_by(first, delimiter), strict=True)
     try:
         header = _header(next(rows, []), path)
         line = rows.line_num + 1
@@ -111,6 +114,11 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
     except csv.Error as bad:
         where = f"{path}:{rows.line_num}"
         raise DatasetError(f"not {inner_suffix(path) or 'csv'} ({bad})", where=where, remedy="mend it") from None
+
+
+def _told_apart_by(first: str, delimiter: str) -> str:
+    """Return what stands between the cells: spreadsheets write `.csv` with semicolons or tabs, too."""
+    return next((other for other in (delimiter, ",", ";", "\t") if other in first), delimiter)
 
 
 def _header(header: list[str], path: Path) -> list[str]:

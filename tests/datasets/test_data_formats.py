@@ -89,6 +89,16 @@ def test_packed_csv_and_json(tmp_path: Path, right: Dataset) -> None:
     assert "a parquet file packed with gzip; unpack it" in complaint(path)
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_csv_of_another_delimiter_is_told_by_its_header(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(delimiter.join(("prompt", "response")) + "\n" + delimiter.join(("a, b", '"c\nd"')) + "\n")
+    [case] = load(path, "pointwise").cases
+    assert (case.prompt, case.responses[0].text) == ("a, b", "c\nd")
+    path.write_text(f'"prompt{delimiter}x",response\na,b\n')
+    assert load(path, "pointwise", fields={"prompt": f"prompt{delimiter}x"}).cases[0].prompt == "a"
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("suffix", ["jsonl", "json"])
 def test_encodings_with_a_byte_order_mark(tmp_path: Path, encoding: str, suffix: str, right: Dataset) -> None:
