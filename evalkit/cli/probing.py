@@ -15,6 +15,7 @@ from evalkit.engine.blocking import run_async
 from evalkit.engine.probing import Draw, Only
 from evalkit.errors import ConfigError
 from evalkit.judges import spec_of
+from evalkit.report.finding import dollars
 from evalkit.types import JudgeSpec
 
 FLAG = "--probe"
@@ -99,8 +100,9 @@ def told(probes: Sequence[Probed]) -> str:
     costs = [one.judged.cost_usd for one in probes]
     paid = None if None in costs else sum(cost for cost in costs if cost is not None)
     tokens = {name: sum(one.judged.tokens.get(name, 0) for one in probes) for name in ("prompt", "completion")}
-    price = "price unknown" if paid is None else f"US${paid:.4f}"
+    price = "price unknown" if paid is None else dollars(paid)
+    kept = "; stored for the run" if sent > failed else ""
     return (
         f"probe: {drawn:,} requests drawn at random, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
-        f"{tokens['prompt']:,} prompt and {tokens['completion']:,} answer tokens, {price}; stored for the run"
+        f"{tokens['prompt']:,} prompt and {tokens['completion']:,} answer tokens, {price}{kept}"
     )

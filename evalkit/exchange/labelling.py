@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalkit.choices import choices_in, chosen
@@ -39,13 +39,14 @@ class Task:
 class Label:
     """What one person said of a task: a winner un-swapped, or a grade for one response.
 
-    `unit` is empty where a grade does not say of which response it is.
+    `unit` is empty where a grade does not say of which response it is; `place` is where it was read.
     """
 
     case_id: str
     unit: Unit
     annotator: str
     value: Winner | float
+    place: str = field(default="", compare=False)
 
 
 def tasks_of(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, Unit]] | None = None) -> list[Task]:
@@ -147,7 +148,9 @@ def with_labels(cases: Sequence[Case], labels: Sequence[Label]) -> tuple[Case, .
         case = known.get(label.case_id)
         if case is None:
             what = f"the run has no case '{label.case_id}'"
-            raise DatasetError(what, where=f"label by {label.annotator}", remedy="name cases of this run")
+            raise DatasetError(
+                what, where=label.place or f"label by {label.annotator}", remedy="name cases of this run"
+            )
         unit = _placed(label, case)
         by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = label.value
     return tuple(_labelled(case, by_case[case.id]) if case.id in by_case else case for case in cases)
@@ -155,7 +158,7 @@ def with_labels(cases: Sequence[Case], labels: Sequence[Label]) -> tuple[Case, .
 
 def _placed(label: Label, case: Case) -> Unit:
     """Return the unit that a label is of: a grade need not say so where there is one response."""
-    where = f"case '{case.id}', {label.annotator}"
+    where = f"{label.place or label.annotator}, case '{case.id}'"
     if not label.unit:
         if len(case.responses) == 1:
             return (0,)

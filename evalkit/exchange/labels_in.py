@@ -59,12 +59,12 @@ def _label(case: str, annotator: str, value: Any, shown: Any, place: str) -> Lab
     grade = number(value)
     order = None if shown in (None, "") else shown_of(shown, place)
     if grade is not None and (order is None or len(order) == 1):
-        return Label(case, order or (), annotator, grade)
+        return Label(case, order or (), annotator, grade, place)
     winner = winner_of(value, (None, None), None, place)
     if winner is None:
         raise DatasetError(f"'{value}' is not a label", where=place, remedy="write A, B or TIE, or a number")
     shown_ = order if order is not None and len(order) == 2 else FIRST
-    return Label(case, tuple(sorted(shown_)), annotator, unswapped(winner, shown_))
+    return Label(case, tuple(sorted(shown_)), annotator, unswapped(winner, shown_), place)
 
 
 def _argilla(row: Row, place: str) -> Iterator[Label]:

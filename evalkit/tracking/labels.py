@@ -189,11 +189,11 @@ def _label(trace: Trace, one: Assessment) -> Label:
     value = one.feedback.value if getattr(one, "feedback", None) is not None else one.expectation.value
     unit = tuple(sorted(shown))
     if len(unit) == 1:
-        return Label(tags[CASE], unit, annotator, _grade(value, place))
+        return Label(tags[CASE], unit, annotator, _grade(value, place), place)
     winner = winner_of(value, (None, None), None, place)
     if winner is None:
         raise ConfigError(f"'{value}' is not a label", where=place, remedy="answer A, B or TIE there")
-    return Label(tags[CASE], unit, annotator, unswapped(winner, shown))
+    return Label(tags[CASE], unit, annotator, unswapped(winner, shown), place)
 
 
 def _grade(value: Any, place: str) -> float:

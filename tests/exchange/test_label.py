@@ -126,11 +126,14 @@ def test_label_studio(ran, write):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("id,annotator,label\nc99,ann,A\n", "the run has no case 'c99'"),
+        ("id,annotator,label\nc99,ann,A\n", "l.csv:2: the run has no case 'c99'"),
         ("id,annotator,label\nc0,ann,Z\n", "l.csv:2: 'Z' is not a winner"),
         ("id,label\nc0,A\n", "l.csv:2: a label does not say who gave it"),
         ("annotator,label\nann,A\n", "a label does not say which case it is of"),
-        ("id,annotator,label\nc0,ann,4\n", "the grade 4 does not say which of 2 responses it is of"),
+        (
+            "id,annotator,label\nc0,ann,4\n",
+            "l.csv:2, case 'c0': the grade 4 does not say which of 2 responses it",
+        ),
         ("id,annotator,label,shown\nc0,ann,A,first\n", "'first' is not an order of responses"),
         ("id,annotator,label\n", "holds no labels"),
     ],
