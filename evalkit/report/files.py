@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,10 +14,12 @@ from evalkit.protocols import Evaluator
 from evalkit.recall import Recall
 from evalkit.report.asked import Asked, asked_again, asking
 from evalkit.report.figures.alone import alone
+from evalkit.report.finding import as_markdown
+from evalkit.report.findings import findings
 from evalkit.report.page import draw_report
 from evalkit.report.rendering import language_of
 from evalkit.resources import project
-from evalkit.runs.layout import FIGURES, PROMPTS
+from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS
 from evalkit.scoring import Scores
 from evalkit.types import RunResult
 
@@ -28,7 +31,7 @@ def run_files(
     evaluator: Evaluator | None = None,
     recall: Recall | None = None,
 ) -> dict[str, str]:
-    """Return `report.html`, its figures and the JSON files of a run just scored, by name; `prompts.json` of a new one.
+    """Return `report.html`, its figures and words and the JSON files of a run just scored; `prompts.json` of a new one.
 
     Without the `evaluator` that asked for its judgments one is made of the config again, so that the page can show
     prompts; where that cannot be, it shows none. Prompts of judgments of which another run with the same `recall` had a
@@ -42,10 +45,16 @@ def run_files(
     language, texts = language_of(result.config), getattr(evaluator, "prompt_texts", {})
     return {
         "report.html": page,
+        FINDINGS: _in_words(result, further, language),
         **{f"{FIGURES}/{figure.name}.svg": alone(figure, language) for figure in figures},
         **{f"{name}.json": _json(value) for name, value in further.items()},
         **({PROMPTS: _json(texts)} if texts else {}),
     }
+
+
+def _in_words(result: RunResult, further: Mapping[str, Any], language: str) -> str:
+    found = findings(result.metrics, str(result.manifest.get("mode") or ""), further)
+    return "".join(f"- {as_markdown(one.text_zh if language == 'zh' else one.text)}\n" for one in found)
 
 
 def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -12,6 +13,7 @@ from evalkit.types import Metric
 Tone: TypeAlias = Literal["good", "bad", "warn", "info"]
 Metrics: TypeAlias = Mapping[str, Metric]
 Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
+_MARKS = re.compile(r"[\\`<\[\]*_!]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,11 @@ def dollars(amount: float) -> str:
     places = 2 if abs(amount) >= 1 else 1 - math.floor(math.log10(abs(amount)))
     whole, _, cents = f"{amount:,.{places}f}".partition(".")
     return f"US$ {whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+
+
+def as_markdown(text: str) -> str:
+    """Return a text on one line of Markdown, without links, images or HTML: names in it come from the data."""
+    return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def known(metrics: Metrics, name: str) -> Metric | None:

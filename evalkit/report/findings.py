@@ -171,6 +171,14 @@ def _length(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 def _preference(rate: Metric, high: tuple[str, str], low: tuple[str, str], of: tuple[str, str] = PAIRS) -> Finding:
     where = side(rate, 0.5)
+    if rate.n == 1:
+        did, did_zh = ("wins", "胜出") if rate.value == 1 else ("loses", "落败")
+        return Finding(
+            rate.name,
+            "info",
+            f"{high[0].capitalize()} {did} the only comparison that was decided, which says nothing of a preference.",
+            f"仅有一次比较分出胜负，{high[1]}{did_zh}；无法判断是否存在偏好。",
+        )
     if where == "unknown":
         return Finding(
             rate.name,

@@ -11,6 +11,8 @@ JUDGMENTS: Final = "judgments.jsonl"
 VERDICTS: Final = "verdicts.jsonl"
 METRICS: Final = "metrics.json"
 
+FINDINGS: Final = "findings.md"
+"""What the run found, in the words of its page."""
 PROMPTS: Final = "prompts.json"
 """The text of each template in use, by the name that it has in the manifest's `prompt_hashes`."""
 FIGURES: Final = "figures"

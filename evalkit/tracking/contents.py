@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import isfinite
+from pathlib import Path
 from typing import Any, TypedDict
 
+from evalkit.runs.layout import FINDINGS
 from evalkit.tracking.location import without_password
 from evalkit.types import Judgment, RunResult, Unit, Verdict
 
@@ -18,6 +20,8 @@ MAX_ROWS = 1_000
 MAX_CELL = 4_000
 MAX_TABLE = 1_000_000
 """Characters of a table: what is more takes the UI's table view seconds to open."""
+NOTE, LONGEST_NOTE = "mlflow.note.content", 8_000
+"""The tag that MLflow shows on a run's page, as Markdown."""
 _SECRET = re.compile(r"(^|[._-])(api[_-]?key|secret|password|authorization|token)$", re.IGNORECASE)
 _NOT_A_NAME = re.compile(r"[^\w./\- ]")
 
@@ -92,6 +96,14 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         **extra,
     }
     return {_name(key): str(value) for key, value in found.items() if value}
+
+
+def description(result: RunResult) -> dict[str, str]:
+    """Return what the run found in words, as the tag that MLflow shows on its page; none if its folder lacks them."""
+    path = Path(result.folder or "") / FINDINGS
+    if not result.folder or not path.is_file():
+        return {}
+    return {NOTE: path.read_text("utf-8")[:LONGEST_NOTE]}
 
 
 def mode(result: RunResult) -> str:

@@ -92,7 +92,7 @@ class MlflowTracker:
 
     def _send(self, client: MlflowClient, experiment: str, result: RunResult) -> str:
         started = contents.milliseconds(result.manifest.get("started"))
-        tags = contents.tags(result, self.config.tags)
+        tags = contents.description(result) | contents.tags(result, self.config.tags)
         if sweep := result.manifest.get("sweep"):
             tags |= child_tags(client, experiment, sweep, started=started)
         tags |= prompt_tags(client, experiment, result)

@@ -28,6 +28,7 @@ FOLDER = {
     "judgments.jsonl",
     "verdicts.jsonl",
     "metrics.json",
+    "findings.md",
     "frontier.json",
     "report.html",
     "prompts.json",

@@ -169,6 +169,14 @@ def test_without_an_interval_nothing_is_said_of_a_preference():
     assert "without an interval" in found.text
 
 
+def test_one_comparison_alone_is_told_in_the_singular():
+    found = metrics()
+    for value, did in ((1.0, "wins"), (0.0, "loses")):
+        found["length/longer_rate"] = Metric("length/longer_rate", value, n=1)
+        (said,) = [one.text for one in findings(found, "pairwise") if one.metric == "length/longer_rate"]
+        assert said.startswith(f"The longer answer {did} the only comparison that was decided")
+
+
 @pytest.mark.parametrize(
     ("amount", "said"),
     [

@@ -42,6 +42,13 @@ def test_a_run_is_there_with_everything_it_is_made_of(store, make_result, tmp_pa
     assert json.loads(dataset.profile)["num_rows"] == 8
 
 
+def test_what_the_run_found_is_its_description(store, make_result, tmp_path):
+    result = make_result(tmp_path / "run")
+    (tmp_path / "run" / "findings.md").write_text("- Not distinguishable from chance.\n", "utf-8")
+    run_id = tracker(store, traces=0).record(result)
+    assert client(store).get_run(run_id).data.tags["mlflow.note.content"] == "- Not distinguishable from chance.\n"
+
+
 def test_every_file_and_both_tables_are_artifacts_beside_the_store(store, make_result, tmp_path, monkeypatch):
     (elsewhere := tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(elsewhere)
