@@ -271,9 +271,13 @@ def track(config: RunConfig, result: RunResult) -> RunResult:
 
 
 def describe(
-    config: RunConfig, materials: Materials, started: datetime, sweep: Mapping[str, Any] | None = None
+    config: RunConfig,
+    materials: Materials,
+    started: datetime,
+    sweep: Mapping[str, Any] | None = None,
+    judges: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Return what a run's manifest says before it has ended."""
+    """Return what a run's manifest says before it has ended; `judges` replaces what the config says of them."""
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
     return {
         "run_id": uuid4().hex,
@@ -288,7 +292,7 @@ def describe(
             "rows": len(materials.dataset.cases),
             **({"benchmark": dict(materials.dataset.benchmark)} if materials.dataset.benchmark else {}),
         },
-        "judges": judges_told(config),
+        "judges": judges_told(config) if judges is None else [*judges],
         "mode": config.mode.name,
         "judge": config.judge.label,
         "started": started.isoformat(),

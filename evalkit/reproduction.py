@@ -1,32 +1,39 @@
-"""A finished run done again from its own config and stored answers, and compared with what it was."""
+"""Reproduce a finished run from its own files, or from data set and store, and compare every metric."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from evalkit.app import Materials, ask_judges, describe, prepare
-from evalkit.config import RunConfig
+from evalkit.config import JudgeConfig, RunConfig
 from evalkit.datasets import Dataset
 from evalkit.datasets.files import STDIN
 from evalkit.datasets.fingerprints import fingerprint
+from evalkit.engine import judge as judge_cases
 from evalkit.engine.blocking import run_async
+from evalkit.errors import ConfigError, JudgeSetupError
 from evalkit.evaluators import make_evaluator
+from evalkit.judges import spec_of
 from evalkit.resources import project
+from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.scoring import score_run
-from evalkit.types import Judgment, Metric, RunResult
+from evalkit.types import Completion, JudgeRequest, JudgeSpec, Judgment, Metric, RunResult
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")
-"""What is no answer is not kept in the store: it cannot be asked of it again."""
+"""The store does not hold these answers."""
+ABSENT = {True: "answers that are not in the store", False: "prompts that differ from those of the run"}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is not what it was; `was` and `now` are as people read them, or numbers."""
+    """One thing that differs; `was` and `now` are texts for people, or numbers."""
 
     what: str
     was: Any
@@ -35,20 +42,23 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What became of a run done again.
+    """The outcome of a reproduction.
 
-    `metrics` names every number that differs, as `metric value`, `metric low` and so on; `reasons` what else differs,
-    whether or not a number hangs on it. `compared` counts the metrics, `answers` the requests, and `carried` those of
-    them that had failed or been refused and were taken over as they stood, since no store holds them. `kept` names the
-    source that cannot be read again (a frame, standard input), so that the run's own cases were judged.
+    `metrics` names every number that differs, as `metric value`, `metric low` and so on; `reasons` lists other
+    differences, whether or not they change a number. `compared` counts the metrics, `answers` the requests, `prompts`
+    those requests whose prompts have the recorded content keys, and `carried` the failed (or, from a store, refused)
+    requests that were copied. `sources` names what was read: files of the run folder, `data set`, `store`. `missing`
+    says why a folder cannot be reproduced from its own files.
     """
 
     metrics: tuple[Change, ...]
     reasons: tuple[Change, ...]
     compared: int
     answers: int
+    prompts: int
     carried: int
-    kept: str | None = None
+    sources: tuple[str, ...]
+    missing: str | None = None
 
     @property
     def equal(self) -> bool:
@@ -56,51 +66,153 @@ class Reproduction:
         return not self.metrics
 
 
-def reproduce(result: RunResult, config: RunConfig) -> Reproduction:
-    """Judge a run's cases again from stored answers alone, score them, and compare; nothing is written anywhere.
+def reproduce(
+    result: RunResult, config: RunConfig, *, from_dataset: bool = False, from_store: bool = False
+) -> Reproduction:
+    """Render a run's prompts, parse its answers and compute its metrics again, and compare; nothing is written or sent.
 
-    The judgments of an imported run, which no judge of this store gave, are its folder's own; so are the cases of a run
-    whose data came from a frame or from standard input, unless `dataset.path` names a file now.
+    Cases, templates and answers come from the run folder. A folder of an older version may lack some: then the data set
+    and the store are read. An imported run is only scored again.
 
     Args:
-        result: the run as it was.
-        config: its config, but for where store and dataset are to be found.
+        result: the run as recorded.
+        config: its config; `dataset.path` and `store.url` may differ.
+        from_dataset: read the cases from the data set.
+        from_store: read the answers from the store.
 
     Raises:
-        ConfigError: if the dataset, a template or a plug-in is no longer what the config says.
-        StoreError: if the store is not there or cannot be read.
+        ConfigError: if the data set, a template or a plug-in no longer matches the config.
+        StoreError: if the store is needed and cannot be read.
     """
-    config = config.model_copy(update={"store": config.store.model_copy(update={"mode": "read_only"})})
-    kept = _gone(result, config)
-    if result.manifest.get("imported"):
-        materials, judgments, carried = _own(result, config), list(result.judgments), 0
+    imported, missing = bool(result.manifest.get("imported")), None
+    templates = _templates(result)
+    if not imported and not (from_dataset and from_store):
+        missing = _missing(result, templates)
+        from_store = from_store or missing is not None
+        from_dataset = from_dataset or (missing is not None and config.dataset.path not in (None, STDIN))
+    if imported:
+        materials, judgments, carried, sources = _own(result, config, None), list(result.judgments), 0, (JUDGMENTS,)
     else:
-        materials = prepare(config) if kept is None else _own(result, config)
-        judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator))
-        judgments, carried = _carry_over(judged.judgments, result.judgments)
+        materials = _own(result, config, None if missing else templates)
+        if from_dataset:
+            materials = replace(materials, dataset=prepare(config).dataset)
+        judged = _from_store(config, materials) if from_store else _from_run(result, config, materials)
+        judgments, carried = _carry_over(judged, result.judgments, always=not from_store)
+        sources = (
+            *(("data set",) if from_dataset else (CASES, PROMPTS)),
+            "store" if from_store else JUDGMENTS,
+        )
     metrics = score_run(config, materials.dataset.cases, judgments).metrics
+    keys = {_place(one): one.keys for one in result.judgments}
     return Reproduction(
         tuple(_different_numbers(result.metrics, metrics)),
-        (*_different_things(result, config, materials), *_different_answers(result.judgments, judgments)),
+        (
+            *_different_things(result, config, materials),
+            *_different_answers(result.judgments, judgments, absent=ABSENT[from_store]),
+        ),
         compared=len(metrics),
         answers=len(judgments),
+        prompts=0 if imported else sum(bool(one.keys) and one.keys == keys.get(_place(one)) for one in judgments),
         carried=carried,
-        kept=kept,
+        sources=sources,
+        missing=missing,
     )
 
 
-def _gone(result: RunResult, config: RunConfig) -> str | None:
-    """Return what a run's cases came from, if it was no file and can be read only once."""
-    if config.dataset.path not in (None, STDIN) or result.manifest.get("imported"):
-        return None
-    return str((result.manifest.get("dataset") or {}).get("source") or "frame")
+def _templates(result: RunResult) -> dict[str, str]:
+    """Return the templates that the run folder holds, by name."""
+    path = Path(result.folder or "") / PROMPTS
+    if not result.folder or not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as bad:
+        raise ConfigError(f"cannot be read ({bad})", where=str(path), remedy="restore the file") from None
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise ConfigError("is not an object of texts", where=str(path), remedy="restore the file")
+    return found
 
 
-def _own(result: RunResult, config: RunConfig) -> Materials:
-    """Return the materials of a run with the cases that its folder keeps."""
+def _missing(result: RunResult, templates: Mapping[str, str]) -> str | None:
+    """Return what the run folder lacks for a reproduction from its own files, if anything."""
+    if absent := sorted(set(result.manifest.get("prompt_hashes") or {}) - set(templates)):
+        return f"{PROMPTS} lacks {absent[0]}" if templates else f"{PROMPTS} is missing"
+    incomplete = sum(len(one.keys) != len(one.earlier) + (one.completion is not None) for one in result.judgments)
+    return f"{JUDGMENTS} lacks answers of {incomplete} judgments" if incomplete else None
+
+
+def _own(result: RunResult, config: RunConfig, templates: Mapping[str, str] | None) -> Materials:
+    """Return the cases and the evaluator of a run, from its folder."""
     source = str((result.manifest.get("dataset") or {}).get("source") or "")
     dataset = Dataset(tuple(result.cases), fingerprint(result.cases), source, ())
-    return Materials(dataset, make_evaluator(config, prompt_folders=[project() / "prompts"]))
+    return Materials(dataset, make_evaluator(config, prompt_folders=[project() / "prompts"], recorded=templates))
+
+
+def _from_store(config: RunConfig, materials: Materials) -> Sequence[Judgment]:
+    config = config.model_copy(update={"store": config.store.model_copy(update={"mode": "read_only"})})
+    return run_async(ask_judges(config, materials.dataset.cases, materials.evaluator)).judgments
+
+
+def _from_run(result: RunResult, config: RunConfig, materials: Materials) -> Sequence[Judgment]:
+    specs = _specs(result, config.judge)
+    arbiter = config.swap.arbiter if config.swap.resolve == "third_pass" and config.swap.policy == "both" else None
+    judging = judge_cases(
+        materials.dataset.cases,
+        materials.evaluator,
+        [_Recorded(spec) for spec in specs],
+        _Answers(result.judgments),
+        config.runner,
+        store_mode="read_only",
+        arbiter=None if arbiter is None else _Recorded(_specs(result, arbiter)[0]),
+        spool=Path.cwd(),
+    )
+    return run_async(judging).judgments
+
+
+def _specs(result: RunResult, judge: JudgeConfig) -> tuple[JudgeSpec, ...]:
+    """Return what identifies each judge; the weights of an embedded one need not be installed."""
+    recorded = _models(result.manifest.get("judges"))
+    return spec_of(judge, models={name: model for name, model in recorded.items() if "@sha256:" in model})
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """A judge that is never called, since its answers are recorded."""
+
+    spec: JudgeSpec
+
+    async def complete(self, request: JudgeRequest) -> Completion:
+        raise AssertionError(f"{self.spec.name} was called for {request.case_id}")
+
+    async def close(self) -> None:
+        pass
+
+
+class _Answers:
+    """The answers of a run, as a store."""
+
+    def __init__(self, judgments: Sequence[Judgment]) -> None:
+        self._judgments = judgments
+        self._places: dict[str, tuple[int, int]] = {}
+        for number, one in enumerate(judgments):
+            for turn, key in enumerate(one.keys):
+                self._places.setdefault(key, (number, turn))
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
+        """Return the recorded completions among `keys`."""
+        return {key: self._at(*self._places[key]) for key in keys if key in self._places}
+
+    def _at(self, number: int, turn: int) -> Completion:
+        one = self._judgments[number]
+        answers = one.earlier if one.completion is None else (*one.earlier, one.completion)
+        return answers[turn]
+
+    def put(self, key: str, model: str, completion: Completion) -> None:
+        """Refuse: a reproduction writes nothing."""
+        raise AssertionError(f"a reproduction keeps no answers ({key} of {model}: {completion.text[:20]})")
+
+    def close(self) -> None:
+        """Do nothing: no file is open."""
 
 
 def _place(judgment: Judgment) -> tuple[Any, ...]:
@@ -108,10 +220,19 @@ def _place(judgment: Judgment) -> tuple[Any, ...]:
     return one.case_id, one.judge, one.unit, one.shown, one.sample, one.arbiter
 
 
-def _carry_over(again: Sequence[Judgment], before: Sequence[Judgment]) -> tuple[list[Judgment], int]:
-    """Return the judgments, those that no store can hold in place of the gaps they left, and how many these are."""
+def _carry_over(again: Sequence[Judgment], before: Sequence[Judgment], *, always: bool) -> tuple[list[Judgment], int]:
+    """Return the judgments, with gaps filled by what failed before, and how many gaps were filled.
+
+    With `always`, whatever failed before is copied, even if an equal request has an answer.
+    """
     lost = {_place(one): one for one in before if one.status in NEVER_STORED}
-    found = [lost.get(_place(one), one) if one.error_kind == "not_stored" else one for one in again]
+
+    def kept(one: Judgment) -> Judgment:
+        was = lost.get(_place(one))
+        copied = was is not None and (one.error_kind == "not_stored" or (always and was.completion is None))
+        return was if copied and was is not None else one
+
+    found = [kept(one) for one in again]
     return found, sum(one is not other for one, other in zip(found, again, strict=True))
 
 
@@ -128,7 +249,7 @@ def _different_numbers(before: Mapping[str, Metric], again: Mapping[str, Metric]
 
 
 def _different_things(result: RunResult, config: RunConfig, materials: Materials) -> Iterator[Change]:
-    was, now = result.manifest, describe(config, materials, datetime.now(UTC))
+    was, now = result.manifest, _described(config, materials)
     dataset, prompts = was.get("dataset") or {}, {} if was.get("imported") else now["prompt_hashes"]
     pairs = [
         *((f"prompt {name}", *both) for name, both in _both(was.get("prompt_hashes"), prompts)),
@@ -143,6 +264,13 @@ def _different_things(result: RunResult, config: RunConfig, materials: Materials
     yield from (Change(what, before, after) for what, before, after in pairs if before != after)
 
 
+def _described(config: RunConfig, materials: Materials) -> dict[str, Any]:
+    try:
+        return describe(config, materials, datetime.now(UTC))
+    except JudgeSetupError:  # an embedded judge that is not installed here
+        return describe(config, materials, datetime.now(UTC), judges=[])
+
+
 def _both(was: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
     for name in dict.fromkeys((*(was or {}), *now)):
         yield name, ((was or {}).get(name), now.get(name))
@@ -152,10 +280,10 @@ def _models(judges: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
     return {str(one.get("name")): str(one.get("model")) for one in judges or ()}
 
 
-def _different_answers(before: Sequence[Judgment], again: Sequence[Judgment]) -> Iterator[Change]:
+def _different_answers(before: Sequence[Judgment], again: Sequence[Judgment], *, absent: str) -> Iterator[Change]:
     """Yield how many answers are not there, are others, or are read in another way, each over the same requests."""
     was = {_place(one): one for one in before}
-    counts = Counter(_difference(was.get(_place(one)), one) for one in again)
+    counts = Counter(_difference(was.get(_place(one)), one, absent) for one in again)
     counts["requests that the run did not make"] += counts.pop("new", 0)
     gone = len(was.keys() - {_place(one) for one in again})
     for what, count in (*counts.items(), ("requests that are not made any more", gone)):
@@ -163,11 +291,11 @@ def _different_answers(before: Sequence[Judgment], again: Sequence[Judgment]) ->
             yield Change(what, 0, count)
 
 
-def _difference(was: Judgment | None, now: Judgment) -> str:
+def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:
     if was is None:
         return "new"
     if now.error_kind == "not_stored":
-        return "answers that are not in the store"
+        return absent
     if was.status in NEVER_STORED and now.status not in NEVER_STORED:
         return "answers that have come since"
     texts = [None if one.completion is None else one.completion.text for one in (was, now)]
@@ -178,4 +306,4 @@ def _difference(was: Judgment | None, now: Judgment) -> str:
 
 def _said(judgment: Judgment) -> Judgment:
     """Return what a judgment says, without how it came."""
-    return replace(judgment, completion=None, stored=False, keys=())
+    return replace(judgment, completion=None, stored=False, keys=(), earlier=())

@@ -184,7 +184,8 @@ class Judgment:
     `criteria` maps criterion name to a margin or a score. Of more than two responses at once there is a `ranking` of
     the unit instead of a value, and `rankings` by criterion. `answer` is the parsed answer, un-swapped, as the judge
     structured it. `read_by` names the parsing rung that read it. `keys` are the content keys of the completions that
-    it rests on, the last one being the one read. `error` is why there is no value. `weighted` is there where the
+    it rests on, the last one being the one read; `earlier` holds the completions of the keys before that (of every key,
+    if there is no `completion`). `error` is why there is no value. `weighted` is there where the
     judge's log-probabilities were asked for and came. `arbiter` names who gave it if it is the third judgment of a pair
     whose two passes, by `judge`, disagree.
     """
@@ -209,6 +210,7 @@ class Judgment:
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     weighted: Weighted | None = None
     arbiter: str | None = None
+    earlier: tuple[Completion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

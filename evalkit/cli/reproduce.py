@@ -1,9 +1,9 @@
-"""`evalkit reproduce RUN`: the run again from stored answers alone, and every metric compared."""
+"""`evalkit reproduce RUN`: a run, or every job of a sweep, again from its own files, and every metric compared."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,44 +14,98 @@ from rich.table import Table
 
 from evalkit.cli.folders import with_settings
 from evalkit.cli.printing import headed, plain_console
+from evalkit.cli.voice import say
 from evalkit.config import RunConfig, TrackingConfig
-from evalkit.errors import ConfigError, ExitStatus
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.reproduction import Change, Reproduction, reproduce
+from evalkit.runs import write_files
+from evalkit.runs.layout import JUDGMENTS
+from evalkit.sweeps.finding import find_jobs
 from evalkit.tracking import find_run
 from evalkit.types import RunResult
 
 PLACES = ("store.url", "dataset.path", "judge.api_base", "tracking.uri")
-"""Where things are to be found here: all that may be set, since it is no part of what was measured."""
-SOURCES = {"frame": "a frame in Python", "stdin": "standard input"}
+"""The only keys that may be set: locations, which are not part of the measurement."""
+REPORT = "reproduction.json"
 MOST_ROWS = 30
 
 
 def main(words: Sequence[str]) -> int:
-    """Do a run again and say whether every metric is the same to the last bit; exit with 4 where one is not.
+    """Reproduce a run, or every job of a sweep; exit with 4 if a metric differs.
 
-    The run's folder is not touched, and nothing is sent. `folder=PATH` writes all that differs to reproduction.json.
+    Nothing is written to the run's folder and nothing is sent. `folder=PATH` writes every difference to
+    reproduction.json.
     """
     run, overrides, folder = _asked(words)
     uri = next((word.partition("=")[2] for word in overrides if word.startswith("tracking.uri=")), None)
     tracking = TrackingConfig() if uri is None else TrackingConfig(uri=uri)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
+        jobs = find_jobs(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
+        if jobs is not None:
+            return _reproduce_jobs(run, jobs, overrides, folder)
         result = find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
-        found = reproduce(result, with_settings(RunConfig.model_validate(result.config), overrides, PLACES))
+        found = _reproduced(result, overrides)
     _print(run, result, found)
     if folder is not None:
-        _write(folder, run, result, found)
+        _write(folder, _content(run, result, found))
     return int(ExitStatus.DONE if found.equal else ExitStatus.GATE_FAILED)
+
+
+def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
+    config = with_settings(RunConfig.model_validate(result.config), overrides, PLACES)
+    named = {word.partition("=")[0] for word in overrides}
+    return reproduce(result, config, from_dataset="dataset.path" in named, from_store="store.url" in named)
+
+
+def _reproduce_jobs(
+    sweep: str, jobs: Mapping[str, Callable[[], RunResult]], overrides: Sequence[str], folder: Path | None
+) -> int:
+    """Reproduce each job of a sweep and print a line for it; a job that cannot be read does not stop the others."""
+    status, contents, equal = ExitStatus.DONE, [], 0
+    for name, fetch in jobs.items():
+        try:
+            result = fetch()
+            found = _reproduced(result, overrides)
+        except EvalkitError as error:
+            say("error", f"{name}: {error}")
+            status = max(status, error.status)
+            continue
+        contents.append(_content(name, result, found))
+        equal += found.equal
+        status = status if found.equal else max(status, ExitStatus.GATE_FAILED)
+        print(f"{name}: {_in_one_line(found)}")
+    print(f"{sweep}: {equal} of {len(jobs)} jobs reproduced")
+    if folder is not None:
+        _write(folder, {"run": sweep, "equal": equal == len(jobs), "jobs": contents})
+    return int(status)
+
+
+def _in_one_line(found: Reproduction) -> str:
+    if found.equal:
+        return f"reproduced, all {found.compared} metrics are equal ({_checked(found)})"
+    first = found.metrics[0]
+    differing = len({change.what.split(" ")[0] for change in found.metrics})
+    example = f"{first.what} was {_short(first.was)}, is {_short(first.now)}"
+    return f"not reproduced, {differing} of {found.compared} metrics differ, for example {example}"
 
 
 def _asked(words: Sequence[str]) -> tuple[str, list[str], Path | None]:
     if not words or words[0].startswith("-") or ("=" in words[0] and not Path(words[0]).is_dir()):
         raise ConfigError(
-            "needs a run: its folder or MLflow run id",
+            "needs a run or a sweep: its folder or MLflow run id",
             where="evalkit reproduce",
             remedy="evalkit reproduce outputs/DATE/RUN",
         )
     folders = [Path(word.partition("=")[2]) for word in words[1:] if word.startswith("folder=")]
     return words[0], [word for word in words[1:] if not word.startswith("folder=")], folders[-1] if folders else None
+
+
+def _checked(found: Reproduction) -> str:
+    """Say what was done again, and from which sources."""
+    if found.sources == (JUDGMENTS,):
+        return f"its {found.answers} judgments were scored again"
+    done = f"{found.prompts} of {found.answers} prompts have the same content keys"
+    return f"from {', '.join(found.sources)}: {done}, answers were parsed and scored again"
 
 
 def _print(run: str, result: RunResult, found: Reproduction) -> None:
@@ -60,24 +114,23 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
     dataset = (manifest.get("dataset") or {}).get("name", "")
     title = " · ".join(str(part) for part in (manifest.get("mode"), manifest.get("judge"), dataset) if part)
     console.print(headed(title, f" ({run}, {found.answers} answers)"))
+    if found.missing:
+        console.print(f"note: {found.missing}, so the data set and the store were read")
     if manifest.get("imported"):
-        console.print("note: imported, so that its own judgments were scored again: no store has them")
-    if found.kept:
-        text = f"note: its data came from {SOURCES.get(found.kept, found.kept)}, which is gone"
-        console.print(f"{text}: the cases that the run kept (cases.jsonl) were judged again")
+        console.print("note: an imported run has no prompts to render and no answers to parse again")
     if found.carried:
-        text = f"note: {found.carried} requests that had failed or been refused are taken as they stood: none is stored"
-        console.print(text)
+        console.print(f"note: {found.carried} failed requests have no answer and are copied as failures")
     if found.equal:
         console.print(f"  • Reproduced: all {found.compared} metrics are equal to the last bit.")
     else:
         differing = len({change.what.split(" ")[0] for change in found.metrics})
         console.print(f"  • Not reproduced: {differing} of {found.compared} metrics differ.")
+    console.print(f"  • Checked {_checked(found)}. No judge was called.")
     if found.reasons:
-        heading = "what differs, and made no difference" if found.equal else "what differs, and may be why"
+        heading = "differs, with no effect on metrics" if found.equal else "differs, and may be the reason"
         _print_table(console, heading, found.reasons)
     elif not found.equal:
-        console.print("  • Data, prompts, versions and answers are the same: the numbers hang on something else.")
+        console.print("  • Data, prompts, versions and answers are the same: the cause is elsewhere.")
     if found.metrics:
         _print_table(console, "metric", found.metrics)
 
@@ -100,16 +153,13 @@ def _short(value: Any) -> str:
     return text[:12] if len(text) >= 32 and text.isalnum() else text
 
 
-def _write(folder: Path, run: str, result: RunResult, found: Reproduction) -> None:
-    content = {"run": run, "run_id": result.manifest.get("run_id"), "equal": found.equal, **asdict(found)}
-    place = folder / "reproduction.json"
+def _content(run: str, result: RunResult, found: Reproduction) -> dict[str, Any]:
+    return {"run": run, "run_id": result.manifest.get("run_id"), "equal": found.equal, **asdict(found)}
+
+
+def _write(folder: Path, content: Mapping[str, Any]) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        written = folder / ".reproduction.json.tmp"
-        written.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        written.replace(place)
-    except OSError as bad:
-        raise ConfigError(
-            f"cannot be written ({bad.strerror or bad})", where=str(folder), remedy="choose another with folder=PATH"
-        ) from None
-    print(f"written: {place}")
+        write_files(folder, {REPORT: json.dumps(content, indent=1, ensure_ascii=False) + "\n"})
+    except ConfigError as error:
+        raise ConfigError(error.what, where=error.where, remedy="choose another with folder=PATH") from None
+    print(f"written: {folder / REPORT}")

@@ -41,9 +41,10 @@ several jobs share once.""",
   folder=PATH                where comparison.json and comparison.csv go; here if it is not given
   tracking.uri=URI           where a run is that is named by its id""",
     "reproduce": """\
-  RUN           a run's folder, which is not touched, or its id in MLflow
-  folder=PATH   write all that differs to reproduction.json there
-  overrides     store.url, dataset.path, judge.api_base, tracking.uri: where things are to be found here""",
+  RUN           a run's folder or a sweep's (every job), which is not changed, or its id in MLflow
+  folder=PATH   write every difference to reproduction.json there
+  overrides     dataset.path, store.url: read the cases or the answers from there instead of the run's own files;
+                judge.api_base, tracking.uri""",
     "track": """\
   RUN         a run's folder; one that is recorded already is not recorded twice
   overrides   tracking.*""",

@@ -19,13 +19,14 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ValidationError
 
-from evalkit.compose.complaints import config_complaint, hydra_complaint
+from evalkit.compose.complaints import RECORDED, config_complaint, hydra_complaint
 from evalkit.compose.jobs import SweepPlace, composed_already, give_values, kind_of, sweep_jobs, sweep_place
 from evalkit.config import RunConfig, defaults
 from evalkit.datasets import with_examples
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import CONF, folders
 from evalkit.resources import PROJECT_VARIABLE, project, shipped
+from evalkit.runs.configfile import DEFAULTS as RUN_DEFAULTS
 from evalkit.runs.configfile import escaped
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
 
@@ -58,6 +59,22 @@ SETTLED = [
     "_self_",
 ]
 """The defaults of settings that say themselves what was judged, by whom and how."""
+GROUPS = (
+    "judge",
+    "criteria",
+    "rubric",
+    "swap",
+    "tie",
+    "prompt",
+    "output",
+    "dataset",
+    "scoring",
+    "store",
+    "runner",
+    "tracking",
+    "mode",
+)
+"""The config groups, in the order of conf/config.yaml."""
 FREE_FORM = (
     "judge.params",
     "judge.weights",
@@ -146,8 +163,26 @@ def add_study(path: Path) -> str:
     if not isinstance(node, DictConfig):
         raise ConfigError("is not a mapping of config groups", where=str(path), remedy="see `evalkit run --cfg job`")
     name = STUDY + _slug(path.stem)
+    if node.get("defaults") == RUN_DEFAULTS:
+        node = _with_recorded_options(node, str(path))
     ConfigStore.instance().store(name=name, node=node, provider=str(path))
     return name
+
+
+def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
+    """Register each group of a finished run's config as an option, so that an override can choose another option."""
+    values = OmegaConf.to_container(node)
+    assert isinstance(values, dict)
+    chosen: list[Any] = []
+    for group in GROUPS:
+        if group in values:
+            section = OmegaConf.create({group: values.pop(group)})
+            ConfigStore.instance().store(
+                group=group, name=RECORDED, node=section, package="_global_", provider=provider
+            )
+            chosen.append({group: RECORDED})
+    defaults = ["schema", "runtime", *chosen, {"optional method": None}, "_self_"]
+    return OmegaConf.create({**values, "defaults": defaults})
 
 
 def to_run_config(cfg: DictConfig, sources: Sequence[Path] = ()) -> RunConfig:

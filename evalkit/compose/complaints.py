@@ -15,6 +15,9 @@ from pydantic import BaseModel, ValidationError
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 
+RECORDED = "recorded"
+"""The option of each group that a finished run's config consists of."""
+
 
 def locate(key: Sequence[str | int], files: Sequence[Path]) -> str:
     """Return `file:line` of a key path in the first of `files` that sets it, else an empty string."""
@@ -145,7 +148,7 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
     override = re.search(r"Could not override '([^']+)'", text)
     if named and "/" in named[1]:
         group, _, option = named[1].rpartition("/")
-        options = [o for o in error.options or () if o]
+        options = [o for o in error.options or () if o and o != RECORDED]
         return ConfigError(f"no such {group}", where=f"{group}={option}", remedy=did_you_mean(option, options))
     if override:
         group = override[1].partition("@")[0]

@@ -17,7 +17,7 @@ from evalkit.engine.outcome import Judged, Progress, Tally
 from evalkit.engine.sending import Answer, Sender, Stopped
 from evalkit.engine.waiting import Clock
 from evalkit.protocols import Evaluator, Following, Judge, Store
-from evalkit.types import Case, Failure, JudgeRequest, Judgment
+from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
 
 GRACE_SECONDS = 30.0
 MOST_TURNS = 1
@@ -242,17 +242,19 @@ class _Run:
 
     async def _judgment(self, ask: Ask) -> Judgment:
         keys: tuple[str, ...] = ()
+        earlier: tuple[Completion, ...] = ()
         stored = True
         while True:
             outcome = await self._answer(ask)
             if isinstance(outcome, Failure):
-                return _failed(ask.request, outcome, keys)
+                return replace(_failed(ask.request, outcome, keys), earlier=earlier)
             keys, stored = (*keys, ask.key), stored and outcome.stored
             read = self._evaluator.read(ask.request, outcome.completion)
             if not isinstance(read, Judgment) and not _leads_on(ask.request, read):
                 read = _unparseable(ask.request, "not readable, also when asked again")
             if isinstance(read, Judgment):
-                return _finished(read, ask.request, Answer(outcome.completion, stored), keys)
+                return replace(_finished(read, ask.request, Answer(outcome.completion, stored), keys), earlier=earlier)
+            earlier = (*earlier, outcome.completion)
             ask = self._ask(ask.judge, read, ask.group, ask.after, ask.position)
 
     async def _answer(self, ask: Ask) -> Answer | Failure:

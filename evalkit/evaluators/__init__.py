@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,12 @@ OURS = {
 }
 
 
-def make_evaluator(config: RunConfig, *, prompt_folders: Sequence[Path] = ()) -> Evaluator:
+def make_evaluator(
+    config: RunConfig, *, prompt_folders: Sequence[Path] = (), recorded: Mapping[str, str] | None = None
+) -> Evaluator:
     """Return the evaluator that `mode.name` names, its prompts found, checked and filled once.
+
+    `recorded` holds the text of templates by name; these take precedence over files.
 
     Raises:
         PluginError: if there is no such evaluator, it is not one, or `mode.params` do not suit it.
@@ -38,7 +42,7 @@ def make_evaluator(config: RunConfig, *, prompt_folders: Sequence[Path] = ()) ->
         raise PluginError(
             f"'{name}' is not an evaluator", where="mode.name", remedy="give a class with the methods plan and read"
         )
-    prompts = Prompts(config.prompt.language, [*prompt_folders, *folders(PROMPTS)])
+    prompts = Prompts(config.prompt.language, [*prompt_folders, *folders(PROMPTS)], recorded)
     made: Evaluator = make(found, config, prompts, *_params(found, config), name=name, where="mode.name")
     if name not in OURS:
         made = guarded(made, name)

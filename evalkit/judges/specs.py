@@ -17,14 +17,18 @@ _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authoriza
 _OWN_PARAMS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n", "api_base", "base_url")
 
 
-def spec_of(config: JudgeConfig) -> tuple[JudgeSpec, ...]:
+def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tuple[JudgeSpec, ...]:
     """Return the spec of the judge, or of each judge of a panel, without calling anything.
+
+    `models` holds the full names of models, by judge, that need not be looked up here.
 
     Raises:
         JudgeSetupError: on a param that is not the user's to set, a malformed api_base, or two judges of one name.
     """
     members = tuple(config.members)
-    specs = tuple(JudgeSpec(m.label, _model(m), m.api_base, params_of(m)) for m in members)
+    specs = tuple(
+        JudgeSpec(m.label, (models or {}).get(m.label) or _model(m), m.api_base, params_of(m)) for m in members
+    )
     names = [spec.name for spec in specs]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise JudgeSetupError(

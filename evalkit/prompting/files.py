@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from jinja2 import BaseLoader, Environment, TemplateNotFound
@@ -14,9 +14,13 @@ _SHIPPED = "shipped/"
 
 
 class TemplateFiles(BaseLoader):
-    """Template files by name, each read once and hashed; the last of `folders` is evalkit's own."""
+    """Template files by name, each read once and hashed; the last of `folders` is evalkit's own.
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    `recorded` holds the text of templates by name; these take precedence over files.
+    """
+
+    def __init__(self, folders: Sequence[Path], recorded: Mapping[str, str] | None = None) -> None:
+        self.recorded = recorded or {}
         self.hashes: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self._folders = folders
@@ -29,7 +33,9 @@ class TemplateFiles(BaseLoader):
         return path.as_posix()
 
     def find(self, name: str) -> Path | None:
-        """Return the file of a name, or none."""
+        """Return the file of a name, or none; a recorded template has a path that names no file."""
+        if name in self.recorded:
+            return Path(name)
         if name in self._admitted:
             return self._admitted[name]
         inside = PurePosixPath(name.removeprefix(_SHIPPED))
@@ -58,11 +64,11 @@ class TemplateFiles(BaseLoader):
             if path is None:
                 raise TemplateNotFound(name)
             try:
-                content = path.read_bytes()
-                self._sources[name] = content.decode("utf-8-sig"), path
+                text = self.recorded[name] if name in self.recorded else path.read_bytes().decode("utf-8-sig")
             except (OSError, UnicodeDecodeError) as error:
                 raise PromptError(f"cannot be read as UTF-8 text: {error}", where=str(path)) from None
+            self._sources[name] = text, path
             known = path.name if name in self._admitted else name
-            self.hashes[known] = hashlib.sha256(content).hexdigest()
-            self.texts[known] = self._sources[name][0]
+            self.hashes[known] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            self.texts[known] = text
         return self._sources[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,12 +33,13 @@ class Prompts:
     Args:
         language: the folder of templates to take, such as `en`.
         folders: the user's folders of prompts; they need not exist.
+        recorded: the text of templates by name, as a run folder holds them; they take precedence over all files.
     """
 
-    def __init__(self, language: str, folders: Sequence[Path] = ()) -> None:
+    def __init__(self, language: str, folders: Sequence[Path] = (), recorded: Mapping[str, str] | None = None) -> None:
         self.language = language
         self._folders = (*(Path(folder) for folder in folders), shipped("prompts"))
-        self._files = TemplateFiles(self._folders)
+        self._files = TemplateFiles(self._folders, recorded)
         self._environment = ImmutableSandboxedEnvironment(
             loader=self._files, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
         )
@@ -111,6 +112,8 @@ class Prompts:
 
     def _file(self, name: str) -> str:
         given = Path(name).expanduser()
+        if given.name in self._files.recorded:
+            return given.name
         for candidate in (given, *(folder / given for folder in self._folders)):
             if candidate.is_file():
                 return self._files.admit(candidate.resolve())

@@ -10,7 +10,7 @@ from evalkit.errors import EvalkitError, PluginError, TrackingError
 from evalkit.plugins import TRACKERS, find, make
 from evalkit.protocols import Tracker
 from evalkit.tracking.datasets import dataset_fetchers
-from evalkit.tracking.fetch import fetch_run, is_run_id
+from evalkit.tracking.fetch import fetch_run, is_run_id, job_runs
 from evalkit.tracking.finding import find_run
 from evalkit.tracking.location import server_environment, tracking_uri, without_password
 from evalkit.tracking.reach import check_tracking
@@ -22,6 +22,7 @@ __all__ = [
     "fetch_run",
     "find_run",
     "is_run_id",
+    "job_runs",
     "make_tracker",
     "server_environment",
     "tracking_uri",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -87,7 +89,7 @@ def test_one_bit_of_one_metric_is_seen(call: Call, ran: Path) -> None:
 
 def test_other_data_are_named_as_the_reason(call: Call, ran: Path, tmp_path: Path) -> None:
     write_cases(tmp_path, 6, label="B")
-    done = call("reproduce", "first", status=4)
+    done = call("reproduce", "first", "dataset.path=cases.jsonl", status=4)
     assert "dataset fingerprint" in done.out
     assert "agreement/accuracy value" in done.out
     assert "answers that are not in the store" not in done.out
@@ -100,15 +102,124 @@ def test_another_prompt_and_the_answers_it_never_had_are_named(call: Call, ran: 
     (ran / "config.yaml").write_text(config.replace("template: null", "template: mine.md.j2"))
     out = " ".join(call("reproduce", "first", status=4).out.split())
     assert "prompt mine.md.j2 –" in out
-    assert "answers that are not in the store 0 12" in out
+    assert "prompts that differ from those of the run 0 12" in out
+    assert "0 of 12 prompts have the same content keys" in out
 
 
-def test_an_emptied_store_is_the_reason(call: Call, ran: Path, tmp_path: Path) -> None:
+def test_a_folder_is_all_it_takes(call: Call, provider: Provider, ran: Path, tmp_path: Path) -> None:
+    for file in [tmp_path / "cases.jsonl", *tmp_path.glob("store.sqlite*")]:
+        file.unlink()
+    elsewhere = tmp_path / "somewhere" / "else"
+    elsewhere.parent.mkdir()
+    ran.rename(elsewhere)
+    asked = len(provider.requests)
+    out = " ".join(call("reproduce", "somewhere/else").out.split())
+    assert "Reproduced: all" in out
+    assert (
+        "Checked from cases.jsonl, prompts.json, judgments.jsonl: 12 of 12 prompts have the same content keys, "
+        "answers were parsed and scored again. No judge was called." in out
+    )
+    assert "differs" not in out
+    assert len(provider.requests) == asked
+    assert not list(tmp_path.glob("store.sqlite*"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["mode.commit_first=true"],
+        ["output=json"],  # which the judge does not write: each is asked once more
+        ["swap=third_pass", "judge.temperature=0.5"],
+        ["mode.samples=2", "judge.temperature=0.5", "judge.seed=1"],
+    ],
+)
+def test_every_answer_of_a_judgment_is_in_the_folder(
+    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    write_cases(tmp_path, 3)
+    judged = prefers()
+    if "swap=third_pass" in more:  # always the first, so that every pair has a third pass
+        provider.rule = lambda _: said("[[A]]")
+    elif "mode.commit_first=true" in more:
+        provider.rule = lambda body: judged(body) if "<response_a>" in str(body) else said("An answer.")
+    call(
+        "run",
+        *words(provider, "runner.max_failure_rate=1", *more),
+    )
+    for file in [tmp_path / "cases.jsonl", *tmp_path.glob("store.sqlite*")]:
+        file.unlink()
+    out = call("reproduce", "first").out
+    assert "Reproduced: all" in out
+    assert "note:" not in out
+
+
+def test_an_edited_answer_is_noticed(call: Call, ran: Path) -> None:
+    path = ran / "judgments.jsonl"
+    path.write_text(path.read_text().replace("[[A]]", "[[B]]", 1))
+    out = " ".join(call("reproduce", "first", status=4).out.split())
+    assert "Not reproduced:" in out
+    assert "answers that are read otherwise" in out
+
+
+def test_a_folder_without_its_templates_needs_the_store(call: Call, ran: Path, tmp_path: Path) -> None:
+    (ran / "prompts.json").unlink()
+    out = " ".join(call("reproduce", "first").out.split())
+    assert "note: prompts.json is missing, so the data set and the store were read" in out
+    assert "Reproduced: all" in out
     call("store", "prune", "--older-than", "0d")
-    done = call("reproduce", "first", status=4)
-    assert "answers that are not in the store" in done.out
+    assert "answers that are not in the store" in call("reproduce", "first", status=4).out
     (tmp_path / "store.sqlite").unlink()
     assert "evalkit: " in call("reproduce", "first", status=1).err
+
+
+def test_the_answers_of_a_store_can_be_checked(call: Call, ran: Path, tmp_path: Path) -> None:
+    store = f"store.url=sqlite:///{tmp_path / 'store.sqlite'}"
+    assert "from cases.jsonl, prompts.json, store:" in " ".join(call("reproduce", "first", store).out.split())
+    call("store", "prune", "--older-than", "0d")
+    assert "answers that are not in the store" in call("reproduce", "first", store, status=4).out
+
+
+@pytest.fixture
+def swept(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a sweep of two jobs that is recorded in MLflow; data set and store are gone."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    write_cases(tmp_path, 4)
+    given = [word for word in words(provider) if not word.startswith(("tracking", "hydra"))]
+    mlflow = ["tracking.uri=sqlite:///mlflow.db", "tracking.traces=0", "hydra.sweep.dir=swept"]
+    call("run", *given, *mlflow, "swap=both,none", "-m")
+    for file in [tmp_path / "cases.jsonl", *tmp_path.glob("store.sqlite*")]:
+        file.unlink()
+    return tmp_path / "swept"
+
+
+def test_every_job_of_a_sweep_is_checked(call: Call, swept: Path, tmp_path: Path) -> None:
+    child = json.loads((swept / "0" / "manifest.json").read_text())["mlflow_run_id"]
+    with sqlite3.connect("mlflow.db") as database:
+        query = "SELECT value FROM tags WHERE run_uuid = ? AND key = 'mlflow.parentRunId'"
+        [(parent,)] = database.execute(query, (child,)).fetchall()
+    swept = swept.rename(tmp_path / "renamed")
+    shutil.rmtree(tmp_path / "renamed" / "0" / "figures", ignore_errors=True)
+    out = call("reproduce", "renamed").out
+    assert re.search(r"^0: reproduced, all \d+ metrics are equal", out, re.M)
+    assert re.search(r"^1: reproduced, all \d+ metrics are equal", out, re.M)
+    assert "renamed: 2 of 2 jobs reproduced" in out
+    metrics = json.loads((swept / "1" / "metrics.json").read_text())
+    metrics["metrics"]["agreement/accuracy"]["value"] = 0.25
+    (swept / "1" / "metrics.json").write_text(json.dumps(metrics))
+    out = call("reproduce", "renamed", "folder=found", status=4).out
+    assert "1: not reproduced, 1 of" in out
+    assert "for example agreement/accuracy value was 0.25, is 1.0" in out
+    found = json.loads(Path("found/reproduction.json").read_text())
+    assert [job["equal"] for job in found["jobs"]] == [True, False]
+    # MLflow holds the jobs as they were recorded.
+    out = call("reproduce", parent, "tracking.uri=sqlite:///mlflow.db").out
+    assert "swap=none: reproduced" in out
+    assert "2 of 2 jobs reproduced" in out
+    (swept / "0" / "cases.jsonl").unlink()
+    done = call("reproduce", "renamed", status=4)
+    assert "evalkit: 0: " in done.err
+    assert "0 of 2 jobs reproduced" in done.out
 
 
 def test_failures_are_taken_as_they_stood(
@@ -121,8 +232,7 @@ def test_failures_are_taken_as_they_stood(
     lost = [json.loads(line)["status"] for line in (tmp_path / "first/judgments.jsonl").read_text().splitlines()]
     assert "failed" in lost
     done = call("reproduce", "first")
-    taken = sum(status in ("failed", "refused") for status in lost)
-    assert f"note: {taken} requests that had failed or been refused are taken as they stood" in done.out
+    assert f"note: {lost.count('failed')} failed requests have no answer and are copied as failures" in done.out
     assert "Reproduced: all" in done.out
 
 
@@ -136,9 +246,11 @@ def test_an_answer_that_has_come_since_a_failure_is_named(
     call("run", *words(provider, "runner.max_failure_rate=1"))
     provider.rule = judged
     call("run", *words(provider), "hydra.run.dir=since")
-    out = call("reproduce", "first", status=4).out
-    assert "answers that have come since  0    2" in out
-    assert "are taken as they stood" not in out
+    # The run's own files say what they said; the store has since learned more.
+    assert "Reproduced: all" in call("reproduce", "first").out
+    out = " ".join(call("reproduce", "first", f"store.url={tmp_path / 'store.sqlite'}", status=4).out.split())
+    assert "answers that have come since 0 2" in out
+    assert "are copied as failures" not in out
 
 
 @pytest.mark.parametrize("source", ["frame", "stdin"])
@@ -159,17 +271,12 @@ def test_cases_that_can_be_read_only_once_are_the_runs_own(
         files._spooled.cache_clear()
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     out = call("reproduce", "first").out
-    told = {"frame": "a frame in Python", "stdin": "standard input"}[source]
-    assert (
-        f"note: its data came from {told}, which is gone: the cases that the run kept (cases.jsonl) were judged" in out
-    )
     assert "Reproduced: all" in out
-    assert "what differs" not in out
+    assert "differs" not in out
     # A file that is named now is read instead.
     write_cases(tmp_path, 3, label="B")
     out = call("reproduce", "first", f"dataset.path={tmp_path / 'cases.jsonl'}", status=4).out
     assert "dataset fingerprint" in out
-    assert "which is gone" not in out
 
 
 def test_a_recorded_run_is_fetched(call: Call, ran: Path) -> None:

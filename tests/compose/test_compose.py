@@ -14,6 +14,7 @@ from evalkit.compose import composed_already, find_study, load_config, load_jobs
 from evalkit.compose.jobs import sweep_jobs
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.resources import shipped
+from evalkit.runs.configfile import dump
 
 GROUPS = sorted(p.name for p in shipped("conf").iterdir() if p.is_dir())
 OPTIONS = sorted((g, f.stem) for g in GROUPS for f in (shipped("conf") / g).glob("*.yaml"))
@@ -208,3 +209,71 @@ def test_a_job_is_launched_with_what_hydra_would_have_composed_for_it() -> None:
             assert OmegaConf.is_struct(config)
     launched[0].tie.threshold = 0.5
     assert [config.tie.threshold for config in launched[1:4]] == [0.0, 0.25, 0.25]
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> str:
+    """The resolved config of a run, as its folder holds it."""
+    config = load_config(
+        overrides=[
+            "judge=openai_compatible",
+            "judge.model=openai/mine",
+            "judge.api_base=http://127.0.0.1:9/v1",
+            "judge.temperature=0.3",
+            "swap=random",
+            "rubric=likert10",
+            "output=bracket",
+            "tie.threshold=0.2",
+            "dataset.path=mine.jsonl",
+            "dataset.limit=3",
+            "scoring.bootstrap=7",
+        ]
+    )
+    path = tmp_path / "config.yaml"
+    path.write_bytes(dump(config.dump()))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("option", "groups"),
+    [
+        ("judge=gpt-4o", {"judge"}),
+        ("mode=listwise", {"mode"}),
+        ("swap=third_pass", {"swap"}),
+        ("criteria=overall", {"criteria"}),
+        ("rubric=likert3", {"rubric"}),
+        ("output=rating", {"output"}),
+        ("prompt=zh", {"prompt"}),
+        ("tie=forbid", {"tie"}),
+        ("dataset=sample", {"dataset"}),
+        ("store=off", {"store"}),
+        ("tracking=none", {"tracking"}),
+        ("mode=pointwise", {"mode", "swap"}),  # which sets swap=none, as in any config
+        ("method=direct100", {"mode", "swap", "rubric"}),
+    ],
+)
+def test_an_option_replaces_a_group_of_a_finished_runs_config(finished: str, option: str, groups: set[str]) -> None:
+    before, fresh, now = (
+        load_config(finished).dump(),
+        load_config(overrides=[option]).dump(),
+        load_config(finished, [option]).dump(),
+    )
+    assert {group: now[group] for group in groups} == {group: fresh[group] for group in groups}
+    assert {k: v for k, v in now.items() if k not in groups} == {k: v for k, v in before.items() if k not in groups}
+
+
+def test_values_and_sweeps_of_a_finished_runs_config(finished: str) -> None:
+    config = load_config(finished, ["judge=gpt-4o", "judge.temperature=1", "scoring.bootstrap=9"])
+    assert (config.judge.model, config.judge.api_base, config.judge.temperature) == ("openai/gpt-4o", None, 1)
+    assert (config.swap.policy, config.scoring.bootstrap) == ("random", 9)
+    jobs = load_jobs(finished, ["method=direct10,pairwise", "judge=gpt-4o,recorded"], sweep=True)
+    found = [(job.mode.name, job.swap.policy, job.rubric.max, job.judge.model) for _, job in jobs]
+    assert found == [
+        ("pointwise", "none", 10, "openai/gpt-4o"),
+        ("pointwise", "none", 10, "openai/mine"),
+        ("pairwise", "random", 5, "openai/gpt-4o"),
+        ("pairwise", "random", 5, "openai/mine"),
+    ]
+    with pytest.raises(ConfigError, match="no such judge") as error:
+        load_config(finished, ["judge=gtp-4o"])
+    assert "recorded" not in str(error.value)
