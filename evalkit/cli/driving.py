@@ -6,9 +6,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from io import StringIO
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any
@@ -27,9 +28,12 @@ from evalkit.cli.voice import FLAGS as SPOKEN
 from evalkit.compose import (
     DEFAULT,
     add_study,
+    as_composed,
+    as_written,
     composed_already,
     enter_project_of,
     find_study,
+    for_hydra,
     hidden_files,
     hydra_complaint,
     register,
@@ -131,7 +135,7 @@ def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> dict
         "id": str(folder.relative_to(folder.parent.parent)),
         "job": settings.job.num,
         "name": name,
-        "overrides": differing or words,
+        "overrides": [as_written(word) for word in differing or words],
     }
 
 
@@ -169,6 +173,7 @@ def drive(words: Sequence[str], work: Callable[[Job], int]) -> int:
     """
     study, rest = split_study(words)
     check_words(rest, also=tuple(SPOKEN))
+    rest = for_hydra(rest)
     register()
     for file in hidden_files():
         print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
@@ -242,12 +247,23 @@ def _arguments(words: Sequence[str]) -> Iterator[None]:
             os.environ.pop("HYDRA_FULL_ERROR", None)
 
 
+@contextmanager
+def _shown(words: Sequence[str]) -> Iterator[None]:
+    """Let a config that Hydra prints show criteria as they are, not as Hydra was told of them."""
+    if not (_asks(words) and any(word != as_written(word) for word in words)):
+        yield
+        return
+    with redirect_stdout(StringIO()) as printed:
+        yield
+    print(as_composed(printed.getvalue()), end="")
+
+
 def _run_hydra(name: str, words: Sequence[str], driver: Driver) -> None:
     def task(cfg: DictConfig) -> int | float | list[float]:
         return driver(cfg)
 
     try:
-        with _arguments(words), composed_already():
+        with _arguments(words), _shown(words), composed_already():
             hydra.main(config_path=str(shipped("conf")), config_name=name, version_base="1.3")(task)()
     except JobError as error:
         driver.statuses.append(error.status)

@@ -22,12 +22,23 @@ path: data/mine.jsonl
 # fields: {response_a: answer_1, response_b: answer_2}
 # label_map: {1: A, 2: B}
 """
+CRITERIA = """\
+# Criteria of your own: `criteria=mine`, or with others `criteria=[general,mine]`. Names may be in any script.
+# From the command line: criteria.accuracy.weight=0.7, ~criteria.tone, '+criteria.depth.description="It goes deep."'
+accuracy:
+  description: What it states is true.
+  weight: 0.6
+tone:
+  description: It suits the reader.
+  weight: 0.4
+"""
 README = """\
 # Judge evaluation
 
     evalkit run experiments/first_look.yaml           the study in that file
     evalkit run dataset=mine                          your own cases, in data/mine.jsonl
     evalkit run dataset=mine judge=mine               your own judge, in conf/judge/mine.yaml
+    evalkit run dataset=mine criteria=mine            your own criteria, in conf/criteria/mine.yaml
     evalkit ui                                        the runs, in MLflow
 
 Templates in prompts/LANGUAGE/ come before evalkit's own; text from the dataset goes only where they put it.
@@ -60,6 +71,7 @@ def _contents() -> dict[str, str]:
         "README.md": README,
         ".gitignore": "outputs/\nmultirun/\nmlruns/\nmlartifacts/\nmlflow.db*\n",
         "conf/judge/mine.yaml": JUDGE,
+        "conf/criteria/mine.yaml": CRITERIA,
         "conf/dataset/mine.yaml": DATASET,
         "data/mine.jsonl": (Path(str(files("evalkit"))) / "datasets" / "samples" / "sample.jsonl").read_text("utf-8"),
     }

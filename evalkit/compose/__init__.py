@@ -16,12 +16,13 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ValidationError
 
 from evalkit.compose.complaints import RECORDED, config_complaint, hydra_complaint
+from evalkit.compose.criteria import as_composed, as_written, for_hydra, put_in_place
 from evalkit.compose.jobs import SweepPlace, composed_already, give_values, kind_of, sweep_jobs, sweep_place
-from evalkit.config import RunConfig, defaults
+from evalkit.config import RunConfig, criteria_by_name, defaults
 from evalkit.datasets import with_examples
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import CONF, folders
@@ -32,8 +33,11 @@ from evalkit.runs.layout import CONFIG as RUN_CONFIG
 
 __all__ = [
     "SweepPlace",
+    "as_composed",
+    "as_written",
     "composed_already",
     "find_sweep",
+    "for_hydra",
     "hydra_complaint",
     "load_config",
     "load_jobs",
@@ -80,7 +84,6 @@ FREE_FORM = (
     "judge.weights",
     "rubric.levels",
     "scoring.weights",
-    "criteria",
     "gate",
     # These may also hold a _target_.
     "mode",
@@ -162,6 +165,7 @@ def add_study(path: Path) -> str:
         raise ConfigError(f"is not YAML ({getattr(error, 'problem', error)})", where=place) from None
     if not isinstance(node, DictConfig):
         raise ConfigError("is not a mapping of config groups", where=str(path), remedy="see `evalkit run --cfg job`")
+    _with_named_criteria(node)
     name = STUDY + _slug(path.stem)
     if node.get("defaults") == RUN_DEFAULTS:
         node = _with_recorded_options(node, str(path))
@@ -185,6 +189,29 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
     return OmegaConf.create({**values, "defaults": defaults})
 
 
+def _with_named_criteria(study: DictConfig) -> None:
+    """Let a study's criteria be a mapping, in place of its group's where it is a list, and its sweep's words readable.
+
+    Raises:
+        ConfigError: if a criterion is named twice.
+    """
+    if isinstance(study.get("criteria"), ListConfig):
+        try:
+            study.criteria = criteria_by_name(OmegaConf.to_container(study.criteria))
+        except ValueError as error:
+            raise ConfigError(str(error), where="criteria") from None
+        if isinstance(given := study.get("defaults"), ListConfig) and "config" in given:
+            at = given.index("_self_") if "_self_" in given else len(given)
+            before = [one for one in given[:at] if one != "config" and "override /criteria" not in one]
+            study.defaults = ["config", *before, {"override /criteria": []}, *given[at:]]
+    params = OmegaConf.select(study, "hydra.sweeper.params")
+    for key in [key for key in params or () if isinstance(params[key], str)]:
+        name, _, value = for_hydra([f"{key}={params[key]}"])[0].partition("=")
+        if name != key:
+            del params[key]
+            params[name] = value
+
+
 def to_run_config(cfg: DictConfig, sources: Sequence[Path] = ()) -> RunConfig:
     """Check a composed config and freeze it.
 
@@ -193,6 +220,8 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = ()) -> RunConfig:
     """
     try:
         values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+        if isinstance(values, dict):
+            values["criteria"] = put_in_place(values.get("criteria"))
         return with_examples(RunConfig.model_validate(values), base=project())
     except ValidationError as error:
         raise config_complaint(error, sources) from None
@@ -249,7 +278,7 @@ def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) ->
     with _own_hydra():
         node = OmegaConf.create({"defaults": SETTLED, **escaped(values)})
         ConfigStore.instance().store(name=SETTINGS, node=node, provider="evalkit")
-        return to_run_config(_compose(SETTINGS, overrides), user_files())
+        return to_run_config(_compose(SETTINGS, for_hydra(overrides)), user_files())
 
 
 def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple[tuple[str, ...], RunConfig]]:
@@ -258,6 +287,7 @@ def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple
     Raises:
         ConfigError: if any job is described wrongly, naming the job.
     """
+    words = for_hydra(overrides)
     with _own_hydra():
         study = None if name == DEFAULT else find_study(name)
         if name != DEFAULT and study is None:
@@ -265,15 +295,15 @@ def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple
         config_name = add_study(study) if study else DEFAULT
         sources = ([study] if study else []) + user_files()
         if not sweep:
-            return [((), to_run_config(_compose(config_name, overrides), sources))]
+            return [((), to_run_config(_compose(config_name, words), sources))]
         jobs, alike = [], dict[tuple[str, ...], DictConfig]()
-        for job in sweep_jobs(config_name, overrides):
+        for job in sweep_jobs(config_name, words):
             try:
                 kind = kind_of(job)
                 alike[kind] = _with_values(alike[kind], job) if kind in alike else _compose(config_name, job)
-                jobs.append((job, to_run_config(alike[kind], sources)))
+                jobs.append((tuple(map(as_written, job)), to_run_config(alike[kind], sources)))
             except ConfigError as error:
-                place = f"(job {' '.join(job)})"
+                place = f"(job {as_written(' '.join(job))})"
                 remedy, what = (
                     (f"{error.remedy} {place}", error.what) if error.remedy else ("", f"{error.what} {place}")
                 )
@@ -289,7 +319,7 @@ def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
     """
     with _own_hydra():
         study = None if name == DEFAULT else find_study(name)
-        return sweep_place(add_study(study) if study else DEFAULT, overrides)
+        return sweep_place(add_study(study) if study else DEFAULT, for_hydra(overrides))
 
 
 def user_files() -> list[Path]:

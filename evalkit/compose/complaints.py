@@ -12,6 +12,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException, Ove
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
+from evalkit.compose.criteria import as_written, no_such_criterion
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 
@@ -112,7 +113,11 @@ def hydra_complaint(error: Exception) -> EvalkitError:
         return error
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
+    if _merges_list(str(error)):
+        remedy = "write NAME: {description: TEXT, weight: 0.5} for each in its file"
+        return ConfigError("one is a list, and only a mapping by name can be changed", where="criteria", remedy=remedy)
     if isinstance(error, OverrideParseException):
+        error.override = as_written(error.override)
         if error.override.lstrip("+").startswith("gate."):
             remedy = "write 'gate={METRIC: \"RULE\"}': a metric's name cannot stand before the ="
             return ConfigError("cannot be read as an override", where=error.override, remedy=remedy)
@@ -129,16 +134,24 @@ def hydra_complaint(error: Exception) -> EvalkitError:
         return ConfigError("is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…")
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and cause.full_key.split(".")[0] != "hydra":
         if "is not in struct" in str(cause) or "is not in struct" in str(error):
-            return _unknown_key(str(cause.full_key))
-        return ConfigError(str(cause).partition("\n")[0], where=str(cause.full_key))
+            return _unknown_key(str(cause.full_key), cause)
+        return ConfigError(str(cause).partition("\n")[0], where=as_written(str(cause.full_key)))
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, ConfigCompositionException) and (key := re.search(r"override '([^']+)'", str(error))):
         return _unknown_key(key[1]) if "is not in struct" in str(error.__cause__ or error) else ConfigError(lines[0])
     return ConfigError(lines[0] if lines else type(error).__name__)
 
 
-def _unknown_key(key: str) -> ConfigError:
+def _merges_list(message: str) -> bool:
+    """Say whether criteria that are a list were to be composed with others, or changed."""
+    merged = "In 'criteria/" in message and "Cannot merge" in message
+    return merged or re.search(r"Index '_(set|add|del)_", message) is not None
+
+
+def _unknown_key(key: str, cause: OmegaConfBaseException | None = None) -> ConfigError:
     *parents, last = key.split(".")
+    if parents == ["criteria"] and cause is not None and cause.parent_node is not None:
+        return no_such_criterion(last, [str(name) for name in cause.parent_node])
     return ConfigError("no such key", where=key, remedy=did_you_mean(last, known_keys(parents)))
 
 

@@ -23,7 +23,7 @@ from evalkit.errors import ConfigError
 
 EVERYTHING = "BasicSweeper"
 _KINDS = 50  # kept composed, of about half a megabyte each
-_PLAIN = re.compile(r"(?!hydra\.)\w+(\.\w+)+=[\w.+-]+")
+_PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
 
 
 @dataclass(frozen=True, slots=True)

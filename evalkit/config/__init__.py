@@ -19,6 +19,7 @@ from evalkit.config.sections import (
     SwapConfig,
     TieConfig,
     TrackingConfig,
+    criteria_by_name,
 )
 
 __all__ = [
@@ -44,5 +45,6 @@ __all__ = [
     "SwapConfig",
     "TieConfig",
     "TrackingConfig",
+    "criteria_by_name",
     "defaults",
 ]

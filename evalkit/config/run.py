@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from evalkit.config.data import DatasetConfig
 from evalkit.config.gate import GateConfig
 from evalkit.config.sections import (
-    Criterion,
+    Criteria,
     JudgeConfig,
     ModeConfig,
     OutputConfig,
@@ -35,7 +35,7 @@ class RunConfig(Section):
 
     judge: JudgeConfig
     mode: ModeConfig = ModeConfig()
-    criteria: tuple[Criterion, ...] = ()
+    criteria: Criteria = Field(default_factory=dict)
     rubric: RubricConfig = RubricConfig()
     swap: SwapConfig = SwapConfig()
     tie: TieConfig = TieConfig()
@@ -49,6 +49,16 @@ class RunConfig(Section):
     tracking: TrackingConfig = TrackingConfig()
     objective: str | tuple[str, ...] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_old_runs(cls, given: Any) -> Any:
+        """Let a run folder's config of the time when criteria were a list say that its prompts showed weights."""
+        prompt = given.get("prompt") if isinstance(given, Mapping) else None
+        if not isinstance(prompt, Mapping) or "language" not in prompt or "show_weights" in prompt:
+            return given
+        shown = (given.get("mode") or {}).get("name") == "pointwise" and isinstance(given.get("criteria"), list | tuple)
+        return {**given, "prompt": {**prompt, "show_weights": True}} if shown else given
+
     @model_validator(mode="after")
     def _rules(self) -> Self:
         for problem in self._problems():
@@ -57,11 +67,9 @@ class RunConfig(Section):
 
     def _problems(self) -> list[str]:
         found: list[str] = []
-        names = [c.name for c in self.criteria]
+        names = list(self.criteria)
         if not names:
-            found.append("criteria: the list is empty: name at least one criterion")
-        if repeated := sorted({n for n in names if names.count(n) > 1}):
-            found.append(f"criteria: '{repeated[0]}' is named twice: give each criterion its own name")
+            found.append("criteria: there is none: name at least one criterion")
         if unknown := sorted(set(self.scoring.weights) - set(names)):
             found.append(f"scoring.weights.{unknown[0]}: no such criterion: choose from {', '.join(names)}")
         if names and not sum(self.raw_weights().values()):
@@ -96,7 +104,7 @@ class RunConfig(Section):
     def _off_scale(self) -> list[str]:
         written = [("rubric.levels", [*self.rubric.levels])]
         written += [(f"rubric.examples.{i}.score", [one.score]) for i, one in enumerate(self.rubric.examples)]
-        written += [(f"criteria.{i}.levels", [*one.levels]) for i, one in enumerate(self.criteria)]
+        written += [(f"criteria.{name}.levels", [*one.levels]) for name, one in self.criteria.items()]
         scale = self.rubric.scale
         return [
             f"{key}: {value:g} is not on the scale {scale.name()}: give one of its values, or change the rubric"
@@ -112,7 +120,7 @@ class RunConfig(Section):
 
     def raw_weights(self) -> dict[str, float]:
         """Return the weight of each criterion as written, `scoring.weights` before `criteria`."""
-        return {c.name: self.scoring.weights.get(c.name, c.weight) for c in self.criteria}
+        return {name: self.scoring.weights.get(name, one.weight) for name, one in self.criteria.items()}
 
     def weights(self) -> dict[str, float]:
         """Return the weight of each criterion, normalised to sum to 1."""
@@ -150,12 +158,17 @@ class RunConfig(Section):
         """Return the resolved config as JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
+    def _ordered(self) -> dict[str, Any]:
+        """Return the config as JSON values whose hash depends on the order of criteria: judges see it."""
+        dumped = self.dump()
+        return {**dumped, "criteria": [{"name": name, **one} for name, one in dumped["criteria"].items()]}
+
     def hash(self) -> str:
         """Return the hash of everything that can change the run's numbers.
 
         Where and how fast it runs, and what it must come to, is not in it.
         """
-        dumped = self.dump()
+        dumped = self._ordered()
         for section in ("store", "runner", "tracking", "objective", "gate"):
             dumped.pop(section)
         return digest(dumped)
@@ -166,11 +179,13 @@ class RunConfig(Section):
         What differs only in the rest asks for the same and reads it in the same way: scoring and its like, what
         resolves orders after the last answer, and where a tie begins.
         """
-        dumped = self.dump()
+        dumped = self._ordered()
         for section in ("dataset", "scoring", "gate", "tracking", "objective"):
             dumped.pop(section)
         for section, free in (("tie", ("threshold", "min_confidence")), ("swap", ("resolve",))):
             dumped[section] = {key: value for key, value in dumped[section].items() if key not in free}
+        if not self.prompt.show_weights:
+            dumped["criteria"] = [{**one, "weight": None} for one in dumped["criteria"]]
         return {**dumped, "follows": self.swap.resolve == "third_pass"}
 
 
@@ -182,4 +197,4 @@ def defaults() -> Mapping[str, Any]:
         if isinstance(field.default, Section)
     }
     judge = JudgeConfig.model_construct().model_dump(mode="json", by_alias=True)
-    return {"judge": judge, "criteria": [], **sections, "objective": RunConfig.model_fields["objective"].default}
+    return {"judge": judge, "criteria": None, **sections, "objective": RunConfig.model_fields["objective"].default}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from evalkit.scales import Scale
 
@@ -135,12 +135,49 @@ class ModeConfig(Pluggable):
 
 
 class Criterion(Section):
-    """One thing to judge by; weights are normalised to sum to 1. Its `levels` stand in place of the rubric's."""
+    """One thing to judge by; weights are normalised to sum to 1. Its `levels` stand in place of the rubric's.
 
-    name: Name
-    description: str = ""
+    A text alone is its description.
+    """
+
+    description: Spelling = ""
     weight: Weight = 1.0
     levels: Levels = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _described(cls, given: Any) -> Any:
+        if isinstance(given, str | int | float):
+            return {"description": given}
+        return {} if given is None else given
+
+
+def criteria_by_name(given: Any) -> Any:
+    """Return criteria as a mapping by name, of a list of them with their names too, as configs once had them.
+
+    Raises:
+        ValueError: if one is named twice.
+    """
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        inner = given.get("criteria")
+        # A file in conf/criteria that begins with `criteria:`.
+        nested = isinstance(inner, list) or (
+            isinstance(inner, Mapping) and not set(inner) <= set(Criterion.model_fields)
+        )
+        named = {str(name): one for name, one in given.items() if not (nested and name == "criteria")}
+        return {**named, **criteria_by_name(inner)} if nested else named
+    if not isinstance(given, list | tuple) or not all(isinstance(one, Mapping) and "name" in one for one in given):
+        return given
+    names = [str(one["name"]) for one in given]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"'{repeated[0]}' is named twice: give each criterion its own name")
+    settings = ({key: value for key, value in one.items() if key != "name"} for one in given)
+    return dict(zip(names, settings, strict=True))
+
+
+Criteria = Annotated[dict[Name, Criterion], BeforeValidator(criteria_by_name)]
 
 
 class Example(Section):
@@ -203,10 +240,14 @@ class TieConfig(Section):
 
 
 class PromptConfig(Section):
-    """Which template, in which language; `template` is a name, or a path."""
+    """Which template, in which language; `template` is a name, or a path.
+
+    With `show_weights` prompts tell the judge the weights of criteria, where they differ. Changing one then asks again.
+    """
 
     language: Name = "en"
     template: str | None = None
+    show_weights: bool = False
 
 
 class OutputConfig(Pluggable):

@@ -81,7 +81,7 @@ class Listwise(Templated):
                 {"label": label, "text": neutralise(case.responses[index].text)}
                 for label, index in zip(labels, shown, strict=True)
             ],
-            criteria=[{"name": one.name, "description": one.description} for one in self._config.criteria],
+            criteria=self._shown_criteria(),
             tie_allowed=self._tie_allowed,
             output=self._config.output.format,
         )

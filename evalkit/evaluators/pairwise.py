@@ -151,7 +151,7 @@ class Pairwise(Templated):
 
     def _constants(self) -> dict[str, Any]:
         return {
-            "criteria": [{"name": one.name, "description": one.description} for one in self._config.criteria],
+            "criteria": self._shown_criteria(),
             "tie_allowed": self._tie_allowed,
             "output": self._config.output.format,
         }

@@ -95,7 +95,7 @@ class Pointwise(Templated):
         if rubric.examples_path is not None:
             what = f"'{rubric.examples_path}' was not read"
             raise ConfigError(what, where="rubric.examples_path", remedy="call with_examples first")
-        common = any(not one.levels for one in self._config.criteria)
+        common = any(not one.levels for one in self._config.criteria.values())
         return {
             "criteria": self._criteria(),
             "scale": scale.words(),
@@ -112,19 +112,8 @@ class Pointwise(Templated):
         }
 
     def _criteria(self) -> list[dict[str, Any]]:
-        # The weights as the criteria have them: scoring.weights is free to change without asking the judge again.
-        criteria = self._config.criteria
-        total = sum(one.weight for one in criteria)
-        told = len({one.weight for one in criteria}) > 1
-        return [
-            {
-                "name": one.name,
-                "description": one.description,
-                "weight": f"{100 * one.weight / total:.3g}%" if told else "",
-                "levels": self._scale.described(one.levels),
-            }
-            for one in criteria
-        ]
+        levels = [self._scale.described(one.levels) for one in self._config.criteria.values()]
+        return [{**shown, "levels": own} for shown, own in zip(self._shown_criteria(), levels, strict=True)]
 
     def _check_single(self) -> None:
         if self._structured:

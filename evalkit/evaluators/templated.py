@@ -28,7 +28,7 @@ class Templated:
     ) -> None:
         check_format(config, formats, others=others)
         self._config, self._prompts = config, prompts
-        self._names = [criterion.name for criterion in config.criteria]
+        self._names = list(config.criteria)
         self._template = config.prompt.template or template
 
     @property
@@ -40,3 +40,19 @@ class Templated:
     def prompt_texts(self) -> dict[str, str]:
         """The text of each template in use."""
         return self._prompts.texts()
+
+    def _shown_criteria(self) -> list[dict[str, str]]:
+        """Return each criterion as prompts show it, with its weight where `prompt.show_weights` asks for it.
+
+        The weights are the criteria's own: those of `scoring.weights` never change a prompt, nor do equal ones.
+        """
+        weights = {name: one.weight for name, one in self._config.criteria.items()}
+        total, shown = sum(weights.values()), self._config.prompt.show_weights and len({*weights.values()}) > 1
+        return [
+            {
+                "name": name,
+                "description": one.description,
+                "weight": f"{100 * weights[name] / total:.3g}%" if shown else "",
+            }
+            for name, one in self._config.criteria.items()
+        ]

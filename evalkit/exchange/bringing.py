@@ -69,7 +69,7 @@ def settings_of(found: Found, judgments: Sequence[Judgment]) -> tuple[dict[str, 
     judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
     samples = 1 + max(judgment.sample for judgment in judgments)
     named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
-    criteria = [_criterion(found, name) for name in named or {CRITERION: None}]
+    criteria = {name: _criterion(found, name) for name in named or {CRITERION: None}}
     settings: dict[str, Any] = {
         "judge": _judge(judges),
         "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
@@ -88,7 +88,7 @@ def settings_of(found: Found, judgments: Sequence[Judgment]) -> tuple[dict[str, 
 
 def _criterion(found: Found, name: str) -> dict[str, Any]:
     weighed = {"weight": found.weights[name]} if name in found.weights else {}
-    return {"name": name, "description": found.criteria.get(name, ""), **weighed}
+    return {"description": found.criteria.get(name, ""), **weighed}
 
 
 def _judge(names: Sequence[str]) -> Mapping[str, Any]:

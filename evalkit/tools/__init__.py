@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from evalkit.app import judge_one
 from evalkit.compose import load_config
-from evalkit.config import Criterion, RubricConfig, RunConfig, SwapConfig, TieConfig
+from evalkit.config import RubricConfig, RunConfig, SwapConfig, TieConfig
 from evalkit.engine.blocking import run_async
 from evalkit.errors import ConfigError
 from evalkit.scales import Scale
@@ -59,12 +59,11 @@ async def pairwise_compare(
     started = time.perf_counter()
     settings = _settings(config, overrides, "mode=pairwise").model_copy(
         update={
-            "criteria": tuple(Criterion(name=name) for name in asked.criteria),
             "swap": SwapConfig(policy="both" if asked.swap_positions else "none", resolve="tie"),
             "tie": TieConfig(allow=asked.allow_tie),
         }
     )
-    settings = RunConfig.model_validate(settings.dump())
+    settings = RunConfig.model_validate({**settings.dump(), "criteria": [{"name": one} for one in asked.criteria]})
     responses = (Response(asked.response_a), Response(asked.response_b))
     judgments, verdicts = await judge_one(settings, Case("pairwise_compare", asked.prompt, responses, asked.context))
     elapsed = (time.perf_counter() - started) * 1000
@@ -86,11 +85,10 @@ async def direct_score(
     levels = {float(k): v for k, v in (asked.rubric.level_descriptions or {}).items()}
     settings = _settings(config, overrides, "mode=pointwise").model_copy(
         update={
-            "criteria": tuple(Criterion(**c.model_dump()) for c in asked.criteria),
             "rubric": RubricConfig(min=low, max=high, step=1, levels=levels),
         }
     )
-    settings = RunConfig.model_validate(settings.dump())
+    settings = RunConfig.model_validate({**settings.dump(), "criteria": [one.model_dump() for one in asked.criteria]})
     case = Case("direct_score", asked.prompt, (Response(asked.response),), asked.context)
     judgments, verdicts = await judge_one(settings, case)
     elapsed = (time.perf_counter() - started) * 1000

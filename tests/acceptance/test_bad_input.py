@@ -78,8 +78,8 @@ MISTAKES = {
         "tie.threshold: 2 is larger than the largest possible difference (1); set it below that",
     ),
     "negative weight": (
-        ("run", "criteria.1.weight=-0.2"),
-        "criteria.1.weight: input should be greater than or equal to 0 (given: -0.2)",
+        ("run", "criteria.clarity.weight=-0.2"),
+        "criteria.clarity.weight: input should be greater than or equal to 0 (given: -0.2)",
     ),
     "negative weight when scoring": (
         ("run", "scoring.weights.clarity=-1"),

@@ -78,7 +78,7 @@ def evaluator(name: str) -> Evaluator:
     return make_evaluator(
         RunConfig(
             judge=JudgeConfig(model="a/b"),
-            criteria=(Criterion(name="overall"),),
+            criteria={"overall": Criterion()},
             mode=ModeConfig(name=mode),
             swap=SwapConfig(policy="none"),
             output=output,

@@ -106,7 +106,7 @@ def evaluator(mode: str, language: str, output: str, example: str = PLAIN) -> Ev
     return make_evaluator(
         RunConfig(
             judge=JudgeConfig(model="a/b"),
-            criteria=(Criterion(name="overall"),),
+            criteria={"overall": Criterion()},
             mode=ModeConfig(name=mode),
             swap=SwapConfig(policy="none" if mode == "pointwise" else "both"),
             prompt=PromptConfig(language=language),

@@ -90,7 +90,10 @@ def test_pointwise_shows_one_response() -> None:
             ["tie.threshold=1.5"],
             "tie.threshold: 1.5 is larger than the largest possible difference (1); set it below that",
         ),
-        (["criteria.0.weight=-1"], "criteria.0.weight: input should be greater than or equal to 0 (given: -1)"),
+        (
+            ["criteria.accuracy.weight=-1"],
+            "criteria.accuracy.weight: input should be greater than or equal to 0 (given: -1)",
+        ),
         (
             ["mode=pointwise", "swap=both"],
             "swap.policy: 'both' needs two responses, and mode pointwise shows one; set swap=none",

@@ -111,7 +111,7 @@ def test_a_config_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         make().judge = None  # type: ignore[misc,assignment]
     with pytest.raises(ValidationError):
-        Criterion(name="a").weight = 2  # type: ignore[misc]
+        Criterion().weight = 2  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

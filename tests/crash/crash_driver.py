@@ -29,7 +29,7 @@ from evalkit.types import Calls, Case, Completion, JudgeRequest, JudgeSpec, Resp
 CASES = 150
 CONFIG = RunConfig(
     judge=JudgeConfig(model="test/crash"),
-    criteria=(Criterion(name="quality"),),
+    criteria={"quality": Criterion()},
     output=OutputConfig(format="bracket"),
     scoring=ScoringConfig(bootstrap=50),
     runner=RunnerConfig(concurrency=8),

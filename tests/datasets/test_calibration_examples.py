@@ -21,7 +21,7 @@ GOOD = {"response": "Paris.", "score": 5, "justification": "It is the capital."}
 def config(path: str | None, **rubric: Any) -> RunConfig:
     return RunConfig(
         judge=JudgeConfig(model="a/b"),
-        criteria=(Criterion(name="overall"),),
+        criteria={"overall": Criterion()},
         mode=ModeConfig(name="pointwise"),
         swap=SwapConfig(policy="none"),
         rubric=RubricConfig(examples_path=path, **rubric),

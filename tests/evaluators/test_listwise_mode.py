@@ -34,7 +34,7 @@ ABCD = "ABCD"
 
 
 def listwise(**settings: Any) -> Listwise:
-    criteria = (Criterion(name="accuracy", description="It is right.", weight=3), Criterion(name="tone"))
+    criteria = {"accuracy": Criterion(description="It is right.", weight=3), "tone": Criterion()}
     config = RunConfig(**{"judge": JudgeConfig(model="a/b"), "criteria": criteria} | settings)
     return Listwise(config, Prompts(config.prompt.language))
 

@@ -41,7 +41,7 @@ class NotOne: ...
 def config(name: str, **params: Any) -> RunConfig:
     return RunConfig(
         judge=JudgeConfig(model="a/b"),
-        criteria=(Criterion(name="c"),),
+        criteria={"c": Criterion()},
         mode=ModeConfig(name=name, params=params),
         swap=SwapConfig(policy="none"),
     )

@@ -34,7 +34,7 @@ NAMES = ("accuracy", "tone")
 
 
 def config(**settings: Any) -> RunConfig:
-    criteria = (Criterion(name="accuracy", description="It is right.", weight=3), Criterion(name="tone"))
+    criteria = {"accuracy": Criterion(description="It is right.", weight=3), "tone": Criterion()}
     return RunConfig(**{"judge": JudgeConfig(model="a/b"), "criteria": criteria} | settings)
 
 

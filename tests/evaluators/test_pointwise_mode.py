@@ -14,6 +14,7 @@ from evalkit.config import (
     JudgeConfig,
     ModeConfig,
     OutputConfig,
+    PromptConfig,
     RubricConfig,
     RunConfig,
     ScoringConfig,
@@ -26,8 +27,8 @@ from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
 CASE = Case("c1", "Say hello.", (Response("Hello."), Response("Go away.")), context="A greeting.", reference="Hello!")
-CRITERIA = (Criterion(name="accuracy", description="It is right.", weight=3), Criterion(name="tone", weight=1))
-ONE = (Criterion(name="overall"),)
+CRITERIA = {"accuracy": Criterion(description="It is right.", weight=3), "tone": Criterion(weight=1)}
+ONE = {"overall": Criterion()}
 
 
 def config(**settings: Any) -> RunConfig:
@@ -88,18 +89,21 @@ def test_the_prompt_holds_what_a_score_rests_on() -> None:
         "<response>\nGo away.\n</response>",
         "<context>\nA greeting.\n</context>",
         "<reference>\nHello!\n</reference>",
-        "- **accuracy** (weight 75%): It is right.",
-        "- **tone** (weight 25%)",
+        "- **accuracy**: It is right.",
+        "- **tone**\n",
     ):
         assert part in user
     assert "Hello.\n" not in user.replace("Hello!", "")
 
 
-def test_weights_that_are_equal_or_only_for_scoring_are_not_told() -> None:
-    equal = pointwise(criteria=(Criterion(name="a"), Criterion(name="b")))
+def test_weights_are_told_only_where_asked_for_and_only_if_they_differ() -> None:
+    assert "weight" not in EVALUATOR.plan(CASE)[0].messages[-1]["content"]
+    telling = {"prompt": PromptConfig(show_weights=True)}
+    told = pointwise(**telling).plan(CASE)
+    assert "- **accuracy** (weight 75%): It is right.\n- **tone** (weight 25%)\n" in told[0].messages[-1]["content"]
+    equal = pointwise(criteria={"a": Criterion(), "b": Criterion()}, **telling)
     assert "weight" not in equal.plan(CASE)[0].messages[-1]["content"]
-    rescored = pointwise(scoring=ScoringConfig(weights={"tone": 7}))
-    assert rescored.plan(CASE) == EVALUATOR.plan(CASE)
+    assert pointwise(scoring=ScoringConfig(weights={"tone": 7}), **telling).plan(CASE) == told
 
 
 def test_scores_are_read_in_scale_units_and_the_value_is_left_to_scoring() -> None:

@@ -22,7 +22,7 @@ STRATEGIES = ["Vanilla", "Vanilla_NoRules", "CoT"]
 
 def evaluator(pattern: str, **table: str) -> Pairwise:
     output = OutputConfig.model_validate({"format": "regex", "pattern": pattern, "map": table})
-    config = RunConfig(judge=JudgeConfig(model="a/b"), criteria=(Criterion(name="overall"),), output=output)
+    config = RunConfig(judge=JudgeConfig(model="a/b"), criteria={"overall": Criterion()}, output=output)
     return Pairwise(config, Prompts("en"))
 
 

@@ -46,7 +46,7 @@ def test_a_csv_of_scores_by_criterion(bring, write):
     assert [value for _, _, value in ran.values] == [{"style": 4.0, "truth": 5.0}, "unparseable"]
     assert "taken as 1 to 5" in ran.out
     config = (ran.folder / "config.yaml").read_text("utf-8")
-    assert "name: style" in config
+    assert "\n  style:\n" in config
     assert "name: me" in config
 
 

@@ -18,7 +18,7 @@ from evalkit.evaluators import make_evaluator
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
-ONE = (Criterion(name="overall"),)
+ONE = {"overall": Criterion()}
 CASE = Case("c", "Name the capital of France.", (Response("Paris."), Response("Lyon.")))
 LETTER = {1.0: "A", 0.0: "TIE", -1.0: "B"}
 

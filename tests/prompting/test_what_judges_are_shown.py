@@ -48,7 +48,7 @@ def prompts(mode: str, language: str, case: Case | None = None, **settings: Any)
     swap = SwapConfig(policy="none" if mode == "pointwise" else "both")
     base = {
         "judge": JudgeConfig(model="a/b"),
-        "criteria": (Criterion(name="accuracy"), Criterion(name="tone")),
+        "criteria": {"accuracy": Criterion(), "tone": Criterion()},
         "mode": ModeConfig(name=mode),
         "swap": swap,
         "prompt": PromptConfig(language=language),
@@ -69,7 +69,7 @@ def test_context_and_reference_are_shown_where_the_case_has_them(
     safe = "  Line one &lt;/response>\n&lt;|im_end|> 第二行\t"
     settings: dict[str, Any] = {}
     if output == "text":
-        settings["criteria"] = (Criterion(name="overall"),)
+        settings["criteria"] = {"overall": Criterion()}
         settings["output"] = OutputConfig(format="bracket" if mode == "pairwise" else "rating")
     case = Case("c", "Q", (Response("one"), Response("two")), **{field: text})
     other = "reference" if field == "context" else "context"
@@ -101,13 +101,13 @@ def test_the_scale_is_said_in_one_sentence(language: str, rubric: str) -> None:
 
 @pytest.mark.parametrize(("language", "colon"), [("en", ": "), ("zh", "：")])
 def test_a_criterions_own_levels_stand_in_place_of_the_common_ones(language: str, colon: str) -> None:
-    own = (Criterion(name="accuracy", levels={1: "false", 3: "partly true"}), Criterion(name="tone"))
+    own = {"accuracy": Criterion(levels={1: "false", 3: "partly true"}), "tone": Criterion()}
     mixed = prompts("pointwise", language, criteria=own, rubric=RubricConfig(levels=COMMON))[0]
     assert f"- **accuracy**\n  - 1{colon}false\n  - 3{colon}partly true\n- **tone**\n" in mixed
     assert f"\n- 1{colon}poor\n- 5{colon}fine\n" in mixed
     note = {"en": "Where a criterion lists levels of its own", "zh": "某项标准若另外列有等级说明"}[language]
     assert note in mixed
-    every = tuple(Criterion(name=name, levels={1: f"bad {name}"}) for name in ("accuracy", "tone"))
+    every = {name: Criterion(levels={1: f"bad {name}"}) for name in ("accuracy", "tone")}
     alone = prompts("pointwise", language, criteria=every, rubric=RubricConfig(levels=COMMON))[0]
     assert "poor" not in alone
     assert note not in alone
@@ -147,7 +147,7 @@ def test_pairs_are_judged_without_a_scale() -> None:
             {"rubric": {"step": 0.5, "examples": [{"response": "r", "score": 1.2, "justification": "j"}]}},
             "rubric.examples.0.score: 1.2 is not on the scale 1.0-5.0 by 0.5",
         ),
-        ({"criteria": [{"name": "a"}, {"name": "b", "levels": {0: "x"}}]}, "criteria.1.levels: 0 is not on the scale"),
+        ({"criteria": [{"name": "a"}, {"name": "b", "levels": {0: "x"}}]}, "criteria.b.levels: 0 is not on the scale"),
         ({"criteria": [{"name": "a", "levels": {"low": "x"}}]}, "valid number"),
     ],
 )

@@ -20,7 +20,7 @@ CASE = Case("c", "A question of more than twenty characters?", (Response(LONG), 
 
 
 def config(**changes) -> RunConfig:
-    return RunConfig(judge=JudgeConfig(model="openai/m"), criteria=(Criterion(name="x"),), **changes)
+    return RunConfig(judge=JudgeConfig(model="openai/m"), criteria={"x": Criterion()}, **changes)
 
 
 def judged(evaluator, case: Case = CASE) -> list[Judgment]:

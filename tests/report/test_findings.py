@@ -78,7 +78,7 @@ def test_a_preference_is_named_with_its_lead_only_where_it_is_clear():
 
 
 def test_pairs_in_one_order_show_no_preference_for_a_place():
-    config = RunConfig(judge=JudgeConfig(model="m"), criteria=(Criterion(name="x"),), swap=SwapConfig(policy="none"))
+    config = RunConfig(judge=JudgeConfig(model="m"), criteria={"x": Criterion()}, swap=SwapConfig(policy="none"))
     cases = [Case(f"c{i}", "?", (Response("a"), Response("b"))) for i in range(20)]
     judgments = [Judgment(case.id, (0, 1), (0, 1), 0, "m", "ok", value=1.0, criteria={"x": 1.0}) for case in cases]
     found = findings(score_run(config, cases, judgments).metrics, "pairwise")

@@ -1,0 +1,169 @@
+"""Criteria on the command line: names that Hydra's grammar refuses, texts as they are typed, and criteria inline.
+
+What changes or deletes a criterion goes through Hydra as a key that says so and spells the name in ASCII; it is put in
+its place afterwards. So a name may be in any script, a key that no file sets can be set, and a wrong name is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+
+from evalkit.config import criteria_by_name
+from evalkit.errors import ConfigError, did_you_mean
+
+_WORD: Final = re.compile(
+    r"(?P<sign>\+\+|\+|~)?criteria\.(?P<name>[^=]+?)(?P<field>\.(?:description|weight|levels(?:\.[^=.]+)?))?"
+    r"(?:=(?P<value>.*))?",
+    re.DOTALL,
+)
+_INLINE: Final = re.compile(r"(?P<sign>\+\+|\+)?criteria=(?P<value>[{\[].*[{:].*)", re.DOTALL)
+_PLAIN: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+_PATH: Final = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*", re.ASCII)
+_SPELLED: Final = re.compile(r"(?:\+\+)?criteria\._(?:(set|add)_(\w+)|(del)_(\w+)=true)", re.ASCII)
+_KEY: Final = re.compile(r"_(set|add|del)_(\w+)", re.ASCII)
+_SIGN: Final = {"set": "", "add": "+", "del": "~"}
+INLINE: Final = "write 'criteria={NAME: {description: \"TEXT\", weight: 0.5}}', or a file conf/criteria/NAME.yaml"
+
+
+def for_hydra(words: Sequence[str]) -> list[str]:
+    """Return a command's words with those of criteria as Hydra can read them; words it reads stay as they are.
+
+    Raises:
+        ConfigError: if criteria given inline cannot be read.
+    """
+    return [new for word in words for new in _spelled(word)]
+
+
+def as_written(text: str) -> str:
+    """Return a text with the names of criteria as the user wrote them."""
+
+    def named(found: re.Match[str]) -> str:
+        how, name = found[1] or found[3], found[2] or found[4]
+        return f"{_SIGN[how]}criteria.{_name(name)}"
+
+    return _SPELLED.sub(named, text)
+
+
+def put_in_place(values: Any) -> Any:
+    """Return composed criteria with the entries that Hydra was given in hex merged into those of their names.
+
+    Raises:
+        ConfigError: if an entry is to be changed or deleted, and is not there.
+    """
+    if not isinstance(values, Mapping) or not any(_KEY.fullmatch(str(key)) for key in values):
+        return values
+    found = criteria_by_name({key: value for key, value in values.items() if not _KEY.fullmatch(str(key))})
+    for key, value in values.items():
+        if (spelled := _KEY.fullmatch(str(key))) is None:
+            continue
+        how, name = spelled[1], _name(spelled[2])
+        if how != "add" and name not in found:
+            raise no_such_criterion(name, list(found))
+        if how == "del":
+            del found[name]
+        elif isinstance(value, Mapping):
+            before = found.get(name)
+            found[name] = {**(before if isinstance(before, Mapping) else {}), **value}
+        else:
+            found[name] = value
+    return found
+
+
+def as_composed(text: str) -> str:
+    """Return what Hydra printed of a config with every criterion in its place."""
+    composed = yaml.safe_load(text)
+    if not isinstance(composed, dict) or "criteria" not in composed:
+        return text
+    composed["criteria"] = put_in_place(composed["criteria"])
+    return OmegaConf.to_yaml(OmegaConf.create(composed))
+
+
+def no_such_criterion(name: str, names: Sequence[str]) -> ConfigError:
+    """Return the complaint that no criterion has that name."""
+    remedy = f"{did_you_mean(name, names).removesuffix('?')}, or add one: +criteria.{name}.description=TEXT"
+    return ConfigError("no such criterion", where=f"criteria.{name}", remedy=remedy)
+
+
+def _spelled(word: str) -> Iterator[str]:
+    if inline := _INLINE.fullmatch(word):
+        yield from _from_inline(word, inline["value"], added=bool(inline["sign"]))
+        return
+    found = _WORD.fullmatch(word)
+    if found is None or not (found["value"] is not None or found["sign"] == "~"):
+        yield word
+        return
+    sign, name, field = found["sign"] or "", found["name"], found["field"] or ""
+    value = "" if found["value"] is None else f"={_as_text(found['value'], field)}"
+    plain = _PLAIN.fullmatch(name)
+    if sign == "~" and not value:
+        yield word if _KEY.fullmatch(name) else f"++criteria.{_key('del', name)}=true"
+    elif _KEY.fullmatch(name) or (plain and sign) or (not plain and not field and _PATH.fullmatch(name)):
+        yield f"{sign}criteria.{name}{field}{value}"
+    else:
+        yield f"++criteria.{_key('add' if sign else 'set', name)}{field}{value}"
+
+
+def _key(how: str, name: str) -> str:
+    """Return a key for a name: each byte of its UTF-8 but ASCII letters and digits as `_` and two hex digits."""
+    spelled = "".join(chr(b) if chr(b).isalnum() and b < 128 else f"_{b:02x}" for b in name.encode())
+    return f"_{how}_{spelled}"
+
+
+def _name(spelled: str) -> str:
+    return re.sub(rb"_([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), spelled.encode()).decode()
+
+
+def _as_text(value: str, field: str) -> str:
+    """Return a description as one text; what Hydra reads as a text, and a sweep without spaces, stays as it is."""
+    if field == ".weight" or value[:1] in ("'", '"', "{"):
+        return value
+    try:
+        OverridesParser.create().parse_override(f"key={value}")
+    except HydraException:
+        return _hydra(value)
+    return _hydra(value) if ", " in value or "${" in value else value
+
+
+def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError("cannot be read as criteria", where=word, remedy=INLINE) from None
+    parts = given if isinstance(given, list) else [given]
+    files = [part for part in parts if isinstance(part, str)]
+    yield from [] if added else [f"criteria=[{','.join(files)}]"]
+    entries = []
+    for part in parts:
+        if isinstance(part, Mapping):
+            named = {part["name"]: {k: v for k, v in part.items() if k != "name"}} if "name" in part else part
+            entries += [(str(name), settings) for name, settings in named.items()]
+        elif not isinstance(part, str):
+            raise ConfigError("cannot be read as criteria", where=word, remedy=INLINE)
+    names = [name for name, _ in entries]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"'{repeated[0]}' is named twice", where="criteria", remedy="give each its own name")
+    for name, settings in entries:
+        key = name if _PLAIN.fullmatch(name) else _key("add", name)
+        yield f"++criteria.{key}={_hydra(settings)}"
+
+
+def _hydra(value: Any) -> str:
+    """Return a plain value as Hydra's grammar spells it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_hydra(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_hydra(one) for one in value) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return str(value)
+    quoted = re.sub(r"(\\*)'", lambda found: found[1] * 2 + "\\'", str(value))
+    trailing = re.search(r"\\*$", quoted)
+    return f"'{quoted}{trailing[0] if trailing else ''}'".replace("${", "\\${")
