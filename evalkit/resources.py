@@ -1,10 +1,22 @@
-"""Where the files that ship with evalkit are: inside the package when installed, beside it in a checkout."""
+"""What ships with evalkit: its version, and its files, inside the package when installed, beside it in a checkout."""
 
 from __future__ import annotations
 
 import os
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
+
+DISTRIBUTION = "evalkit-judge"
+"""The name to install: `evalkit` is another project's on the registry."""
+
+
+def own_version() -> str | None:
+    """Return the installed version of evalkit, or none if it is not installed."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return None
 
 
 def shipped(name: str) -> Path:

@@ -109,9 +109,9 @@ def _dispatch(argv: list[str]) -> int:
         print(HELP.format(commands=rows, status=STATUS))
         return 0
     if argv[0] in ("--version", "-V"):
-        from importlib.metadata import version
+        from evalkit.resources import own_version
 
-        print(f"evalkit {version('evalkit')}")
+        print(f"evalkit {own_version()}")
         return 0
     if argv[0].startswith(("-sc", "--shell-completion", "--shell_completion")):
         complete: int = import_module("evalkit.cli.completion").main(argv)

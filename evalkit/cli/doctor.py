@@ -16,6 +16,7 @@ from evalkit.compose import DEFAULT, load_jobs
 from evalkit.config import RunConfig
 from evalkit.engine.blocking import run_async
 from evalkit.errors import EvalkitError
+from evalkit.resources import own_version
 from evalkit.runs.versions import PACKAGES, version_of
 from evalkit.store import open_store, store_path
 from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri, without_password
@@ -41,8 +42,9 @@ def main(words: Sequence[str]) -> int:
 
 def _checks(config: RunConfig) -> Iterator[Check]:
     yield "python", platform.python_version
-    for package in ("evalkit", *PACKAGES):
-        yield package, lambda package=package: _version(package)  # type: ignore[misc]
+    yield "evalkit", lambda: _installed(own_version())
+    for package in PACKAGES:
+        yield package, lambda package=package: _installed(version_of(package))  # type: ignore[misc]
     yield "dataset and prompts", lambda: f"{len(prepare(config).dataset.cases)} cases"
     yield "judge", lambda: run_async(check_judges(config))
     yield "store", lambda: _store(config)
@@ -60,8 +62,8 @@ def _tracking(config: RunConfig) -> str:
     return config.tracking.tracker
 
 
-def _version(package: str) -> str:
-    if (version := version_of(package)) is None:
+def _installed(version: str | None) -> str:
+    if version is None:
         raise OSError("not installed")
     return version
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from evalkit.app import Interrupted, judge_and_score, prepare, rescore, track
@@ -17,6 +16,7 @@ from evalkit.config import GateConfig
 from evalkit.engine import Judged
 from evalkit.errors import ExitStatus, TrackingError
 from evalkit.gating import shortfall
+from evalkit.resources import own_version
 from evalkit.runs import read_config, read_run
 from evalkit.runs.noted import noted
 from evalkit.tracking.renewing import renew
@@ -56,7 +56,7 @@ def run_job(job: Job) -> int:
 def _is_finished(job: Job) -> bool:
     """Say whether the job's folder holds a whole run of its config on the data, prompts and evalkit there are now."""
     there = noted(job.folder)
-    if not there.complete or there.config_hash != job.config.hash() or there.evalkit != version("evalkit"):
+    if not there.complete or there.config_hash != job.config.hash() or there.evalkit != own_version():
         return False
     materials = prepare(job.config)
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))

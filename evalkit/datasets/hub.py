@@ -9,6 +9,7 @@ from typing import Any
 
 from evalkit.config import DatasetConfig
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.resources import DISTRIBUTION
 
 Row = dict[str, Any]
 _BATCH = 512
@@ -49,7 +50,7 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
     try:
         library = import_module("datasets")
     except ImportError:
-        remedy = "install it: pip install 'evalkit[hf]'"
+        remedy = f"install it: pip install '{DISTRIBUTION}[hf]'"
         raise ConfigError("format hf needs the library datasets", where="dataset.format", remedy=remedy) from None
     path = Path(named).expanduser()
     folder = next((p for p in (path, *([base / path] if base else [])) if p.is_dir()), None)

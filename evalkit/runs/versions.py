@@ -7,13 +7,15 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from evalkit.resources import own_version
+
 PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy", "scipy", "jinja2", "json-repair")
 
 
 def made_with() -> dict[str, Any]:
     """Return the versions of evalkit, Python and `PACKAGES`, and the git commit, each null where there is none."""
     return {
-        "evalkit": version_of("evalkit"),
+        "evalkit": own_version(),
         "python": platform.python_version(),
         "packages": {name: version_of(name) for name in PACKAGES},
         "git_commit": _git_commit(),

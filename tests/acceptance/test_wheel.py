@@ -29,7 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("uv is not installed")
     folder = tmp_path_factory.mktemp("dist")
     uv("build", "--quiet", "--wheel", "--out-dir", folder)
-    [built] = folder.glob("evalkit-*.whl")
+    [built] = folder.glob("evalkit_judge-*.whl")
     return built
 
 
@@ -68,6 +68,7 @@ def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel: Path) -> None:
         assert {f"evalkit/{name}" for name in files_under(folder)} <= names
     assert files_under("evalkit/datasets/samples") <= names
     assert {
+        "evalkit/py.typed",
         "evalkit/report/page/report.html.j2",
         "evalkit/report/page/report.css",
         "evalkit/report/page/report.js",

@@ -136,7 +136,7 @@ def test_a_name_that_cannot_be_loaded_or_no_library(hub: Path, monkeypatch: pyte
     with pytest.raises(ConfigError, match=r"^nobody/nothing: cannot be loaded \("):
         load_cases(config, mode="pairwise")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ConfigError, match=r"needs the library datasets; install it: pip install 'evalkit\[hf\]'"):
+    with pytest.raises(ConfigError, match=r"needs the library datasets; install it: pip install 'evalkit-judge\[hf\]'"):
         load_cases(config, mode="pairwise")
 
 
