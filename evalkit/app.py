@@ -23,6 +23,7 @@ from evalkit.evaluators import make_evaluator
 from evalkit.gating import check_gate, check_rules, rule_on, write_held
 from evalkit.hashing import digest
 from evalkit.judges import judges_told, make_arbiter, make_judges
+from evalkit.plugins import allowing_code
 from evalkit.protocols import Evaluator
 from evalkit.recall import Recall
 from evalkit.report import run_files
@@ -113,11 +114,13 @@ def run(
     *,
     cases: Any = None,
     observe: Callable[[Progress], None] | None = None,
+    allow_code: bool = False,
 ) -> RunResult:
     """Judge, score, write the run folder and record the run.
 
     `cases` takes the place of `dataset.path`: a pandas or polars frame, an Arrow table, or a list of mappings, whose
-    columns are read as `dataset.fields` says.
+    columns are read as `dataset.fields` says. With `allow_code` the config may name classes by their dotted paths; they
+    are imported and run.
 
     Raises:
         ConfigError: if something was described wrongly.
@@ -127,7 +130,8 @@ def run(
     """
     if cases is not None:
         config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": None, "format": None})})
-    return track(config, judge_and_score(config, folder or default_folder(config), cases=cases, observe=observe))
+    with allowing_code(allow_code):
+        return track(config, judge_and_score(config, folder or default_folder(config), cases=cases, observe=observe))
 
 
 def judge_and_score(

@@ -1,15 +1,22 @@
-"""Looking things up by name: ours in a table of lazy imports, others' by entry point or by the path of a class."""
+"""Looking things up by name: ours in a table of lazy imports, others' by entry point.
+
+The dotted path of a class is a third way, for code that is no package. A config may come from anybody, so a path is
+imported only where the user allows code: by `--allow-code`, `EVALKIT_ALLOW_CODE=1`, or `allow_code=True` in Python.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from inspect import isclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -36,6 +43,25 @@ GROUPS = MappingProxyType(
 """The entry-point groups in which other packages offer theirs, and what each is for."""
 FOLDERS = (PROMPTS, CONF)
 VARIABLE = "EVALKIT_PLUGINS"
+ALLOW, ALLOW_FLAG = "EVALKIT_ALLOW_CODE", "--allow-code"
+TRUST = f"if you trust whoever wrote it, give {ALLOW_FLAG} or set {ALLOW}=1"
+
+_allowed = ContextVar("evalkit_allow_code", default=False)
+
+
+@contextmanager
+def allowing_code(allowed: bool = True) -> Iterator[None]:
+    """Let configs name code by its dotted path as long as the block lasts; `False` leaves it as it was."""
+    before = _allowed.set(allowed or _allowed.get())
+    try:
+        yield
+    finally:
+        _allowed.reset(before)
+
+
+def code_allowed() -> bool:
+    """Return whether a config may name code by its dotted path."""
+    return _allowed.get() or os.environ.get(ALLOW) == "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +76,7 @@ class Offer:
     problem: str = ""
 
 
-def find(group: str, name: str, ours: Mapping[str, str], *, where: str) -> Any:
+def find(group: str, name: str, ours: Mapping[str, str], *, where: str, methods: Sequence[str]) -> Any:
     """Return what `name` stands for, imported.
 
     Args:
@@ -58,18 +84,32 @@ def find(group: str, name: str, ours: Mapping[str, str], *, where: str) -> Any:
         name: one of `ours`, an entry point's name, or `package.module.Class`.
         ours: name → `module:attribute`.
         where: the config key that held the name, for the error.
+        methods: what a class that is named by its path must have, at least one of them.
 
     Raises:
-        PluginError: if there is no such thing, two packages offer it, or it cannot be imported.
+        PluginError: if there is no such thing, two packages offer it, or it cannot be imported; if it is a path, and
+            code is not allowed, or it does not lead to a class with one of these methods.
     """
     if name in ours:
         return _load(ours[name], where)
     if found := [point for point in offered(group) if point.name == name]:
         return _load(_only(found, where).value, where)
     if is_path(name):
-        return _load(name if ":" in name else ":".join(name.rsplit(".", 1)), where)
+        return _named_class(name, where, methods)
     known = {*ours, *(point.name for point in offered(group))}
     raise PluginError(f"there is no '{name}'", where=where, remedy=did_you_mean(name, known))
+
+
+def _named_class(path: str, where: str, methods: Sequence[str]) -> type:
+    if not code_allowed():
+        raise PluginError(f"'{path}' names code, which a config may not do by itself", where=where, remedy=TRUST)
+    found = _load(path if ":" in path else ":".join(path.rsplit(".", 1)), where)
+    has = isclass(found) and any(method in vars(base) for base in found.__mro__ for method in methods)
+    if not has:
+        remedy = f"give a class that has {' or '.join(methods)}"
+        raise PluginError(f"'{path}' is not what this key names", where=where, remedy=remedy)
+    made: type = found
+    return made
 
 
 def make(found: Any, *arguments: Any, name: str, where: str) -> Any:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from io import TextIOWrapper
 
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+from evalkit.plugins import ALLOW, ALLOW_FLAG
 
 COMMANDS = {
     "run": ("evalkit.cli.run", "judge, score, write the run folder, record the run in MLflow"),
@@ -49,6 +51,7 @@ usage: evalkit COMMAND [...]; evalkit COMMAND --help
   evalkit run --cfg job                            print the composed config and every key
   evalkit plan judge=gpt-4o-mini --probe 20        what it would cost, measured on 20 requests
   evalkit run --quiet | --json-logs                say only what went wrong | say everything as JSON lines
+  evalkit COMMAND … --allow-code                   let configs name code by its dotted path: it is imported and run
 
 Overrides are Hydra's: GROUP=OPTION, key.path=value, -m to sweep.
 Tab completion: eval "$(evalkit -sc install=bash)"
@@ -74,8 +77,23 @@ def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; an error becomes one line on standard error."""
     from evalkit.cli.voice import spoken
 
-    with spoken(argv) if argv and argv[0] == "run" else nullcontext(list(argv)) as words:
+    with _code(argv) as rest, spoken(rest) if rest and rest[0] == "run" else nullcontext(list(rest)) as words:
         return _ended(words)
+
+
+@contextmanager
+def _code(argv: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Take `--allow-code` off the words; it goes into the environment, so that a launcher's processes have it too."""
+    before = os.environ.get(ALLOW)
+    if ALLOW_FLAG in argv:
+        os.environ[ALLOW] = "1"
+    try:
+        yield [word for word in argv if word != ALLOW_FLAG]
+    finally:
+        if before is None:
+            os.environ.pop(ALLOW, None)
+        else:
+            os.environ[ALLOW] = before
 
 
 def _ended(argv: list[str]) -> int:

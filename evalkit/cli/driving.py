@@ -30,6 +30,8 @@ from evalkit.compose import (
     add_study,
     as_composed,
     as_written,
+    check_place,
+    checked,
     composed_already,
     enter_project_of,
     find_study,
@@ -96,6 +98,7 @@ class Driver:
         settings = HydraConfig.get()
         folder = _unused(Path(settings.runtime.output_dir), settings)
         try:
+            check_place(folder, Path(settings.runtime.cwd), self.constant)
             config = to_run_config(cfg, _sources(self.study))
             sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
             if sweep is None or not self._alone():
@@ -263,7 +266,7 @@ def _run_hydra(name: str, words: Sequence[str], driver: Driver) -> None:
         return driver(cfg)
 
     try:
-        with _arguments(words), _shown(words), composed_already():
+        with _arguments(words), _shown(words), checked(), composed_already():
             hydra.main(config_path=str(shipped("conf")), config_name=name, version_base="1.3")(task)()
     except JobError as error:
         driver.statuses.append(error.status)

@@ -22,10 +22,11 @@ from pydantic import ValidationError
 from evalkit.compose.complaints import RECORDED, config_complaint, hydra_complaint
 from evalkit.compose.criteria import as_composed, as_written, for_hydra, put_in_place
 from evalkit.compose.jobs import SweepPlace, composed_already, give_values, kind_of, sweep_jobs, sweep_place
+from evalkit.compose.trust import check_place, checked
 from evalkit.config import RunConfig, criteria_by_name, defaults
 from evalkit.datasets import with_examples
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.plugins import CONF, folders
+from evalkit.plugins import CONF, allowing_code, folders
 from evalkit.resources import PROJECT_VARIABLE, project, shipped
 from evalkit.runs.configfile import DEFAULTS as RUN_DEFAULTS
 from evalkit.runs.configfile import escaped
@@ -35,6 +36,8 @@ __all__ = [
     "SweepPlace",
     "as_composed",
     "as_written",
+    "check_place",
+    "checked",
     "composed_already",
     "find_sweep",
     "for_hydra",
@@ -236,7 +239,7 @@ def _own_hydra() -> Iterator[None]:
         GlobalHydra.instance().clear()
         register()
         try:
-            with initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
+            with checked(), initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
                 yield
         finally:
             GlobalHydra.instance().hydra = before
@@ -256,13 +259,16 @@ def _with_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
         raise hydra_complaint(error) from None
 
 
-def load_config(name: str = DEFAULT, overrides: Sequence[str] = ()) -> RunConfig:
+def load_config(name: str = DEFAULT, overrides: Sequence[str] = (), *, allow_code: bool = False) -> RunConfig:
     """Compose a config without a shell: `name` is `config`, a study's name, or a file.
+
+    `allow_code` lets its part for Hydra name code; `run` has a parameter of its own for the rest.
 
     Raises:
         ConfigError: if something in it is described wrongly.
     """
-    return load_jobs(name, overrides, sweep=False)[0][1]
+    with allowing_code(allow_code):
+        return load_jobs(name, overrides, sweep=False)[0][1]
 
 
 def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig:

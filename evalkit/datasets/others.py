@@ -28,7 +28,7 @@ def other_reader(name: str) -> Callable[[Path], Rows] | None:
     """
     if not name or not is_offered(DATASETS, name):
         return None
-    found = find(DATASETS, name, {}, where=WHERE)
+    found = find(DATASETS, name, {}, where=WHERE, methods=("__call__",))
     reader = make(found, name=name, where=WHERE) if isclass(found) else found
     if not callable(reader):
         raise PluginError(f"'{name}' is not a reader", where=WHERE, remedy="give what yields (place, row) for a path")

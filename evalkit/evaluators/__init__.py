@@ -37,7 +37,7 @@ def make_evaluator(
         ConfigError: if the rest of the config does not suit it.
     """
     name = config.mode.name
-    found = find(EVALUATORS, name, OURS, where="mode.name")
+    found = find(EVALUATORS, name, OURS, where="mode.name", methods=("plan",))
     if not (isclass(found) and issubclass(found, Evaluator)):
         raise PluginError(
             f"'{name}' is not an evaluator", where="mode.name", remedy="give a class with the methods plan and read"

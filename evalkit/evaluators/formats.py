@@ -55,7 +55,7 @@ def _made(output: OutputConfig, protocol: Any, method: str) -> Any:
     name, where = output.format, "output.format"
     if not is_offered(OUTPUTS, name):
         return None
-    found = find(OUTPUTS, name, {}, where=where)
+    found = find(OUTPUTS, name, {}, where=where, methods=("winner", "score"))
     made = make(found, output, name=name, where=where) if isclass(found) else found
     if not isinstance(made, protocol):
         raise PluginError(f"'{name}' reads no {method}", where=where, remedy=f"give a class with the method {method}")

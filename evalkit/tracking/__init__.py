@@ -62,7 +62,8 @@ def warm_up(config: TrackingConfig, *, folder: Path) -> None:
 
 def _own(config: TrackingConfig) -> Tracker:
     where = "tracking.tracker"
-    found = find(TRACKERS, config.tracker, {MLFLOW: "evalkit.tracking.mlflow_tracker:MlflowTracker"}, where=where)
+    ours = {MLFLOW: "evalkit.tracking.mlflow_tracker:MlflowTracker"}
+    found = find(TRACKERS, config.tracker, ours, where=where, methods=("record",))
     if not (isclass(found) and issubclass(found, Tracker)):
         raise PluginError(f"'{config.tracker}' is not a tracker", where=where, remedy="give a class that has record")
     return _Guarded(make(found, config, name=config.tracker, where=where), config.tracker)

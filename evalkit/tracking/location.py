@@ -60,9 +60,9 @@ def server_environment() -> dict[str, str]:
     """Return the environment for a process that serves MLflow's pages.
 
     MLflow's server imports LiteLLM where it is installed, and LiteLLM fetches its price list from the network as it is
-    imported: without one the server never comes up.
+    imported: without one the server never comes up. What stands in the current folder is no module of its processes.
     """
-    quiet = {"PYTHONWARNINGS": "ignore", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    quiet = {"PYTHONWARNINGS": "ignore", "PYTHONSAFEPATH": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
     return {**os.environ, **quiet, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 

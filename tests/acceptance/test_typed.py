@@ -23,7 +23,7 @@ reveal_type(result.metrics["agreement/accuracy"].low)
 reveal_type(direct_score_sync(prompt="p", response="r").weighted_score)
 config.no_such_key
 run("config")
-async def winner() -> str:
+async def winner() -> str | None:
     return (await pairwise_compare(prompt="p", response_a="a", response_b="b")).winner
 """
 
@@ -35,7 +35,9 @@ def test_a_strict_consumer_sees_the_types(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     lines = done.stdout.splitlines()
     revealed = [line.partition("Revealed type is ")[2].strip('"') for line in lines if "Revealed" in line]
-    assert revealed == ["evalkit.config.run.RunConfig", "evalkit.types.RunResult", "float | None", "float | None"], lines
+    assert revealed == ["evalkit.config.run.RunConfig", "evalkit.types.RunResult", "float | None", "float | None"], (
+        lines
+    )
     errors = [line for line in lines if ": error: " in line]
     assert [line.split(":")[1] for line in errors] == ["9", "10"], lines
     assert '"RunConfig" has no attribute "no_such_key"' in errors[0]

@@ -16,6 +16,12 @@ from fake_provider import Provider, serving
 PACKAGE = Path(__file__).parents[1] / "plugin_package"
 
 
+@pytest.fixture(autouse=True)
+def _code_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests name the package's classes by their dotted paths."""
+    monkeypatch.setenv("EVALKIT_ALLOW_CODE", "1")
+
+
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of the example package, which can be imported and has told its entry points."""

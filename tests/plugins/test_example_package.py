@@ -138,9 +138,12 @@ def test_an_output_format_that_does_not_read_what_the_mode_needs(
         make_evaluator(load_config(overrides=["output.format=arow"]))
     with pytest.raises(PluginError, match=r"output\.format: there is no 'arrow'"):
         make_evaluator(load_config(overrides=["mode=listwise", "output.format=arrow"]))
-    with pytest.raises(PluginError, match=r"'evalkit_example\.duel\.Params' cannot be made: TypeError"):
+    with pytest.raises(
+        PluginError,
+        match=r"'evalkit_example\.duel\.Params' is not what this key names; give a class that has winner or score",
+    ):
         make_evaluator(load_config(overrides=["output.format=evalkit_example.duel.Params"]))
-    with pytest.raises(PluginError, match=r"'evalkit_example\.cases\.read_toml' reads no winner; give a class with"):
+    with pytest.raises(PluginError, match=r"'evalkit_example\.cases\.read_toml' is not what this key names"):
         make_evaluator(load_config(overrides=["output.format=evalkit_example.cases.read_toml"]))
     from evalkit_example.arrow import Arrow
 
@@ -150,7 +153,7 @@ def test_an_output_format_that_does_not_read_what_the_mode_needs(
         evaluator.read(evaluator.plan(CASE)[0], Completion("-> A"))
 
 
-@pytest.mark.parametrize("format_", [None, "toml", "evalkit_example.cases.read_toml"])
+@pytest.mark.parametrize("format_", [None, "toml", "evalkit_example.cases.TomlReader"])
 def test_a_dataset_format_by_suffix_name_or_path(example: Path, tmp_path: Path, format_: str | None) -> None:
     path = tmp_path / "cases.toml"
     path.write_text(TOML, "utf-8")
@@ -190,7 +193,7 @@ def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example: Pat
     assert tracker is not None
     with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
         tracker.record(result())
-    with pytest.raises(PluginError, match="is not a tracker; give a class that has record"):
+    with pytest.raises(PluginError, match="is not what this key names; give a class that has record"):
         make_tracker(TrackingConfig(tracker="evalkit_example.duel.Params"), folder=tmp_path)
     with pytest.raises(PluginError, match="there is no 'leger'; did you mean 'ledger'"):
         make_tracker(TrackingConfig(tracker="leger"), folder=tmp_path)

@@ -1,0 +1,129 @@
+"""What a config may ask of Hydra itself, where code is not allowed: nothing that imports, runs or sets things up.
+
+Hydra makes objects of whatever `_target_` names in its own part of a config, and its callbacks, logging and environment
+are set up before any job is seen. So a config is checked as soon as it is composed: whoever composes it, and from
+whichever file it is, also in a launcher's processes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra._internal import hydra as _hydra
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from evalkit.errors import ConfigError
+from evalkit.plugins import TRUST, code_allowed
+
+PLACES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
+_NO_LOGGING = {"version", "root", "disable_existing_loggers"}
+# Hydra finds these among installed packages only, and refuses any other for a sweeper or a launcher.
+_INSTALLED = re.compile(r"(hydra_plugins|hydra\._internal\.core_plugins)(\.\w+)+")
+_SAMPLER = re.compile(r"optuna\.samplers\.\w+")
+
+
+class CheckedLoader(ConfigLoaderImpl):
+    """Hydra's own loader, which gives out no config that asks for code."""
+
+    def load_configuration(self, *args: Any, **kwargs: Any) -> DictConfig:
+        """Return a composed config.
+
+        Raises:
+            ConfigError: if it asks Hydra for code, and code is not allowed.
+        """
+        cfg = super().load_configuration(*args, **kwargs)
+        if not code_allowed():
+            check(cfg)
+        return cfg
+
+    def _process_config_searchpath(self, config_name: str | None, parsed_overrides: Any, repo: Any) -> None:
+        """Refuse packages in a config's own search path before they are imported; a command line is the user's own."""
+        loaded = repo.load_config(config_path=config_name) if config_name and not code_allowed() else None
+        for path in (OmegaConf.select(loaded.config, "hydra.searchpath") or []) if loaded else []:
+            if str(path).startswith("pkg://"):
+                raise ConfigError("names a package, which is imported", where="hydra.searchpath", remedy=TRUST)
+        super()._process_config_searchpath(config_name, parsed_overrides, repo)
+
+
+@contextmanager
+def checked() -> Iterator[None]:
+    """Let Hydra compose with the checked loader as long as the block lasts."""
+    main: Any = _hydra  # it makes its loader itself, from a name in its module
+    before, main.ConfigLoaderImpl = main.ConfigLoaderImpl, CheckedLoader
+    try:
+        yield
+    finally:
+        main.ConfigLoaderImpl = before
+
+
+def check(cfg: DictConfig) -> None:
+    """Check Hydra's own part of a composed config.
+
+    Raises:
+        ConfigError: if it asks for code.
+    """
+    part = OmegaConf.to_container(cfg.hydra, resolve=False)
+    assert isinstance(part, dict)
+    for key, found in _asked_for(part, cfg.hydra):
+        raise ConfigError(found, where=f"hydra.{key}", remedy=TRUST)
+
+
+def _asked_for(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[str, str]]:
+    for key in ("callbacks", "env"):
+        if part.get(key):
+            yield key, "names code that Hydra would run"
+    for key in ("job_logging", "hydra_logging"):
+        logging = part.get(key) or {}
+        if not isinstance(logging, dict) or set(logging) - _NO_LOGGING or logging.get("root") is not None:
+            yield key, "sets up logging, which can name code"
+    if part["job"].get("env_set") or part["job"].get("env_copy"):
+        yield "job.env_set", "sets environment variables, which can name code"
+    for key in ("sweeper", "launcher"):
+        yield from ((where, f"names code ({what})") for where, what in _targets(hydra, key, part[key], top=True))
+
+
+def _targets(hydra: DictConfig, where: str, value: Any, *, top: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield each place under a key that Hydra would make an object of, with what it names."""
+    if isinstance(value, str) and "${" in value:
+        value = _resolved(hydra, where)
+        if isinstance(value, dict | list | None):
+            yield where, "by an interpolation"
+        return
+    if isinstance(value, list):
+        for place, one in enumerate(value):
+            yield from _targets(hydra, f"{where}[{place}]", one)
+    if isinstance(value, dict):
+        if value.get("custom_search_space"):
+            yield f"{where}.custom_search_space", str(value["custom_search_space"])
+        target = value.get("_target_")
+        if target is not None and not (_INSTALLED if top else _SAMPLER).fullmatch(str(target)):
+            yield f"{where}._target_", str(target)
+        for key, one in value.items():
+            yield from _targets(hydra, f"{where}.{key}", one)
+
+
+def _resolved(hydra: DictConfig, where: str) -> Any:
+    """Return what an interpolation stands for, nothing where that cannot be told."""
+    try:
+        value = OmegaConf.select(hydra, where)
+    except OmegaConfBaseException:
+        return None
+    return OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+
+
+def check_place(folder: Path, start: Path, words: Any) -> None:
+    """Check that a run is written under the folder it was started in, unless the command line says otherwise.
+
+    Raises:
+        ConfigError: if a config sends it elsewhere, and code is not allowed.
+    """
+    said = any(str(word).lstrip("+").startswith(PLACES) for word in words)
+    if not said and not code_allowed() and not folder.resolve().is_relative_to(start.resolve()):
+        remedy = f"give hydra.run.dir (with -m hydra.sweep.dir) on the command line, or {TRUST}"
+        raise ConfigError("the config would write outside of the current folder", where=str(folder), remedy=remedy)

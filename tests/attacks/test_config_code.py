@@ -1,0 +1,237 @@
+"""Run folders, studies and folders of somebody else's that try to run code: on each command, and by each way in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evalkit import load_config, run
+from evalkit.cli import main
+from evalkit.errors import ConfigError
+
+JUDGED = "id,prompt,response_a,response_b,winner,order,label\n" + "".join(
+    f"{n},Name a prime.,7,9,A,{order},A\n" for n in range(3) for order in ("ab", "ba")
+)
+EVIL = """\
+from pathlib import Path
+Path({marker!r}).write_text("imported")
+class Mode:
+    def __init__(self, *given): Path({marker!r}).write_text("made")
+    plan = read = record = winner = score = __call__ = lambda self, *given, **named: function()
+def function(*given, **named):
+    Path({marker!r}).write_text("called")
+"""
+IN_CONFIG = [
+    {"mode": {"name": "evil.Mode"}},
+    {"mode": {"_target_": "evil.Mode"}},
+    {"output": {"format": "evil:Mode"}},
+    {"dataset": {"format": "evil.Mode"}},
+    {"dataset": {"format": "runpy.run_path", "path": "{payload}"}},
+    {"dataset": {"join": {"more": {"path": "{payload}", "format": "runpy.run_path", "by": "id"}}}},
+    {"tracking": {"tracker": "evil.Mode", "enabled": True}},
+    {"dataset": {"filter": "().__class__.__mro__[1].__subclasses__()"}},
+    {"dataset": {"fields": {"prompt": "{{ prompt.__class__.__init__.__globals__ }}"}}},
+]
+OF_HYDRA = [
+    {"callbacks": {"one": {"_target_": "evil.function"}}},
+    {"callbacks": "${mode.params}"},
+    {"launcher": {"_target_": "evil.Mode"}},
+    {"sweeper": {"_target_": "evil.Mode"}},
+    {"sweeper": {"params": {"scoring.seed": {"_target_": "evil.function"}}}},
+    {"sweeper": {"params": "${mode.params}"}},
+    {"sweeper": {"params": {"scoring.seed": "${oc.decode:'{_target_: evil.function}'}"}}},
+    {"job_logging": {"version": 1, "handlers": {"h": {"()": "evil.function"}}, "root": {"handlers": ["h"]}}},
+    {"job_logging": {"version": 1, "formatters": {"f": {"()": "evil.function"}}}},
+    {"hydra_logging": {"version": 1, "handlers": {"h": {"class": "evil.Mode"}}}},
+    {"job": {"env_set": {"EVALKIT_ALLOW_CODE": "1"}}},
+    {"searchpath": ["pkg://evil"]},
+    {"run": {"dir": "{elsewhere}"}},
+    {"run": {"dir": "../elsewhere"}},
+]
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """The file that stands if somebody's code ran."""
+    return tmp_path / "attacked"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marker: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A folder with a finished run, and with modules that somebody put beside it."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("EVALKIT_ALLOW_CODE", raising=False)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "evil", raising=False)
+    (folder / "judged.csv").write_text(JUDGED, "utf-8")
+    words = ["import", "generic", "judged.csv", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=run"]
+    assert main(words) == 0
+    text = EVIL.format(marker=str(marker))
+    for name in ("evil.py", "payload.jsonl"):
+        (folder / name).write_text(text, "utf-8")
+    capsys.readouterr()
+    return folder
+
+
+def change(folder: Path, more: dict[str, Any]) -> None:
+    """Change the config of the run in a folder as an attacker would."""
+    file = folder / "config.yaml"
+    config = yaml.safe_load(file.read_text("utf-8"))
+    for section, values in more.items():
+        config[section] = {**config.get(section, {}), **values} if isinstance(values, dict) else values
+    file.write_text(yaml.safe_dump(config), "utf-8")
+
+
+def placed(value: Any, **places: str) -> Any:
+    if isinstance(value, dict):
+        return {key: placed(part, **places) for key, part in value.items()}
+    if isinstance(value, str):
+        for name, place in places.items():
+            value = value.replace(f"{{{name}}}", place)
+    return value
+
+
+COMMANDS = {
+    "run": ["run", "run/config.yaml", "hydra.run.dir=new", "judge=openai_compatible", "judge.model=openai/x",
+            "judge.api_base=http://127.0.0.1:9", "store.mode=off"],
+    "plan": ["plan", "run/config.yaml", "judge.model=openai/x", "store.mode=off"],
+    "doctor": ["doctor", "run/config.yaml", "judge.model=openai/x", "store.mode=off"],
+    "score": ["score", "run", "scoring.seed=3"],
+    "reproduce": ["reproduce", "run"],
+    "compare": ["compare", "run", "other", "folder=compared"],
+    "track": ["track", "run"],
+    "export": ["export", "run", "--to", "csv"],
+    "import": ["import", "generic", "judged.csv", "tracking=none", "hydra.run.dir=run2"],
+    "label": ["label", "run", "labels.csv"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_run_folder_runs_no_code(here: Path, marker: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("labels.csv").write_text("id,annotator,label\n0,ann,A\n", "utf-8")
+    change(here / "run", {"tracking": {"enabled": False}})  # so that no MLflow is needed where the attack is another
+    shutil.copytree("run", "other")
+    for more in IN_CONFIG:
+        shutil.rmtree("run")
+        shutil.copytree("other", "run")
+        change(here / "run", placed(more, payload=str(here / "payload.jsonl")))
+        ((section, keys),) = more.items()
+        given = [f"{section}.{key}={value}" for key, value in keys.items() if str(value).startswith("evil")]
+        status = main([*COMMANDS[command], *(given if command == "import" else [])])
+        out = capsys.readouterr()
+        assert not marker.exists(), (more, status, out)
+        assert "evil" not in sys.modules, more
+        assert "Traceback" not in out.err
+        if command in ("run", "plan") and section != "tracking":
+            assert (status, len(out.err.splitlines())) == (1, 1), (more, out.err)
+            assert out.err.startswith("evalkit: ")
+
+
+def study(folder: Path, hydra: dict[str, Any], **more: Any) -> Path:
+    file = folder / "study.yaml"
+    body = {"defaults": ["config", "_self_"], "hydra": hydra, "tracking": {"enabled": False}, **more}
+    file.write_text(yaml.safe_dump(body), "utf-8")
+    return file
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "doctor", "ui"])
+def test_a_study_asks_hydra_for_no_code(
+    here: Path, marker: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = here.parent / "elsewhere"
+    more = {"mode": {"params": {"one": {"_target_": "evil.function"}}}}
+    judge = ["judge=openai_compatible", "judge.model=openai/x", "judge.api_base=http://127.0.0.1:9"]
+    for hydra in OF_HYDRA:
+        if "run" in hydra and command != "run":
+            continue  # nothing else writes there
+        mode = "MULTIRUN" if "sweeper" in hydra else "RUN"
+        study(here, placed({"mode": mode, **hydra}, elsewhere=str(elsewhere)), **more)
+        status = main([command, "study.yaml", *judge])
+        out = capsys.readouterr()
+        assert not marker.exists(), (hydra, status, out)
+        assert not elsewhere.exists()
+        assert "evil" not in sys.modules
+        assert (status, len(out.err.splitlines())) == (1, 1), (hydra, out.err)
+        assert "--allow-code" in out.err
+
+
+def test_a_group_of_somebodys_project_asks_hydra_for_no_code(
+    here: Path, marker: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = here / "theirs"
+    (theirs / "conf" / "trap").mkdir(parents=True)
+    (theirs / "experiments").mkdir()
+    body = {"hydra": {"callbacks": {"one": {"_target_": "evil.function"}}}}
+    (theirs / "conf" / "trap" / "one.yaml").write_text("# @package _global_\n" + yaml.safe_dump(body), "utf-8")
+    (theirs / "experiments" / "s.yaml").write_text("defaults: [config, {trap: one}, _self_]\n", "utf-8")
+    try:
+        assert main(["run", "theirs/experiments/s.yaml", "tracking=none"]) == 1
+    finally:
+        os.environ.pop("EVALKIT_PROJECT", None)
+    assert "hydra.callbacks: names code" in capsys.readouterr().err
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("how", ["flag", "variable"])
+def test_code_runs_where_the_user_allows_it(
+    here: Path, marker: Path, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(here / "run", {"mode": {"name": "evil.Mode"}})
+    if how == "variable":
+        monkeypatch.setenv("EVALKIT_ALLOW_CODE", "1")
+    main([*COMMANDS["plan"], *(["--allow-code"] if how == "flag" else [])])
+    assert marker.read_text("utf-8") == "called", capsys.readouterr().err
+    assert os.environ.get("EVALKIT_ALLOW_CODE") == ("1" if how == "variable" else None)
+
+
+@pytest.mark.parametrize("name", ["runpy.run_path", "evil.function", "subprocess.Popen"])
+def test_a_path_must_lead_to_a_class_of_the_protocol(here: Path, marker: Path, name: str) -> None:
+    (here / "evil.py").write_text("def function(path):\n    open('attacked', 'w')\n", "utf-8")
+    config = load_config(
+        overrides=[f"dataset.format={name}", f"dataset.path={here / 'payload.jsonl'}", "tracking=none"]
+    )
+    with pytest.raises(ConfigError, match="is not what this key names; give a class that has __call__"):
+        run(config, here / "new", allow_code=True)
+    assert not marker.exists()
+    assert not (here / "attacked").exists()
+
+
+def test_in_python_code_is_allowed_by_a_parameter(here: Path, marker: Path) -> None:
+    config = load_config(overrides=["mode.name=evil.Mode", "dataset.limit=1", "tracking=none"])
+    with pytest.raises(ConfigError, match=r"mode\.name: 'evil\.Mode' names code"):
+        run(config, here / "new")
+    assert not marker.exists()
+    hydra = {"callbacks": {"one": {"_target_": "evil.function"}}}
+    study(here, hydra)
+    with pytest.raises(ConfigError, match="names code that Hydra would run"):
+        load_config("study.yaml")
+    assert load_config("study.yaml", allow_code=True).tracking.enabled is False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["console", "module"])
+def test_the_current_folder_has_no_modules(here: Path, marker: Path, way: str) -> None:
+    for name in ("numpy", "mlflow", "yaml", "hydra", "omegaconf", "pydantic", "xllamacpp", "rich"):
+        (here / f"{name}.py").write_text(EVIL.format(marker=str(marker)), "utf-8")
+    (here / "hydra_plugins").mkdir()
+    (here / "hydra_plugins" / "evil.py").write_text(EVIL.format(marker=str(marker)), "utf-8")
+    told = here / "trap-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: trap\nVersion: 1.0\n", "utf-8")
+    (told / "entry_points.txt").write_text("[evalkit.evaluators]\npairwise2 = evil:Mode\n", "utf-8")
+    change(here / "run", {"mode": {"name": "pairwise2"}})
+    script = [str(Path(sys.executable).with_name("evalkit"))]
+    begin = script if way == "console" else [sys.executable, "-m", "evalkit"]
+    for words in (["score", "run", "scoring.seed=3"], ["reproduce", "run"], ["plan"]):
+        done = subprocess.run([*begin, *words], capture_output=True, text=True, timeout=120, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert not marker.exists(), (words, done.stderr)
