@@ -59,7 +59,7 @@ class JudgeConfig(Section):
 
     `transport` is the way to it: `litellm` for every provider, or `direct` for an OpenAI-compatible server at
     `api_base` (vLLM, SGLang, llama.cpp, Ollama's /v1, a LiteLLM proxy): the same requests, answers and keys at a tenth
-    of the work.
+    of the work. An answer of more than `max_answer_bytes`, decompressed, is a failed call.
 
     A panel's verdicts are its judges' `vote`: the most frequent winner (of scores, the median), or the mean, median or
     `weighted` mean of margins or scores, by judge name in `weights` (1 if not there). At least `quorum` judges must
@@ -80,6 +80,7 @@ class JudgeConfig(Section):
     rpm: Annotated[float, Field(gt=0)] | None = None
     tpm: Annotated[float, Field(gt=0)] | None = None
     price: Price | None = None
+    max_answer_bytes: Annotated[int, Field(gt=0)] = 4_000_000
     judges: tuple[JudgeConfig, ...] | None = None
     vote: Literal["majority", "mean", "median", "weighted"] = "majority"
     quorum: Annotated[int, Field(gt=0)] | None = None

@@ -14,9 +14,11 @@ from evalkit.engine.limits import JudgeLimit
 from evalkit.engine.outcome import Tally
 from evalkit.engine.pace import Turn
 from evalkit.engine.waiting import Clock
-from evalkit.errors import CallError
+from evalkit.errors import CallError, EvalkitError
+from evalkit.judges.faults import clean
+from evalkit.judges.reading import sane
 from evalkit.protocols import Judge, Store
-from evalkit.types import Completion, JudgeRequest, TokenLogprob
+from evalkit.types import Completion, JudgeRequest
 
 LONGEST_RETRY_AFTER = 600.0
 # After these the provider may have worked, and may bill, though nothing came back.
@@ -102,7 +104,7 @@ class Caller:
         limit, judge = self._limits[call.judge], self._judges[call.judge]
         try:
             async with asyncio.timeout(self._runner.timeout) as deadline:
-                completion = _writable(await judge.complete(call.request))
+                completion = await _completed(judge, call.request)
         except TimeoutError as error:
             if not deadline.expired():
                 raise
@@ -139,23 +141,17 @@ class Caller:
         return most
 
 
+async def _completed(judge: Judge, request: JudgeRequest) -> Completion:
+    """Return a judge's completion, sane; what goes wrong in the judge's own code costs one call, never the run."""
+    try:
+        return sane(await judge.complete(request))
+    except EvalkitError:
+        raise
+    except Exception as error:
+        what = f"the judge failed on this request ({type(error).__name__}: {clean(str(error))})"
+        raise CallError("bad_response", what, retryable=True) from error
+
+
 def _throttled(error: CallError) -> bool:
     busy = error.kind == "server" and (error.retry_after is not None or "overloaded" in error.message.lower())
     return busy or (error.kind == "rate_limit" and error.retryable)
-
-
-def _writable(completion: Completion) -> Completion:
-    """Return a completion whose texts UTF-8 can hold: JSON may spell halves of characters, which no file takes."""
-    texts = {"text": completion.text, "reasoning": completion.reasoning, "refusal": completion.refusal}
-    halved = {name: _mended(text) for name, text in texts.items() if text is not None and _mended(text) != text}
-    if completion.logprobs is not None and any(_mended(t.token) != t.token for t in completion.logprobs):
-        halved["logprobs"] = tuple(_mended_token(token) for token in completion.logprobs)  # type: ignore[assignment]
-    return replace(completion, **halved) if halved else completion  # type: ignore[arg-type]
-
-
-def _mended(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _mended_token(token: TokenLogprob) -> TokenLogprob:
-    return replace(token, token=_mended(token.token), top=tuple((_mended(text), p) for text, p in token.top))

@@ -16,6 +16,7 @@ from evalkit.engine.interrupts import on_interrupt
 from evalkit.engine.outcome import Judged, Progress, Tally
 from evalkit.engine.sending import Answer, Sender, Stopped
 from evalkit.engine.waiting import Clock
+from evalkit.errors import EvalkitError
 from evalkit.protocols import Evaluator, Following, Judge, Store
 from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
 
@@ -249,13 +250,21 @@ class _Run:
             if isinstance(outcome, Failure):
                 return replace(_failed(ask.request, outcome, keys), earlier=earlier)
             keys, stored = (*keys, ask.key), stored and outcome.stored
-            read = self._evaluator.read(ask.request, outcome.completion)
+            read = self._read(ask.request, outcome.completion)
             if not isinstance(read, Judgment) and not _leads_on(ask.request, read):
                 read = _unparseable(ask.request, "not readable, also when asked again")
             if isinstance(read, Judgment):
                 return replace(_finished(read, ask.request, Answer(outcome.completion, stored), keys), earlier=earlier)
             earlier = (*earlier, outcome.completion)
             ask = self._ask(ask.judge, read, ask.group, ask.after, ask.position)
+
+    def _read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        try:
+            return self._evaluator.read(request, completion)
+        except EvalkitError:
+            raise
+        except Exception as error:  # an answer that nobody foresaw costs one row, and stays in the store
+            return _unparseable(request, f"not readable ({type(error).__name__})")
 
     async def _answer(self, ask: Ask) -> Answer | Failure:
         if ask.found is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,9 +15,8 @@ from evalkit.judges import ladder, setup
 from evalkit.judges.faults import clean
 from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.openai_answer import answer_in
+from evalkit.judges.openai_answer import ENCODINGS, answer_in, read_body, unless_redirected
 from evalkit.judges.prices import listed_cost, price_list
-from evalkit.judges.reading import usage_of
 from evalkit.judges.specs import LOCAL
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _PREFIXES = (
     *("cerebras", "deepinfra", "deepseek", "fireworks_ai", "groq", "nvidia_nim", "openrouter", "together_ai", "xai"),
 )
 _OF_OPENAI = ("custom_openai", "aiohttp_openai", "openai_like")
+_CHUNK = 2**16
 SUPPORTED = ("response_format", "tools", *ladder.OPTIONAL)
 
 
@@ -87,13 +88,10 @@ class DirectTransport:
         body = {"model": where.name, **(_for_vllm(call) if where.provider == "hosted_vllm" else call)}
         body |= body.pop("extra_body", None) or {}
         status, content, headers = await self._post(body)
-        response = answer_in(status, content, headers)
-        response.model = response.model or where.name
-        usage = usage_of(response)
-        cached = response.usage and response.usage.prompt_tokens_details
-        names = (response.model, where.name)
-        cost = listed_cost(where.provider, names, usage, (cached and cached.cached_tokens) or 0)
-        return Reply(response, cost, headers)
+        answer = answer_in(status, content, headers)
+        answer = replace(answer, model=answer.model or where.name)
+        cost = listed_cost(where.provider, (answer.model, where.name), answer.usage, answer.cached)
+        return Reply(answer, cost, headers)
 
     def entry(self) -> Mapping[str, Any]:
         """Return what LiteLLM's price list says of the model."""
@@ -110,9 +108,12 @@ class DirectTransport:
 
         assert self._session is not None
         try:
-            async with self._session.post(f"{self._base}/chat/completions", json=body, proxy=self._proxy) as response:
+            url = f"{self._base}/chat/completions"
+            async with self._session.post(url, json=body, proxy=self._proxy, allow_redirects=False) as response:
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                return response.status, await response.read(), headers
+                unless_redirected(response.status, headers)
+                chunks, encoding = response.content.iter_chunked(_CHUNK), headers.get("content-encoding", "")
+                return response.status, await read_body(chunks, encoding, self.config.max_answer_bytes), headers
         except TimeoutError as error:  # before ClientError: aiohttp's own time-outs are both
             raise CallError("timeout", f"no answer within {self.timeout:g} s", retryable=True) from error
         except (ClientError, OSError) as error:
@@ -140,7 +141,9 @@ def _session(where: setup.Target, timeout: float) -> ClientSession:
         # How many are in flight is the engine's to say, and so many connections are kept.
         connector=TCPConnector(limit=0, ttl_dns_cache=300),
         timeout=ClientTimeout(total=timeout),
-        headers={"Authorization": f"Bearer {key}"} if key else None,
+        # A few bytes can inflate to gigabytes: what is read is decompressed under a limit.
+        auto_decompress=False,
+        headers={"Accept-Encoding": ENCODINGS, **({"Authorization": f"Bearer {key}"} if key else {})},
     )
 
 

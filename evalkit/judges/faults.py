@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from evalkit.errors import CallError
+from evalkit.judges.reading import writable
 from evalkit.judges.redaction import redact
 
 LONGEST_MESSAGE = 300
@@ -61,7 +62,7 @@ def clean(message: str) -> str:
     text = " ".join(_NOISE.sub("", message).split())
     while (prefix := _PREFIX.match(text)) is not None:
         text = text[prefix.end() :]
-    text = redact(_unwrapped(text))
+    text = redact(writable(_unwrapped(text)))
     return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"
 
 
@@ -69,11 +70,11 @@ def _unwrapped(text: str) -> str:
     """Return the words in an error that is the provider's whole body, or the text itself."""
     try:
         body = json.loads(text)
-    except ValueError:
+        error = body.get("error") or body if isinstance(body, dict) else {}
+        said = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
+        return str(said or text)
+    except (ValueError, RecursionError):
         return text
-    error = body.get("error") or body if isinstance(body, dict) else {}
-    said = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
-    return str(said or text)
 
 
 def headers_of(error: BaseException) -> Mapping[str, str]:
@@ -96,12 +97,12 @@ def retry_after(headers: Mapping[str, str], *, now: Callable[[], float] = time.t
         return max(0.0, seconds)
     try:
         moment = parsedate_to_datetime(value) if value else None
-    except ValueError:
+        if moment is None:
+            return None
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, aware.timestamp() - now())
+    except (ValueError, TypeError, OverflowError):
         return None
-    if moment is None:
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, aware.timestamp() - now())
 
 
 def _number(text: str | None) -> float | None:

@@ -13,10 +13,11 @@ from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import loading, setup
 from evalkit.judges.faults import call_error
+from evalkit.judges.guard import OPENAI_PROTOCOL, Guard, guarded
 from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.prices import listed_cost
-from evalkit.judges.reading import usage_of
+from evalkit.judges.reading import Answer, amount, answer_of
 
 _SHORT = "hosted_vllm"
 # Seconds between the starts of two calls, about what LiteLLM takes to make one. Calls that start together go through
@@ -68,15 +69,22 @@ class LiteLLMTransport:
         if "tools" in call:
             # Else LiteLLM imports its proxy's tool gateway, and with it packages that are not installed.
             settings["_skip_mcp_handler"] = True
-        try:
-            with loading.unlogged():
+        with loading.unlogged(), guarded(self._guard(where)) as guard:
+            try:
                 response = await self._litellm.acompletion(**_as_it_is(call) if short else call, **settings)
-        except (JudgeSetupError, asyncio.CancelledError):
-            raise
-        except Exception as error:
-            raise setup.hidden_setup_error(error, where.model) or call_error(error) from error
-        named = _named(response, where)
-        return Reply(named, _listed(named, where) if short else _cost(response), _headers(response))
+            except (JudgeSetupError, asyncio.CancelledError):
+                raise
+            except Exception as error:
+                # What the guard refused comes back in LiteLLM's words, not in ours.
+                known = guard.refused or setup.hidden_setup_error(error, where.model)
+                raise known or call_error(error) from error
+        answer = _named(answer_of(response), where)
+        names = (answer.model, where.name)
+        cost = listed_cost(where.provider, names, answer.usage, answer.cached) if short else _cost(response)
+        return Reply(answer, cost, _headers(response))
+
+    def _guard(self, where: setup.Target) -> Guard:
+        return Guard(self.config.max_answer_bytes, openai=where.provider in OPENAI_PROTOCOL)
 
     async def _turn(self) -> None:
         """Wait until the call before has had the time that its making takes."""
@@ -114,24 +122,18 @@ def _as_it_is(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"messages": call["messages"], "extra_body": {**further, **call.get("extra_body", {})}}
 
 
-def _named(response: Any, where: setup.Target) -> Any:
+def _named(answer: Answer, where: setup.Target) -> Answer:
     # Of some providers LiteLLM writes its own name for them before the model that the provider reports.
     prefix = where.settings["model"].removesuffix(where.name)
-    if isinstance(model := getattr(response, "model", None), str) and prefix.endswith("/"):
-        response.model = model.removeprefix(prefix)
-    return response
-
-
-def _listed(response: Any, where: setup.Target) -> float | None:
-    details = getattr(getattr(response, "usage", None), "prompt_tokens_details", None)
-    cached = getattr(details, "cached_tokens", None) or 0
-    return listed_cost(where.provider, (response.model, where.name), usage_of(response), cached)
+    if answer.model is not None and prefix.endswith("/"):
+        return replace(answer, model=answer.model.removeprefix(prefix))
+    return answer
 
 
 def _cost(response: Any) -> float | None:
     known = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
     # LiteLLM's price list has zeros for models whose price it does not know.
-    return float(known) if known else None
+    return amount(known) or None
 
 
 def _headers(response: Any) -> dict[str, str]:

@@ -142,7 +142,10 @@ def _import_without_collecting() -> Any:
 
 
 def _configure(module: Any) -> None:
+    from evalkit.judges.guard import install
     from evalkit.judges.smollm2_provider import SmolLM2Provider
+
+    install()
 
     with warnings.catch_warnings():
         # Its response type is completed at first use, under warnings that are not the user's business.

@@ -13,7 +13,7 @@ from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import ladder, pacing, setup
 from evalkit.judges.ladder import Shape
-from evalkit.judges.reading import completion_of, priced
+from evalkit.judges.reading import Answer, bad_response, completion_of, priced
 from evalkit.judges.specs import LOCAL, at_once, sent_params
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
@@ -22,12 +22,12 @@ _log = logging.getLogger("evalkit.judges")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: an object with OpenAI's attributes, and its US$ by the price list, or none if not in it.
+    """What came back: an answer, and its US$ by the price list, or none if not in it.
 
     `headers` are the response's, by lower-case name.
     """
 
-    response: Any
+    answer: Answer
     cost_usd: float | None
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class ModelJudge:
         self._transport = transport
         self._target: setup.Target | None = None
         self._shape = Shape("text")
-        self._answered = False
+        self._answered = self._weighable = False
         self.rest = 0.0
         """Seconds for which the provider, by the headers of its last answer, takes no more."""
         self._preparing = asyncio.Lock()
@@ -139,8 +139,17 @@ class ModelJudge:
         reply = await self._transport.send(self._target, call)
         self._answered, self.rest = True, pacing.rest(reply.headers)
         rung = shape.rung if request.answer is not None else "text"
-        read = completion_of(reply.response, rung=rung, latency=time.monotonic() - started)
+        read = completion_of(reply.answer, rung=rung, latency=time.monotonic() - started)
+        self._check_logprobs(reply.answer)
         return priced(read, 0.0 if self.local else reply.cost_usd, self.config.price)
+
+    def _check_logprobs(self, answer: Answer) -> None:
+        """Refuse an answer without the log-probabilities that its judge must, and can, give."""
+        if self.config.logprobs is not True:
+            return
+        self._weighable = self._weighable or answer.logprobs is not None
+        if answer.broken_logprobs or (self._weighable and answer.content and answer.logprobs is None):
+            raise bad_response("the answer's log-probabilities, which judge.logprobs asks for, cannot be used")
 
     def _step(self, sent: Shape, request: JudgeRequest, error: CallError) -> bool:
         if self._shape != sent:  # another request has learnt it meanwhile

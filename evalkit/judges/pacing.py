@@ -43,7 +43,7 @@ def _seconds(text: str, now: Callable[[], float]) -> float:
 def _until(text: str, now: Callable[[], float]) -> float:
     try:
         moment = datetime.fromisoformat(text.strip())
-    except ValueError:
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, aware.timestamp() - now())
+    except (ValueError, OverflowError):
         return 0.0
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, aware.timestamp() - now())

@@ -1,8 +1,15 @@
-"""From a response, with the attributes that OpenAI's have, to a Completion."""
+"""From what a provider sent to a Completion: the one place where an answer is made clean.
+
+Only the message's content (or a tool call's arguments) is needed. Everything else is right, or absent: text that UTF-8
+can hold, integers in bounds, finite numbers. Nothing that a provider sends raises anything but a CallError.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -10,34 +17,125 @@ from evalkit.config import Price
 from evalkit.errors import CallError
 from evalkit.types import Completion, Rung, TokenLogprob, Usage
 
+MOST_TOKENS = 10**9
+_LONGEST_NAME = 200
+_LEAST = -9999.0  # how OpenAI writes the log-probability of what cannot be; JSON has no -inf
+_ROUNDING = 0.01
+_NO_USAGE = Usage()
+_THOUGHT = re.compile(r"<(?:think|thinking|budget:thinking)>(.*?)</(?:think|thinking|budget:thinking)>(.*)", re.DOTALL)
+_FINISHES = {
+    **dict.fromkeys(("length", "max_tokens", "MAX_TOKENS"), "length"),
+    **dict.fromkeys(("content_filter", "content_filtered", "refusal", "sensitive", "SAFETY"), "content_filter"),
+    **dict.fromkeys(("tool_calls", "tool_use"), "tool_calls"),
+    "function_call": "function_call",
+}
 
-def completion_of(response: Any, *, rung: Rung, latency: float) -> Completion:
-    """Return what a response says, leaving none where it says nothing; its cost is left out.
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A provider's answer, clean.
+
+    `arguments` are those of the first tool call that has any; without them, `content` is there. `cached` is the number
+    of prompt tokens that the provider had cached. `broken_logprobs` says that log-probabilities came but cannot be used.
+    """
+
+    content: str | None
+    arguments: str | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+    usage: Usage = _NO_USAGE
+    cached: int = 0
+    reasoning: str | None = None
+    refusal: str | None = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    broken_logprobs: bool = False
+
+
+def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
+    """Return a response clean.
 
     Args:
-        response: an object with the attributes of OpenAI's chat completion.
-        rung: the rung the request was sent with.
-        latency: seconds from sending to receiving.
+        response: an OpenAI chat completion, as an object or as parsed JSON.
+        split_thoughts: whether thinking at the start of the content is moved to `reasoning`, as LiteLLM does.
 
     Raises:
-        CallError: of kind `bad_response`, if it holds no choice.
+        CallError: of kind `bad_response`, if it holds no message of text.
     """
-    choices = getattr(response, "choices", None)
-    if not choices:
-        raise CallError("bad_response", "the answer holds no choices", retryable=True)
+    choices = _get(response, "choices")
+    if not _is_list(choices) or not choices:
+        raise bad_response("the answer holds no choices")
     choice = choices[0]
-    message, finish = choice.message, getattr(choice, "finish_reason", None)
-    return Completion(
-        text=_text(message, rung),
-        model=getattr(response, "model", None),
+    message = _get(choice, "message")
+    if message is None or isinstance(message, str | int | float) or _is_list(message):
+        raise bad_response("the answer's first choice holds no message")
+    content, reasoning = _content(_get(message, "content")), _reasoning(message)
+    if split_thoughts and reasoning is None and content and (thought := _THOUGHT.match(content)):
+        reasoning, content = thought.groups()
+    calls = _get(message, "tool_calls")
+    calls = calls if _is_list(calls) else ()
+    said, held = _get(choice, "finish_reason"), _get(choice, "logprobs")
+    finish = _FINISHES.get(said, "stop") if isinstance(said, str) else "stop"
+    finish = "tool_calls" if finish == "stop" and calls else finish
+    usage, logprobs = _get(response, "usage"), _logprobs(_get(held, "content"))
+    arguments = next((found for call in calls if (found := _arguments(call))), None)
+    if content is None and arguments is None:
+        raise bad_response("the content of the answer's message is not text")
+    return Answer(
+        content=content,
+        arguments=arguments,
+        model=_name(_get(response, "model")),
         finish_reason=finish,
-        usage=usage_of(response),
+        usage=_usage(usage),
+        cached=_count(_get(_get(usage, "prompt_tokens_details"), "cached_tokens")) or 0,
+        reasoning=reasoning or None,
+        refusal=_refusal(message),
+        logprobs=logprobs,
+        broken_logprobs=held is not None and bool(content) and not logprobs,
+    )
+
+
+def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
+    """Return what an answer says; its cost is left out.
+
+    Args:
+        answer: the provider's answer.
+        rung: the rung the request was sent with.
+        latency: seconds from sending to receiving.
+    """
+    text = answer.arguments if rung == "tool" and answer.arguments else answer.content or ""
+    filtered = "stopped by the provider's content filter" if answer.finish_reason == "content_filter" else None
+    return Completion(
+        text=text,
+        model=answer.model,
+        finish_reason=answer.finish_reason,
+        usage=answer.usage,
         latency=latency,
         rung=rung,
-        reasoning=getattr(message, "reasoning_content", None) or None,
-        refusal=_refusal(message, finish),
-        logprobs=_logprobs(choice),
+        reasoning=answer.reasoning,
+        refusal=answer.refusal or filtered,
+        logprobs=answer.logprobs or None,
     )
+
+
+def as_openai(answer: Answer) -> dict[str, Any]:
+    """Return a clean answer as the JSON values of an OpenAI chat completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": answer.content}
+    further = {"reasoning_content": answer.reasoning, "refusal": answer.refusal}
+    message |= {name: text for name, text in further.items() if text is not None}
+    if answer.arguments is not None:
+        function = {"name": "answer", "arguments": answer.arguments}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+    choice: dict[str, Any] = {"index": 0, "finish_reason": answer.finish_reason, "message": message}
+    if answer.logprobs or answer.broken_logprobs:
+        choice["logprobs"] = {"content": [_token(token) for token in answer.logprobs or ()]}
+    body: dict[str, Any] = {"id": "", "object": "chat.completion", "created": 0, "choices": [choice]}
+    body |= {} if answer.model is None else {"model": answer.model}
+    if answer.usage.prompt_tokens is not None:
+        prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
+        total = prompt + (written or 0)
+        details = {"prompt_tokens_details": {"cached_tokens": answer.cached}} if answer.cached else {}
+        body["usage"] = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": total, **details}
+    return body
 
 
 def priced(completion: Completion, listed: float | None, price: Price | None) -> Completion:
@@ -50,50 +148,139 @@ def priced(completion: Completion, listed: float | None, price: Price | None) ->
     return replace(completion, cost_usd=(prompt * price.input + written * price.output) / 1e6)
 
 
-def _text(message: Any, rung: Rung) -> str:
-    if rung == "tool":
-        for call in getattr(message, "tool_calls", None) or []:
-            if arguments := call.function.arguments:
-                return str(arguments)
-    return str(getattr(message, "content", None) or "")
+def sane(completion: Completion) -> Completion:
+    """Return a completion of any judge, a custom one included, without what no file and no sum can hold."""
+    texts = (completion.text, completion.model, completion.finish_reason, completion.reasoning, completion.refusal)
+    text, model, finish, reasoning, refusal = (None if text is None else writable(text) for text in texts)
+    prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
+    cost, logprobs = completion.cost_usd, completion.logprobs
+    return replace(
+        completion,
+        text=text or "",
+        model=model,
+        finish_reason=finish,
+        reasoning=reasoning,
+        refusal=refusal,
+        usage=Usage(_count(prompt), _count(written)),
+        cost_usd=None if cost is None else amount(cost),
+        logprobs=None if logprobs is None else tuple(_writable_token(token) for token in logprobs),
+    )
 
 
-def _refusal(message: Any, finish: str | None) -> str | None:
-    extra = getattr(message, "provider_specific_fields", None) or {}
-    said = getattr(message, "refusal", None) or extra.get("refusal")
-    if said:
-        return str(said)
-    return "stopped by the provider's content filter" if finish == "content_filter" else None
+def writable(text: str) -> str:
+    """Return a text that UTF-8 can hold: JSON may spell halves of characters, which no file takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def usage_of(response: Any) -> Usage:
-    """Return the tokens that a response counts, or none where it does not say."""
-    usage = getattr(response, "usage", None)
-    prompt, completion = (getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens"))
+def amount(value: object) -> float | None:
+    """Return US$ that can be: a finite number that is not negative; else `None`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+        return None
+    return float(value)
+
+
+def bad_response(what: str, *, retryable: bool = True) -> CallError:
+    """Return the error of a response that is no answer."""
+    return CallError("bad_response", what, retryable=retryable)
+
+
+def _get(held: object, name: str) -> Any:
+    return held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _content(content: object) -> str | None:
+    """Return a message's content as text: nothing is an empty one, and parts are joined; `None` if it is not text."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return writable(content)
+    if not isinstance(content, list):
+        return None
+    parts = [_get(part, "text") for part in content if _get(part, "type") in ("text", "output_text")]
+    return writable("".join(parts)) if parts and all(isinstance(part, str) for part in parts) else None
+
+
+def _arguments(call: object) -> str | None:
+    arguments = _get(_get(call, "function"), "arguments")
+    if isinstance(arguments, Mapping):
+        try:
+            arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        except (ValueError, TypeError, RecursionError):
+            return None
+    return writable(arguments) if isinstance(arguments, str) and arguments else None
+
+
+def _reasoning(message: object) -> str | None:
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(said := _get(message, name), str):
+            return writable(said)
+    return None
+
+
+def _refusal(message: object) -> str | None:
+    for held in (message, _get(message, "provider_specific_fields")):
+        if isinstance(said := _get(held, "refusal"), str) and said:
+            return writable(said)
+    return None
+
+
+def _name(value: object) -> str | None:
+    return writable(value)[:_LONGEST_NAME] if isinstance(value, str) and value else None
+
+
+def _usage(usage: object) -> Usage:
+    prompt, completion = (_count(_get(usage, name)) for name in ("prompt_tokens", "completion_tokens"))
     # LiteLLM puts zeros where the provider said nothing; no prompt has no tokens.
     return Usage(prompt, completion) if prompt else Usage()
 
 
-def _logprobs(choice: Any) -> tuple[TokenLogprob, ...] | None:
-    content = getattr(getattr(choice, "logprobs", None), "content", None)
-    if not content:
+def _count(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+
+
+def _logprobs(content: object) -> tuple[TokenLogprob, ...] | None:
+    """Return the tokens, or `None` if there are none, or one of them is broken: a gap would shift the others."""
+    if not isinstance(content, list) or not content:
         return None
-    return tuple(
-        TokenLogprob(
-            t.token,
-            _finite(t.logprob),
-            tuple((a.token, _finite(a.logprob)) for a in t.top_logprobs or ()),
-            _raw(t),
-        )
-        for t in content
-    )
+    tokens = []
+    for held in content:
+        token, top = _get(held, "token"), _get(held, "top_logprobs")
+        chosen, others = _logprob(held), [_logprob(other) for other in top] if isinstance(top, list) else []
+        if chosen is None or any(other is None for other in others):
+            return None
+        alternatives = tuple(other for other in others if other is not None)
+        tokens.append(TokenLogprob(*chosen, alternatives, _raw(_get(held, "bytes"), token)))
+    return tuple(tokens)
 
 
-def _raw(token: Any) -> tuple[int, ...] | None:
-    held = getattr(token, "bytes", None)
-    return None if held is None or bytes(held) == token.token.encode("utf-8", "surrogatepass") else tuple(held)
+def _logprob(held: object) -> tuple[str, float] | None:
+    token, logprob = _get(held, "token"), _get(held, "logprob")
+    # llama.cpp writes -inf, others null, for what cannot be.
+    if not isinstance(token, str) or not isinstance(logprob, int | float | None) or isinstance(logprob, bool):
+        return None
+    if logprob is None or not isfinite(logprob):
+        return writable(token), _LEAST
+    return None if logprob > _ROUNDING else (writable(token), max(_LEAST, min(0.0, float(logprob))))
 
 
-def _finite(logprob: float) -> float:
-    # llama.cpp writes -inf, others null, for what cannot be; -9999 is how OpenAI writes it, and JSON can hold it.
-    return logprob if logprob is not None and isfinite(logprob) else -9999.0
+def _raw(held: object, token: str) -> tuple[int, ...] | None:
+    """Return a token's bytes where its text's UTF-8 does not say as much."""
+    if not isinstance(held, list) or not all(type(one) is int and 0 <= one < 256 for one in held):
+        return None
+    return None if bytes(held) == token.encode("utf-8", "surrogatepass") else tuple(held)
+
+
+def _token(token: TokenLogprob) -> dict[str, Any]:
+    top = [{"token": text, "logprob": logprob, "bytes": None} for text, logprob in token.top]
+    raw = None if token.raw is None else list(token.raw)
+    return {"token": token.token, "logprob": token.logprob, "bytes": raw, "top_logprobs": top}
+
+
+def _writable_token(token: TokenLogprob) -> TokenLogprob:
+    if token.token.isascii() and all(text.isascii() for text, _ in token.top):
+        return token
+    return replace(token, token=writable(token.token), top=tuple((writable(text), p) for text, p in token.top))
