@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from math import inf
 
 from evalkit.config import RunnerConfig
 from evalkit.errors import ConfigError
@@ -57,7 +58,8 @@ class Budget:
         self._in_flight -= 1
         # Sums of floats drift; what is left when nothing is in flight is drift alone.
         self.reserved = self.reserved - reservation.amount if self._in_flight else 0.0
-        self.spent += reservation.amount if cost is None else cost
+        # A budget never grows, whatever a call is said to have cost.
+        self.spent += reservation.amount if cost is None or not 0 <= cost < inf else cost
         if self._usd is not None:
             async with self._settled:
                 self._settled.notify_all()

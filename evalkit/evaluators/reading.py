@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evalkit.evaluators.schemas import property_names
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal, read_json
 from evalkit.prompting import marked_texts, neutralise
 from evalkit.types import Completion, JudgeRequest, Judgment, Message, Ranking, Status, Weighted
@@ -67,9 +66,9 @@ def read_object(request: JudgeRequest, completion: Completion, keys: Collection[
     Raises:
         UnreadableError: if there is none that has `keys`, or it is quoted from the texts under judgment.
     """
-    sources, names = marked_texts(request.messages), property_names(request.answer.schema if request.answer else {})
+    sources, schema = marked_texts(request.messages), request.answer.schema if request.answer else None
     cut_off = is_cut_off(completion)
-    return read_json(completion.text, keys=keys, cut_off=cut_off, sources=sources, names=names)
+    return read_json(completion.text, keys=keys, cut_off=cut_off, sources=sources, schema=schema)
 
 
 def is_cut_off(completion: Completion) -> bool:

@@ -5,7 +5,7 @@ They keep to what strict structured output accepts: every property required, no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evalkit.scales import Scale
@@ -53,13 +53,6 @@ def listwise_format(criteria: Sequence[str], labels: Sequence[str]) -> AnswerFor
             result=_object(reasoning=_TEXT, ranking=ranking, confidence=_CONFIDENCE),
         ),
     )
-
-
-def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Return the name of every property in a schema, however deep."""
-    properties, items = schema.get("properties", {}), schema.get("items", {})
-    inner = (property_names(part) for part in (*properties.values(), *([items] if items else [])))
-    return frozenset(properties).union(*inner)
 
 
 def _object(**properties: Any) -> dict[str, Any]:

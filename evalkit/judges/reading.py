@@ -36,7 +36,7 @@ class Answer:
     """A provider's answer, clean.
 
     `arguments` are those of the first tool call that has any; without them, `content` is there. `cached` is the number
-    of prompt tokens that the provider had cached. `broken_logprobs` says that log-probabilities came but cannot be used.
+    of prompt tokens that the provider had cached. `broken_logprobs`: log-probabilities came but cannot be used.
     """
 
     content: str | None

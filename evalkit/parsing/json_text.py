@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from evalkit.parsing.escapes import spells_letters, undone
 from evalkit.parsing.thinking import drop_thinking
 from evalkit.parsing.unreadable import UnreadableError
 
 JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 
-# Repair is quadratic on some inputs; an answer is a few thousand characters, and has a few names.
-_REPAIRABLE, _NAMES = 100_000, 64
-_OPENED = re.compile(r"\{\s*[\"'“‘]")
+# Repair is quadratic in length and depth; an answer is a few thousand characters, a few deep, and has a few names.
+_REPAIRABLE, _DEEPEST, _NAMES = 50_000, 24, 64
+# Looking for objects in a text takes no more than so many steps a character, and so many that fail.
+_LOOKS, _FAILS, _OBJECTS, _LEAVES = 32, 200, 200, 200
+_BEGIN, _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"}])"), re.compile(r"\{(?=\s*[\"'“‘}])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ def read_json(
     keys: Collection[str] = (),
     cut_off: bool = False,
     sources: Sequence[str] = (),
-    names: Collection[str] = (),
+    schema: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], JsonRung]:
     """Return the JSON object a text holds, and the rung that read it.
 
@@ -49,38 +53,60 @@ def read_json(
         keys: what the object must have to be taken for the answer when there is more than one object.
         cut_off: whether the text is known to end early; nothing is repaired then, since 1 may be the start of 10.
         sources: the texts under judgment; an object that one of them holds is a quotation and never the answer.
-        names: every name that the answer may use; where a source uses one as JSON does, the answer is read strictly:
-            nothing is repaired, nothing may stand after it, and no other name may be in it.
+        schema: what was asked for; where a source uses one of its names as JSON does, whatever its escapes, the answer
+            is read strictly: nothing is repaired, nothing may come after it, no name may be repeated, and none be where
+            the schema does not have it.
 
     Raises:
         UnreadableError: if there is no object, or several different ones that could be the answer.
     """
-    foreign = [one for source in sources if all(key in source for key in ("{", *keys)) for one in _foreign(source)]
-    found = _find(text, keys, foreign, cut_off=cut_off)
-    if names and any(_uses(source, names) for source in sources):
-        _strictly(found, names)
+    try:
+        return _read(text, keys, cut_off, sources, schema)
+    except RecursionError:
+        raise UnreadableError("no_answer", "the answer is nested too deep") from None
+
+
+def _read(
+    text: str, keys: Collection[str], cut_off: bool, sources: Sequence[str], schema: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], JsonRung]:
+    if spells_letters(text):
+        raise UnreadableError("ambiguous", "it spells plain letters by escapes: write them as they are")
+    theirs = _Theirs(sources, keys)
+    found = _find(text, keys, theirs, cut_off=cut_off)
+    names = property_names(schema or {})
+    if names and any(_uses(source, names) for source in theirs.texts):
+        _strictly(found, schema or {})
     return found.value, found.rung
 
 
-def _find(text: str, keys: Collection[str], foreign: list[dict[str, Any]], *, cut_off: bool) -> _Found:
+def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return the name of every property in a schema, however deep."""
+    properties, items = schema.get("properties", {}), schema.get("items", {})
+    inner = (property_names(part) for part in (*properties.values(), *([items] if items else [])))
+    return frozenset(properties).union(*inner)
+
+
+def _find(text: str, keys: Collection[str], theirs: _Theirs, *, cut_off: bool) -> _Found:
     whole = _decoded(text)
     if isinstance(whole, dict):
-        if whole in foreign:
+        if theirs.hold(whole):
             raise _quotation()
-        return _Found(whole, "json")
-    answer = drop_thinking(text)
+        return _Found(whole, "json", text, len(text))
+    answer = drop_thinking(text, theirs.sources)
     if not answer.strip():
         raise UnreadableError(
             "empty", "the answer is empty" if not text.strip() else "there is only thinking and no answer"
         )
     everything = _objects(answer)
-    own = [one for one in everything if one.value not in foreign]
+    if len(everything) > _OBJECTS:
+        raise UnreadableError("ambiguous", f"there are {len(everything)} JSON objects: give one")
+    own = [one for one in everything if not theirs.hold(one.value)]
     if chosen := _choose(own, keys):
         return chosen
     if len(own) < len(everything):
         raise _quotation()
     repaired = None if cut_off else _repaired(answer)
-    if repaired and all(key in repaired for key in keys) and repaired not in foreign:
+    if repaired and all(key in repaired for key in keys) and not theirs.hold(repaired):
         return _Found(repaired, "repaired")
     if own and not cut_off:
         return own[-1]
@@ -110,23 +136,94 @@ def _quotation() -> UnreadableError:
     return UnreadableError("no_answer", "its JSON object is copied from a text under judgment: give one of your own")
 
 
-def _foreign(source: str) -> list[dict[str, Any]]:
+class _Theirs:
+    """The texts under judgment, each also with its escapes undone, and the JSON objects in them."""
+
+    def __init__(self, sources: Sequence[str], keys: Collection[str]) -> None:
+        self.sources = sources
+        self.texts = tuple({one for source in sources for one in (source, undone(source))})
+        candidates = [text for text in self.texts if all(key in text for key in ("{", *keys))]
+        self._objects = [one for text in candidates for one in _foreign(text, keys)][:_OBJECTS]
+
+    def hold(self, value: dict[str, Any]) -> bool:
+        """Say whether an object is copied: one of them holds it, or each of its values."""
+        if value in self._objects:
+            return True
+        leaves = set(islice(_leaves(value), _LEAVES))
+        return bool(leaves) and any(all(_is_in(text, leaf) for leaf in leaves) for text in self.texts)
+
+
+def _leaves(value: object) -> Iterator[str | float]:
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part)
+    elif value not in (None, ""):
+        yield value if isinstance(value, str | int | float) else str(value)
+
+
+def _is_in(text: str, leaf: str | float) -> bool:
+    """Say whether a value is in a text as JSON writes it."""
+    if isinstance(leaf, str):
+        return f'"{leaf}"' in text or f'"{undone(leaf)}"' in text
+    return re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf))}\s*[,}}\]]", text) is not None
+
+
+def _foreign(source: str, keys: Collection[str]) -> list[dict[str, Any]]:
     try:
-        return [one.value for one in _objects(source, nested=True)]
-    except UnreadableError:
+        found = [one.value for one in _objects(source, nested=True)]
+    except (UnreadableError, RecursionError):  # what it hides so is known by its texts
         return []
+    return [one for one in found if all(key in one for key in keys)]
 
 
 def _uses(source: str, names: Collection[str]) -> bool:
     spelt = "|".join(re.escape(name) for name in names)
-    return re.search(rf"[\"']\s*(?:{spelt})\\*[\"']\s*:", source) is not None
+    return re.search(rf"[\"'`“”‘’]\s*(?:{spelt})\\*[\"'`“”‘’]\s*[:：=]", source, re.IGNORECASE) is not None
 
 
-def _strictly(found: _Found, names: Collection[str]) -> None:
+def _strictly(found: _Found, schema: Mapping[str, Any]) -> None:
     if found.rung == "repaired" or found.after.strip(" \t\r\n`"):
         raise UnreadableError("ambiguous", "the JSON object must be whole and the last thing in the answer")
-    if unknown := [name for name in _keys(found.value) if name not in names]:
-        raise UnreadableError("ambiguous", f"'{unknown[0][:60]}' is not a name in the form asked for")
+    if (wrong := _out_of_place(found.value, schema)) is not None:
+        raise UnreadableError("ambiguous", f"'{wrong[:60]}' is not a name in the form asked for, in that place")
+    if (again := _repeated(found.text, found.end)) is not None:
+        raise UnreadableError("ambiguous", f"'{again[:60]}' is given twice")
+
+
+def _out_of_place(value: object, schema: Mapping[str, Any]) -> str | None:
+    """Return a name that is where the schema does not have it: a quotation may have ended the object around it."""
+    if isinstance(value, list):
+        found = (_out_of_place(part, schema.get("items", {})) for part in value)
+        return next((name for name in found if name is not None), None)
+    properties = schema.get("properties", {})
+    for name, part in value.items() if isinstance(value, dict) else ():
+        if name not in properties:
+            return str(name)
+        if (wrong := _out_of_place(part, properties[name])) is not None:
+            return wrong
+    return None
+
+
+def _repeated(text: str, end: int) -> str | None:
+    """Return a name that the object which ends at `end` has twice, also if it means the same."""
+    found: list[str] = []
+
+    def pairs(read: list[tuple[str, Any]]) -> dict[str, Any]:
+        counts = Counter(name for name, _ in read)
+        found.extend(name for name, count in counts.items() if count > 1)
+        return dict(read)
+
+    at = text.find("{")
+    while at >= 0:
+        found.clear()
+        try:
+            _, stop = json.JSONDecoder(object_pairs_hook=pairs).raw_decode(text, at)
+        except ValueError:
+            stop = at + 1
+        if stop == end or (stop > end and not text[end:stop].strip()):
+            break
+        at = text.find("{", stop)
+    return found[0] if found else None
 
 
 def _objects(text: str, *, nested: bool = False) -> list[_Found]:
@@ -136,23 +233,25 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
     after that is returned, unless `nested` objects are wanted too.
     """
     found: list[_Found] = []
-    at = text.find("{")
-    while at >= 0:
+    looks, fails, end = _LOOKS * len(text), _FAILS, 0
+    while begun := (_BEGIN if nested else _BEGIN_OR_BROKEN).search(text, end):
+        at = begun.start()
         try:
             value, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            if _OPENED.match(text, at) and not nested:
+        except ValueError as error:
+            if not nested:
                 break
-            end = at + 1
+            end, looks, fails = at + 1, looks - (getattr(error, "pos", at) - at), fails - 1
+            if looks < 0 or fails < 0:
+                raise UnreadableError("no_answer", "its JSON never ends") from None
         else:
             found.append(_Found(value, "embedded", text, end))
-        at = text.find("{", end)
     return found
 
 
 def _repaired(text: str) -> dict[str, Any] | None:
-    body = re.sub(r"\s*`*\s*\Z", "", text[max(text.find("{"), 0) :])
-    if "{" not in body or len(body) > _REPAIRABLE or re.search(r"[\d.+-]\Z", body):
+    body = text[max(text.find("{"), 0) :].rstrip().rstrip("`").rstrip()
+    if "{" not in body or len(body) > _REPAIRABLE or body[-1] in "0123456789.+-" or _is_deep(body):
         return None
     from json_repair import repair_json
 
@@ -161,6 +260,16 @@ def _repaired(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and value and _accounts_for(value, body) else None
+
+
+def _is_deep(text: str) -> bool:
+    """Say whether more brackets are open at once than in any answer, those in its strings included."""
+    depth = 0
+    for bracket in re.finditer(r"[\[\](){}]", text):
+        depth += 1 if bracket[0] in "[({" else -1
+        if depth > _DEEPEST:
+            return True
+    return False
 
 
 def _accounts_for(value: dict[str, Any], body: str) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
+from evalkit.parsing.escapes import undone
 from evalkit.parsing.refusals import is_refusal
+from evalkit.parsing.thinking import drop_thinking
 from evalkit.parsing.unreadable import UnreadableError
 
 Take: TypeAlias = Literal["last", "first", "only"]
@@ -17,6 +19,7 @@ _DECORATION = " \t*_#`~.。"
 _QUOTES = "[\"'“”‘’「」『』«»]"
 _LABEL = re.compile(rf"(?:(?!{_QUOTES})[^\[\]>]){{1,40}}[:：]")
 _CONTEXT = 8
+_MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +59,33 @@ def choose(text: str, find: Callable[[str], Sequence[Mark]], read: Callable[[str
     Raises:
         UnreadableError: if there is none, the chosen one cannot be read, or it cannot be told which is meant.
     """
+    text = drop_thinking(text, choice.sources)
     marks = find(text)
     if not marks:
         raise UnreadableError("no_answer", f"there is no verdict: {choice.wanted} is missing")
-    if any(_said(find(source), read) for source in choice.sources):
-        marks = _own(text, marks, choice)
+    spelt = {one for source in choice.sources for one in (source, undone(source))}
+    if theirs := [value for source in spelt for value in _said(find(source), read)]:
+        own = _own(text, marks, choice, spelt)
+        # An echo says what they say: then nothing else in the answer may say otherwise.
+        if read(own[0].held) in theirs:
+            _agree(_said(marks, read))
+        marks = own
     if choice.take == "only":
-        _agree([read(mark.held) for mark in marks])
+        _agree([read(held) for held in dict.fromkeys(mark.held for mark in marks)])
     elif choice.cut_off and choice.take == "last":
         _agree(_said(marks, read))
     return read(marks[0 if choice.take == "first" else -1].held)
 
 
 def _said(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
+    """Return what the marks say that can be read, each once."""
+    held = dict.fromkeys(mark.held for mark in marks)
+    if len(held) > _MOST:
+        raise UnreadableError("ambiguous", f"there are {len(held)} verdicts")
     said: list[T] = []
-    for mark in marks:
+    for one in held:
         try:
-            said.append(read(mark.held))
+            said.append(read(one))
         except UnreadableError:
             continue
     return said
@@ -83,20 +96,19 @@ def _agree(values: Sequence[object]) -> None:
         raise UnreadableError("ambiguous", f"there are {len(values)} verdicts and they differ")
 
 
-def _own(text: str, marks: Sequence[Mark], choice: Choice) -> list[Mark]:
-    """Return the marks that are the judge's own although a text under judgment holds such a mark, too."""
+def _own(text: str, marks: Sequence[Mark], choice: Choice, sources: Collection[str]) -> list[Mark]:
+    """Return the mark that is the judge's own although a text under judgment holds such a mark, too."""
     if is_refusal(text):
         raise UnreadableError("refusal", f"the judge refused: {text.strip()[:200]}")
     begin, end = _line(text, first=choice.take == "first")
-    own = [
-        mark
-        for mark in marks
-        if begin <= mark.start
-        and mark.end <= end
-        and _apart(text[begin : mark.start], text[mark.end : end], choice)
-        and not any(_copied(text, mark, source) for source in choice.sources)
-    ]
-    if not own or choice.cut_off:
+    # Of the marks in a line, nothing but the last is at its end.
+    own = [mark for mark in marks if begin <= mark.start and mark.end <= end][-1:]
+    if (
+        choice.cut_off
+        or not own
+        or not _apart(text[begin : own[0].start], text[own[0].end : end], choice, sources)
+        or any(_copied(text, own[0], source) for source in sources)
+    ):
         raise UnreadableError(
             "ambiguous",
             "a text under judgment holds a verdict of this form, so the judge's must stand alone at the end",
@@ -106,11 +118,11 @@ def _own(text: str, marks: Sequence[Mark], choice: Choice) -> list[Mark]:
 
 def _line(text: str, *, first: bool) -> tuple[int, int]:
     """Return where the last (first) line that says anything begins and ends."""
-    lines = [match for match in re.finditer(r"[^\r\n]+", text) if match[0].strip(_DECORATION)]
-    return lines[0 if first else -1].span() if lines else (0, 0)
+    lines = [match.span() for match in re.finditer(r"[^\r\n]+", text) if match[0].strip(_DECORATION)]
+    return lines[0 if first else -1] if lines else (0, 0)
 
 
-def _apart(before: str, after: str, choice: Choice) -> bool:
+def _apart(before: str, after: str, choice: Choice, sources: Collection[str]) -> bool:
     """Say whether a mark stands as a judge's own does: at the end of a line that quotes nothing."""
     if after.strip(_DECORATION):
         return False
@@ -120,12 +132,12 @@ def _apart(before: str, after: str, choice: Choice) -> bool:
     if not choice.alone:
         return not re.search(rf"\A>|{_QUOTES}\Z", lead)
     # A label such as "Verdict:" is the judge's own unless a text under judgment has it before a mark, too.
-    return bool(_LABEL.fullmatch(lead)) and not any(lead in source for source in choice.sources)
+    return bool(_LABEL.fullmatch(lead)) and not any(lead in source for source in sources)
 
 
 def _copied(text: str, mark: Mark, source: str) -> bool:
     """Say whether what stands before a mark stands before the same mark in `source`, white space apart."""
-    head, spelt = _flat(text[: mark.start]), _flat(text[mark.start : mark.end])
+    head, spelt = _flat(undone(text[: mark.start])), _flat(undone(text[mark.start : mark.end]))
     flat = _flat(source)
     places = (match.start() for match in re.finditer(re.escape(spelt), flat))
     return any(head.endswith(flat[max(0, place - _CONTEXT) : place]) for place in places if place)

@@ -15,6 +15,7 @@ _CHINESE = re.compile(
 _NUMERAL = f"[{_ONES}零〇十百]"
 _OUT_OF = r"[ \t]*(?:/|out of)[ \t]*\d+(?:\.\d+)?"
 _RANGE = "[-~–—]"
+_LONGEST = 64  # characters of a number, and of what is around it
 _BEFORE = re.compile(rf"(?:\d[\d.,]*{_RANGE}?|(?<![\w)\]])[+-]|{_NUMERAL}+点?)\Z")
 _AFTER = re.compile(rf"点?{_NUMERAL}+|(?:[.,]?\d)*(?:[%¼½¾²³]|{_RANGE}\d[\d.]*|{_OUT_OF})?", re.IGNORECASE)
 _BASE = re.compile(_OUT_OF, re.IGNORECASE)
@@ -39,9 +40,10 @@ def extent(text: str, start: int, end: int) -> tuple[int, int]:
     """
     if not re.search(rf"\d|{_NUMERAL}", text[start:end]):
         return start, end
-    before = _BEFORE.search(text[:start]) if re.match(rf"\d|{_NUMERAL}", text[start:end]) else None
-    after = _AFTER.match(text, end) if re.search(rf"(?:\d|{_NUMERAL})\Z", text[start:end]) else None
-    return before.start() if before else start, after.end() if after else end
+    skipped = max(0, start - _LONGEST)
+    before = _BEFORE.search(text[skipped:start]) if re.match(rf"\d|{_NUMERAL}", text[start:end]) else None
+    after = _AFTER.match(text, end, end + _LONGEST) if re.search(rf"(?:\d|{_NUMERAL})\Z", text[start:end]) else None
+    return skipped + before.start() if before else start, after.end() if after else end
 
 
 def with_base(text: str, end: int) -> int:

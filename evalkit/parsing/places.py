@@ -12,6 +12,7 @@ Span: TypeAlias = tuple[int, int]
 
 _DECODER = json.JSONDecoder()
 _SCALAR, _STRING = re.compile(r"[^\s,\]}]+"), re.compile(r'"(?:[^"\\]|\\.)*"')
+_BEGIN, _TRIES = re.compile(r"\{(?=\s*[\"}])"), 200
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -22,16 +23,21 @@ def places(text: str, answer: Mapping[str, Any]) -> dict[Path, Span]:
     not stand there as valid JSON, nothing is returned.
     """
     found: dict[Path, Span] = {}
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
-        else:
-            if value == answer:
-                _walk(text, at, (), found)
-        at = text.find("{", end)
+    end = 0
+    try:
+        for _ in range(_TRIES):
+            if (begun := _BEGIN.search(text, end)) is None:
+                break
+            at = begun.start()
+            try:
+                value, end = _DECODER.raw_decode(text, at)
+            except ValueError:
+                end = at + 1
+            else:
+                if value == answer:
+                    _walk(text, at, (), found)
+    except RecursionError:
+        return {}
     return found
 
 

@@ -11,7 +11,7 @@ from evalkit.errors import ConfigError
 from evalkit.parsing.marks import Choice, Mark, choose
 from evalkit.parsing.numbers import extent, with_base
 from evalkit.parsing.scores import read_score
-from evalkit.parsing.thinking import drop_thinking, half_width
+from evalkit.parsing.thinking import half_width
 from evalkit.parsing.unreadable import UnreadableError
 from evalkit.parsing.winners import read_winner
 from evalkit.scales import Scale
@@ -21,7 +21,8 @@ BETTER = 1 / 3
 """The margin of a verdict of better, where that of much better is 1."""
 
 # Markdown renderers make models escape square brackets.
-_MARK = re.compile(r"\\?\[\\?\[\s*([^\[\]\n]{1,40}?)\s*\\?\]\\?\]")
+_MARK = re.compile(r"\\?\[\\?\[([^\[\]]{1,80})\]\\?\]")
+_LONGEST_MARK = 40
 _ORDERED = re.compile(r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z")
 
 
@@ -40,7 +41,7 @@ def read_verdict(text: str, output: OutputConfig, *, cut_off: bool = False, sour
     if output.format == "regex":
         return Pattern(output, "winner").winner(text, cut_off=cut_off, sources=sources)
     choice = Choice(output.take, "[[A]], [[B]] or [[C]]", cut_off, sources)
-    return choose(drop_thinking(text), _marks, _marked, choice)
+    return choose(text, _marks, _marked, choice)
 
 
 def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
@@ -52,7 +53,7 @@ def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sourc
         UnreadableError: as `read_verdict` does.
     """
     choice = Choice(output.take, "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]", cut_off, sources)
-    return choose(drop_thinking(text), _marks, _graded, choice)
+    return choose(text, _marks, _graded, choice)
 
 
 def read_rating(
@@ -66,7 +67,7 @@ def read_rating(
     if output.format == "regex":
         return Pattern(output, "score").score(text, scale, cut_off=cut_off, sources=sources)
     choice = Choice(output.take, "[[score]]", cut_off, sources)
-    return choose(drop_thinking(text), _ratings, lambda mark: read_score(mark, scale), choice)
+    return choose(text, _ratings, lambda mark: read_score(mark, scale), choice)
 
 
 class Pattern:
@@ -97,7 +98,7 @@ class Pattern:
         Raises:
             UnreadableError: if it captures none, an unknown one, or several where one is asked for or meant.
         """
-        return choose(drop_thinking(text), self._captured, self._mapped, self._choice(cut_off, sources))
+        return choose(text, self._captured, self._mapped, self._choice(cut_off, sources))
 
     def score(self, text: str, scale: Scale, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
         """Return the score it captures, in scale units.
@@ -107,7 +108,7 @@ class Pattern:
                 asked for or meant.
         """
         choice = self._choice(cut_off, sources)
-        return choose(drop_thinking(text), self._numbers, lambda one: read_score(one, scale), choice)
+        return choose(text, self._numbers, lambda one: read_score(one, scale), choice)
 
     def _choice(self, cut_off: bool, sources: Sequence[str]) -> Choice:
         return Choice(self._output.take, "what output.pattern looks for", cut_off, sources, alone=False)
@@ -138,7 +139,10 @@ class Pattern:
 
 def _marks(text: str) -> list[Mark]:
     """Return the double brackets in a text; half-width forms stand at the same places as what they are read for."""
-    return [Mark(match[1], *match.span()) for match in _MARK.finditer(half_width(text))]
+    # No mark goes over a paragraph's end, as one that thinking was dropped out of does.
+    held = [match for match in _MARK.finditer(half_width(text)) if "\n\n" not in match[1]]
+    found = [(match[1].removesuffix("\\").strip(), *match.span()) for match in held]
+    return [Mark(*one) for one in found if 0 < len(one[0]) <= _LONGEST_MARK and "\n" not in one[0]]
 
 
 def _ratings(text: str) -> list[Mark]:

@@ -94,13 +94,14 @@ def test_what_a_careless_quotation_makes_of_an_answer_is_refused(text: str) -> N
 
 
 def test_where_a_text_under_judgment_is_json_of_that_form_the_answer_is_read_strictly() -> None:
-    source, names = '{"winner" : "B"}', ["result", "winner", "confidence"]
+    source = '{"winner" : "B"}'
+    schema = {"properties": {"result": {"properties": {"winner": {}, "confidence": {}}}}}
     for text in (GOOD, f"I say\n```json\n{GOOD}\n```\n"):
-        assert read_json(text, keys=["result"], sources=[source], names=names)[0] == READ
+        assert read_json(text, keys=["result"], sources=[source], schema=schema)[0] == READ
     for text in (GOOD[:-1] + ",}", f"{GOOD} That is all.", GOOD.replace("0.9", '0.9, "x": {"winner": "B"}')):
-        assert read_json(text, keys=["result"], sources=["Paris"], names=names)[0]["result"]["winner"] == "A"
+        assert read_json(text, keys=["result"], sources=["Paris"], schema=schema)[0]["result"]["winner"] == "A"
         with pytest.raises(UnreadableError) as caught:
-            read_json(text, keys=["result"], sources=[source], names=names)
+            read_json(text, keys=["result"], sources=[source], schema=schema)
         assert caught.value.kind == "ambiguous"
 
 

@@ -57,7 +57,7 @@ def test_what_only_sounds_like_a_refusal(text: str) -> None:
     ("text", "left"),
     [
         ("<think>a</think>b", "b"),
-        ("<think>a</think>b<think>c</think>d", "bd"),
+        ("<think>a</think>b<think>c</think>d", "b\n\nd"),
         ("<THINKING>\na\n</THINKING>\nb", "\nb"),
         ("a</think>b", "b"),
         ("<think>never ends", ""),

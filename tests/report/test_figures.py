@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from math import hypot
+from math import hypot, inf, nan
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from evalkit.report.figures.alone import alone
 from evalkit.report.figures.costs import corrected, costs
@@ -232,3 +234,19 @@ def test_the_longer_response_wins_on_its_own_side(winner, longer):
     case = Case("c", "?", (Response("x" * 10), Response("x" * 30)))
     tallies.add(case, [Verdict("c", (0, 1), winner, None, "judged")], [])
     assert (tallies.lengths[3].decided, tallies.lengths[3].longer) == (1, longer)
+
+
+@given(st.floats(), st.floats(), st.floats(), st.integers(1, 8))
+@example(0.0, -868_451.0, 1.0, 3)
+@example(0.0, inf, 1.0, 3)
+@example(nan, 1.0, 1.0, 3)
+@example(-1e308, 1e308, nan, 4)
+@example(5.0, 5.0, 5.0, 4)
+@example(0.0, 5e-324, 0.0, 4)
+@example(1e16, 1e16 + 2, 1e16, 4)
+def test_ticks_end_on_any_axis(low: float, high: float, value: float, count: int) -> None:
+    axis = Axis(low, high, 100.0, 200.0)
+    ticks = axis.ticks(count)
+    assert len(ticks) <= 2 * count + 3
+    assert all(100.0 <= place <= 200.0 for place, _ in ticks)
+    assert 100.0 <= axis(value) <= 200.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, floor, inf, isnan, log10
 
 from markupsafe import Markup, escape
 
@@ -32,22 +32,32 @@ class Axis:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Return where a value stands."""
+        """Return where a value stands; where nothing can be told apart, at the start."""
+        span = self.high - self.low
+        if not 0 < span < inf or isnan(value):
+            return self.start
         inside = min(max(value, self.low), self.high)
-        return self.start + (self.end - self.start) * (inside - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * ((inside - self.low) / span)
 
     def ticks(self, count: int = 4) -> list[tuple[float, str]]:
-        """Return (place, label) of about `count` round values."""
+        """Return (place, label) of about `count` round values; none on an axis without a finite length."""
         step = _round_step((self.high - self.low) / count)
-        first, last = ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9)
-        return [(self(k * step), f"{k * step:,.10g}") for k in range(first, last + 1)]
+        if step is None:
+            return []
+        first, last = self.low / step - 1e-9, self.high / step + 1e-9
+        if last - first > 2 * count + 2 or max(abs(first), abs(last)) > _FINEST:  # steps that floats cannot tell apart
+            return []
+        return [(self(k * step), f"{k * step:,.10g}") for k in range(ceil(first), floor(last) + 1)]
 
 
-def _round_step(raw: float) -> float:
-    power = 10.0 ** (len(f"{int(raw)}") - 1) if raw >= 1 else 1.0
-    while power > raw:
-        power /= 10
-    return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
+_FINEST = 2.0**50
+
+
+def _round_step(raw: float) -> float | None:
+    """Return the least of 1, 2, 2.5, 5 and 10 times a power of ten that is not below `raw`, if there is one."""
+    if not 0 < raw < inf or (power := 10.0 ** floor(log10(raw))) == 0:
+        return None
+    return next((power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999), None)
 
 
 def node(tag: str, *children: object, **attributes: object) -> Markup:
