@@ -37,7 +37,8 @@ def main(words: Sequence[str]) -> int:
     if "--to" in values:
         return _send(result, values, overrides)
     source = rest[1] if len(rest) == 2 else values["--from"]
-    found = _from_mlflow(result, overrides) if source == MLFLOW else _from_file(Path(source))
+    left_out: Counter[str] = Counter()
+    found = _from_mlflow(result, overrides) if source == MLFLOW else _from_file(Path(source), left_out)
     labels = list({(label.case_id, label.unit, label.annotator): label for label in found}.values())
     from evalkit.adopting import relabel
     from evalkit.cli.gate import tell_gate
@@ -48,15 +49,17 @@ def main(words: Sequence[str]) -> int:
     counts = Counter(label.annotator for label in labels)
     people = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({people})")
+    for what, count in left_out.items():
+        print(f"note: {what}, left out: {count}")
     if older := len(found) - len(labels):
         print(f"note: {older} older: of one person's labels of one thing the last counts")
     return tell_gate(again)
 
 
-def _from_file(path: Path) -> list[Label]:
+def _from_file(path: Path, left_out: Counter[str]) -> list[Label]:
     from evalkit.exchange.labels_in import labels_of
 
-    return labels_of(path)
+    return labels_of(path, left_out)
 
 
 def _config(result: RunResult, overrides: Sequence[str]) -> RunConfig:

@@ -267,7 +267,11 @@ class CaseReader:
             remedy = "set mode=pointwise" if responses else "give the case its responses"
             many = f"{count or 'no'} response{'' if count == 1 else 's'}"
             raise DatasetError(f"{many}, and mode {self._mode} needs {self._least}", where=place, remedy=remedy)
-        same = responses[0].text == responses[1].text if count == 2 else len({r.text for r in responses}) < count
+        if count == 2:
+            same = responses[0].text == responses[1].text != ""
+        else:
+            texts = [response.text for response in responses if response.text]
+            same = len(set(texts)) < len(texts)
         if same:
             self.tally.add(SAME, place)
 

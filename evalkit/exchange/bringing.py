@@ -19,6 +19,7 @@ CRITERION = "quality"
 UNSAID = "the file does not say on what scale its scores are"
 GUESSED = UNSAID + ": taken as {:g} to {:g}; set rubric.min and rubric.max"
 LOST = "judgments without a verdict that could be used: {} of {}"
+UNREAD = "files in folders below, not read: {}"
 
 
 def bring(name: str, path: Path, options: Options) -> Brought:
@@ -46,12 +47,17 @@ def bring(name: str, path: Path, options: Options) -> Brought:
         raise _better(bad, name, start, options) from None
     if not found.records:
         raise DatasetError("holds no judgments", where=str(path), remedy="name another file")
+    if len({len(record.shown) for record in found.records}) > 1:
+        what = "holds scores of single responses and winners of pairs"
+        raise DatasetError(what, where=str(path), remedy="import each kind by itself")
     cases, judgments, notes = gather(found, name)
     settings, guessed = settings_of(found, judgments)
     if found.benchmark is not None:
         settings["dataset"] = {"benchmark": found.benchmark}
     lost = sum(judgment.status != "ok" for judgment in judgments)
     said = [LOST.format(lost, len(judgments))] if lost and not found.unread else []
+    if path.is_dir() and not found.below and (below := sum(1 for _ in path.glob("*/**/*.json*"))):
+        said.append(UNREAD.format(below))
     told = (*found.notes, *notes, *guessed, *said)
     return Brought(tuple(cases), tuple(judgments), settings, told, unread=found.unread, format=name)
 

@@ -51,7 +51,8 @@ class Said:
 class Record:
     """One judgment of one response, or of two in the order `shown`, with the question they answer.
 
-    `better` is people's choice: the key of a response, or TIE; `labels` holds single people's, by their name.
+    `better` is people's choice: the key of a response, or TIE; `labels` holds single people's, by their name, and
+    `grades` single people's grades of the one response.
     """
 
     question: str
@@ -63,6 +64,7 @@ class Record:
     reference: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    grades: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Found:
     `output` is how the judge's texts are read, where they are read at all; `scale` (min, max, step) that of scores,
     guessed from them if it is not given. `weights` of criteria are 1 where they are not given. `by_name` puts a
     question's responses in the order of their models, else they stand as they were first seen. `benchmark` names the
-    one whose rule scores them, too. `unread` says that there are judges' texts alone, and no verdict on them.
+    one whose rule scores them, too. `unread` says that there are judges' texts alone, and no verdict on them. `below`
+    says that files in folders below the one named were looked at, too.
     """
 
     records: Sequence[Record]
@@ -84,6 +87,7 @@ class Found:
     benchmark: str | None = None
     notes: tuple[str, ...] = ()
     unread: bool = False
+    below: bool = False
 
 
 @dataclass(frozen=True, slots=True)

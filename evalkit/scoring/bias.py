@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, Tally
-from evalkit.scoring.columns import TIE, A, B
+from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.ties import Resolved, Shown
 
 
@@ -40,7 +40,7 @@ def position_statistics(resolved: Resolved, shown: Shown, cases: int) -> list[St
 def length_statistics(resolved: Resolved, cases: int) -> list[Statistic]:
     """Return `length/longer_rate`: of pairs with a winner and unequal numbers of characters, won by the longer."""
     longer, winner = resolved.pairs.longer, resolved.winner
-    unequal = longer != TIE
+    unequal = (longer != TIE) & (longer != NONE)
     decided = resolved.present & (winner != TIE) & unequal
     why = "no pair of unequal length has a winner"
     tally = Tally(resolved.pairs.case, cases)

@@ -29,7 +29,10 @@ FUZZ = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Every pair of responses of every case: `case`, `i` < `j` are indices, `label` people's choice as a code."""
+    """Every pair of responses of every case: `case`, `i` < `j` are indices, `label` people's choice as a code.
+
+    `longer` says which has more characters, and is NONE where a text is not there.
+    """
 
     case: Ints
     i: Ints
@@ -66,7 +69,7 @@ def all_pairs(cases: Sequence[Case]) -> Pairs:
     case = np.repeat(np.arange(len(cases)), counts)
     offsets = np.cumsum(sizes) - sizes
     first, second = offsets[case] + i, offsets[case] + j
-    lengths = flat(cases, lambda c: [len(r.text) for r in c.responses])
+    lengths = flat(cases, lambda c: [len(r.text) or np.nan for r in c.responses])
     graded = grades(cases)
     label = sign(graded[first] - graded[second])
     choice, further = _choices(cases)

@@ -34,6 +34,11 @@ class _Lengths:
         offset = (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.case]
         return cls(characters[offset + pairs.i], characters[offset + pairs.j])
 
+    @property
+    def known(self) -> Bools:
+        """Which pairs have both texts."""
+        return np.asarray((self.first > 0) & (self.second > 0))
+
     def log_ratio(self, used: Bools) -> Floats:
         return log_length(self.first[used]) - log_length(self.second[used])
 
@@ -71,12 +76,12 @@ def _slope(resolved: Resolved, lengths: _Lengths, credit: Floats, cases: int) ->
     Logistic regression of the verdict (a tie is 1/2) on log(length of the first / of the second), in standard
     deviations, and an intercept, cases resampled. 0: length does not matter.
     """
-    used = resolved.present
+    used = resolved.present & lengths.known
     x = _scaled(lengths.log_ratio(used))
     design = np.stack([np.ones(len(x)), x], axis=1)
     tally = Tally(resolved.pairs.case[used], cases)
     why = _unvaried(x, "no pair has a verdict")
-    missing = int((~used).sum())
+    missing = int((~resolved.present & lengths.known).sum())
     return regression("length/slope", design, credit[used], tally, lambda b: b[:, 1], missing=missing, why=why)
 
 
@@ -91,11 +96,12 @@ def _slope_at_label(resolved: Resolved, lengths: _Lengths, credit: Floats, cases
 
     Longer responses may be better: this is how length sways the judge beyond what it does to people.
     """
-    used = resolved.present & resolved.labelled
+    wanted = resolved.labelled & lengths.known
+    used = resolved.present & wanted
     x, label = _scaled(lengths.log_ratio(used)), resolved.pairs.label[used].astype(np.float64)
     design = np.stack([np.ones(len(x)), x, label], axis=1)
     tally = Tally(resolved.pairs.case[used], cases)
-    missing = int((resolved.labelled & ~resolved.present).sum())
+    missing = int((wanted & ~resolved.present).sum())
     why = _unvaried(x, "no labelled pair has a verdict")
     return regression("length/slope_at_label", design, credit[used], tally, lambda b: b[:, 1], missing=missing, why=why)
 
@@ -127,7 +133,7 @@ def _controlled(resolved: Resolved, lengths: _Lengths, credit: Floats, cases: in
     results and is left out, as is their regularisation. It is not identifiable where one side is nearly always the
     longer one: equal length would then lie outside what was seen.
     """
-    used = resolved.present
+    used = resolved.present & lengths.known
     difference = lengths.first[used] - lengths.second[used]
     x = np.tanh(_scaled(difference))
     design = np.stack([np.ones(len(x)), x], axis=1)
@@ -137,7 +143,7 @@ def _controlled(resolved: Resolved, lengths: _Lengths, credit: Floats, cases: in
         credit[used],
         Tally(resolved.pairs.case[used], cases),
         lambda b: expit(b[:, 0]),
-        missing=int((~used).sum()),
+        missing=int((~resolved.present & lengths.known).sum()),
         proportion=True,
         why=_one_sided(difference),
     )
@@ -161,8 +167,9 @@ def score_slopes(scored: Scored, cases: Sequence[Case]) -> list[Statistic]:
     Least squares within cases where a case has several responses, else across them; cases resampled.
     """
     length = _decades(cases)
-    there, graded = np.isfinite(scored.raw), np.isfinite(scored.grade)
-    missing = int((~there).sum())
+    known = flat(cases, lambda case: [bool(response.text) for response in case.responses]) > 0
+    there, graded = np.isfinite(scored.raw) & known, np.isfinite(scored.grade) & known
+    missing = int((~there & known).sum())
     raw = _linear("length/score_slope", scored, there, [length], len(cases), missing)
     lost = int((graded & ~there).sum())
     both = [length, np.where(graded, scored.grade, 0.0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -77,13 +78,13 @@ def _why(shown: Shown, asked_twice: bool) -> str:
 
 
 def _identical(cases: Sequence[Case], pairs: Pairs) -> Bools:
-    """Return which pairs are of two equal texts."""
+    """Return which pairs are of two equal texts; a text that is not there equals none."""
     same = np.zeros(len(pairs), dtype=bool)
     for place, case in enumerate(cases):
         texts = [response.text for response in case.responses]
         if len(set(texts)) < len(texts):
             start, n = int(pairs.start[place]), len(texts)
-            same[start : start + n * (n - 1) // 2] = [texts[i] == texts[j] for i in range(n) for j in range(i + 1, n)]
+            same[start : start + n * (n - 1) // 2] = [one == two != "" for one, two in combinations(texts, 2)]
     return same
 
 

@@ -104,8 +104,9 @@ def test_arena_hards_first_version_and_its_images(bring, write):
     prompt = "<|User Prompt|>\nWhat is it?\n\n<|The Start of Assistant A's Answer|>\nA cat.\n"
     prompt += "<|The End of Assistant A's Answer|>\n\n<|The Start of Assistant B's Answer|>\nA dog.\n"
     prompt += "<|The End of Assistant B's Answer|>"
+    swapped = prompt.replace("A cat.", "A fish.").replace("A dog.", "A cat.").replace("A fish.", "A dog.")
     games = [{"user_prompt": [prompt, ["9f8e"]], "judgment": "\n[[A>>B]]", "score": "A>>B"},
-             {"user_prompt": prompt, "judgment": "\nno label\nstill none", "score": None}]  # fmt: skip
+             {"user_prompt": swapped, "judgment": "\nno label\nstill none", "score": None}]  # fmt: skip
     row = {"question_id": "96d2", "model": "small-7b", "judge": "gpt-4-1106-preview", "games": games}
     ran = bring("arena_hard", str(write("gpt-4-1106-preview/small-7b.jsonl", [row])))
     assert ran.values == [("96d2", [0, 1], 1.0), ("96d2", [1, 0], "unparseable")]

@@ -11,6 +11,8 @@ from evalkit.datasets.named.files import Placed, first_row, rows_of
 from evalkit.datasets.readers import Row
 from evalkit.errors import DatasetError
 
+PEOPLE: Final = ("expert", "author")
+"""What the names of MT-Bench's voters begin with; other judges are models."""
 _VOTES: Final = {"model_a": "A", "model_b": "B", "tie": "TIE", "tie (inconsistent)": "TIE"}
 _TURNED: Final = {"A": "B", "B": "A", "TIE": "TIE"}
 _FAIREVAL: Final = {"CHATGPT": "A", "VICUNA13B": "B", "TIE": "TIE"}
@@ -24,7 +26,7 @@ def _mt_bench(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     for file in own_files(benchmark, source):
         for place, row in checked(benchmark, file):
             judge = str(row["judge"])
-            if not judge.startswith(("expert", "author")):
+            if not judge.startswith(PEOPLE):
                 continue  # the judgments of GPT-4 that are published beside people's
             _add_vote(cases, row, judge, place)
     if not cases:
@@ -35,16 +37,30 @@ def _mt_bench(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 
 def _add_vote(cases: dict[tuple[str, int, str, str], tuple[str, Row]], row: Row, judge: str, place: str) -> None:
-    turned = str(row["model_a"]) > str(row["model_b"])
-    first, second = ("b", "a") if turned else ("a", "b")
-    models = str(row[f"model_{first}"]), str(row[f"model_{second}"])
-    key = (str(row["question_id"]), int(row["turn"]), *models)
+    key, first, second = _key(row)
     if key not in cases:
         cases[key] = place, _pair(key, row, first, second, place)
-    vote = choice(row["winner"], _VOTES, place)
     votes = cases[key][1]["labels"]
     voter = judge if judge not in votes else f"{judge}#{sum(name.partition('#')[0] == judge for name in votes) + 1}"
-    votes[voter] = _TURNED[vote] if turned and vote else vote
+    votes[voter] = _winner(row, first, place)
+
+
+def _key(row: Row) -> tuple[tuple[str, int, str, str], str, str]:
+    """Return what tells a row's pair, its models in the order of their names, and which sides they are on."""
+    first, second = ("b", "a") if str(row["model_a"]) > str(row["model_b"]) else ("a", "b")
+    models = str(row[f"model_{first}"]), str(row[f"model_{second}"])
+    return (str(row["question_id"]), int(row["turn"]), *models), first, second
+
+
+def _winner(row: Row, first: str, place: str) -> str | None:
+    vote = choice(row["winner"], _VOTES, place)
+    return _TURNED[vote] if first == "b" and vote else vote
+
+
+def pair_of(row: Row, place: str) -> Row:
+    """Return the pair of responses that a row of MT-Bench compares, and the `winner` of the two."""
+    key, first, second = _key(row)
+    return {**_pair(key, row, first, second, place), "winner": _winner(row, first, place)}
 
 
 def _pair(key: tuple[str, int, str, str], row: Row, first: str, second: str, place: str) -> Row:

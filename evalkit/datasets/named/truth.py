@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,20 +14,22 @@ from evalkit.errors import DatasetError
 
 _QUESTION: Final = shape("Question", "Category", "Best Answer1")
 _ANSWER: Final = shape("question_id", "question", "response")
-_QUESTIONS_FILE: Final = "HalluQA.json"
+QUESTIONS_FILE: Final = "HalluQA.json"
 
 
 def _halluqa(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each question, with the answers of all models; categories come from HalluQA.json."""
     questions = _questions(benchmark, source.path)
     cases: dict[Any, tuple[str, Row]] = {}
-    for file in _answer_files(benchmark, source):
+    files = _answer_files(benchmark, source)
+    models = models_of(files)
+    for file in files:
         for place, row in checked(benchmark, file, _ANSWER):
             number = row["question_id"]
             if number not in cases:
                 cases[number] = place, _case(row, questions.get(number, {}))
             responses = cases[number][1]["responses"]
-            responses.append({"model": _model(file), "text": row["response"]})
+            responses.append({"model": models[file], "text": row["response"]})
     yield from cases.values()
 
 
@@ -44,19 +47,22 @@ def _is_questions(file: Path) -> bool:
 
 def _questions(benchmark: Benchmark, path: Path) -> dict[Any, Row]:
     """Return the questions by their number, from the file beside the answers; none if it is not there."""
-    file = (path if path.is_dir() else path.parent) / _QUESTIONS_FILE
+    file = (path if path.is_dir() else path.parent) / QUESTIONS_FILE
     if not file.is_file():
         return {}
     return {row["question_id"]: row for _, row in checked(benchmark, file, _QUESTION)}
 
 
-def _model(file: Path) -> str:
-    """Return the model's name, as `gpt-4-0613` of gpt-4-0613_output_qa_prompt.json."""
-    return file.name.partition(".json")[0].partition("_output")[0]
+def models_of(files: Iterable[Path]) -> dict[Path, str]:
+    """Return the model of each file, as `m` of m_output_qa_prompt.json; models that are alike go by their files."""
+    stems = {file: file.name.partition(".json")[0] for file in files}
+    models = {file: stem.partition("_output")[0] for file, stem in stems.items()}
+    counts = Counter(models.values())
+    return {file: model if counts[model] == 1 else stems[file] for file, model in models.items()}
 
 
 def _case(row: Row, question: Row) -> Row:
-    best = _best(row) or _best(question)
+    best = best_answers(row) or best_answers(question)
     return {
         "id": str(row["question_id"]),
         "prompt": row["question"],
@@ -66,7 +72,7 @@ def _case(row: Row, question: Row) -> Row:
     }
 
 
-def _best(row: Row) -> list[str]:
+def best_answers(row: Row) -> list[str]:
     """Return the correct answers, which some files number."""
     names = [name for name in row if name.replace("_", " ").startswith("Best Answer")]
     return [str(row[name]) for name in names if row[name] not in (None, "")]

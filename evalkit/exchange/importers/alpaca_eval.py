@@ -21,14 +21,21 @@ def sniff(start: Peek) -> bool:
 def read(path: Path, options: Options) -> Found:
     """Return a record for each annotation; its margin is what the weighted preference is beyond an even one."""
     records, numbers = [], Numbers()
+    seen: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for place, row in rows_of(path):
         instruction = str(need(row, "instruction", place))
+        outputs = str(need(row, "output_1", place)), str(need(row, "output_2", place))
+        # An instruction that stands twice has outputs of its own each time: they are two questions.
+        pairs = seen.setdefault((instruction, str(row.get("generator_1")), str(row.get("generator_2"))), [])
+        if outputs not in pairs:
+            pairs.append(outputs)
+        number = numbers[f"{pairs.index(outputs)}:{instruction}"]
         judge = options.judge or str(row.get("annotator") or "annotator")
         shown = _answer(row, 1), _answer(row, 2)
         known = {key: row[key] for key in ("dataset", "datasplit") if row.get(key)}
         if row.get("generator_1"):
             known["baseline"] = row["generator_1"]
-        records.append(Record(numbers[instruction], instruction, shown, _said(row, judge), metadata=known))
+        records.append(Record(number, instruction, shown, _said(row, judge), metadata=known))
     return Found(records, benchmark="alpaca_eval", notes=(UNORDERED,))
 
 

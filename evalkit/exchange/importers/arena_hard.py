@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.exchange.files import Peek, rows_of, text
+from evalkit.exchange.files import Peek, need, rows_of, text
 from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
 from evalkit.exchange.templates import answers_in, question_in
 from evalkit.parsing import UnreadableError, read_margin
@@ -28,12 +28,13 @@ def read(path: Path, options: Options) -> Found:
 def _games(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Record]:
     folder = Path(place.rpartition(":")[0]).parent.name
     judge = options.judge or str(row.get("judge") or folder or "judge")
-    models = str(row.get("baseline") or BASELINE), str(row["model"])
-    name = str(row.get("question_id") or row.get("uid"))
+    models = str(row.get("baseline") or BASELINE), str(need(row, "model", place))
+    name = str(row.get("question_id") or need(row, "uid", place))
     metadata = {"baseline": models[0], **({"category": row["category"]} if row.get("category") else {})}
-    for index, game in enumerate(row["games"]):
+    games = row["games"] if isinstance(row.get("games"), list) and row["games"] else [None]
+    for index, game in enumerate(games):
         if not isinstance(game, Mapping):
-            continue
+            game = {}
         prompt = _last(game.get("user_prompt", game.get("prompt")))
         texts = answers_in(prompt)
         order = models if index == 0 else models[::-1]

@@ -38,8 +38,14 @@ def read(path: Path, options: Options) -> Found:
     judged = [case for case in cases if _get(case, "metricsData")]
     records = [_record(case, index, options) for index, case in enumerate(judged)]
     left_out = len(cases) - len(judged)
-    notes = (f"test cases without a metric, left out: {left_out} of {len(cases)}",) if left_out else ()
-    return Found(records, scale=(0.0, 1.0, 0.001), notes=notes)
+    notes = [f"test cases without a metric, left out: {left_out} of {len(cases)}"] if left_out else []
+    metrics = [metric for case in judged for metric in _metrics(case)]
+    if failed := len(metrics) - sum(len(record.said.scores) for record in records):
+        notes.append(f"metrics without a score: {failed} of {len(metrics)}")
+    judges = sorted({str(name) for metric in metrics if (name := _get(metric, "evaluationModel"))})
+    if len(judges) > 1 and not options.judge:
+        notes.append(f"metrics are of several judges ({', '.join(judges)}): a case goes by that of its first")
+    return Found(records, scale=(0.0, 1.0, 0.001), notes=tuple(notes))
 
 
 def _cases(whole: Any) -> list[Case]:
@@ -49,6 +55,10 @@ def _cases(whole: Any) -> list[Case]:
     return [case for case in whole if isinstance(case, Mapping)] if isinstance(whole, list) else []
 
 
+def _metrics(case: Case) -> list[Case]:
+    return [one for one in _get(case, "metricsData") or [] if isinstance(one, Mapping)]
+
+
 def _get(case: Case, name: str) -> Any:
     """Return what stands under a camel-case name, or the same in snake case."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
@@ -56,14 +66,17 @@ def _get(case: Case, name: str) -> Any:
 
 
 def _record(case: Case, index: int, options: Options) -> Record:
-    metrics = [one for one in _get(case, "metricsData") or [] if isinstance(one, Mapping)]
+    metrics = _metrics(case)
     judges = [str(name) for one in metrics if (name := _get(one, "evaluationModel"))]
     judge = options.judge or (judges[0] if judges else "deepeval")
-    scores, words = {}, []
+    scores: dict[str, float] = {}
+    words = []
     for one in metrics:
         score = number(one.get("score"))
         if score is not None and not one.get("error"):
-            scores[str(one.get("name"))] = score
+            name = str(one.get("name"))
+            same = sum(known == name or known.startswith(f"{name} ") for known in scores)
+            scores[f"{name} {same + 1}" if same else name] = score
             words.append(str(one.get("reason") or ""))
     errors = "; ".join(str(one["error"]) for one in metrics if one.get("error"))
     said = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +49,13 @@ def read(path: Path, options: Options) -> Found:
     """Return a record for each row.
 
     Raises:
-        ConfigError: if the fields do not say what was judged, or name columns that are not there.
+        ConfigError: if the fields do not say what was judged, or name what rows of this kind do not have.
+        DatasetError: if a row cannot be kept whole, or no row has a column that is named.
     """
-    columns = _Columns(dict(options.fields))
+    columns, questions = _Columns(dict(options.fields)), _Questions()
     records = [
-        record
+        _record(columns, plain(row), questions, index, place, options)
         for index, (place, row) in enumerate(rows_of(path))
-        for record in _records(columns, plain(row), index, place, options)
     ]
     columns.check(path)
     return Found(records, unread=not columns.telling)
@@ -67,12 +68,13 @@ class _Columns:
         for name in fields:
             if name not in FIELDS and not name.startswith(("score.", "label.", "metadata.")):
                 raise ConfigError("no such field", where=f"--fields {name}", remedy=did_you_mean(name, FIELDS))
-        self._fields, self._unseen = fields, dict(fields)
+        self._fields, self._unseen, self._unused = fields, dict(fields), dict(fields)
         self._names: tuple[str, ...] = ()
         self.telling = False
         """Whether a row had a verdict, or a place for one."""
 
     def get(self, row: Mapping[str, Any], name: str) -> Any:
+        self._unused.pop(name, None)
         value = look_up(dict(row), self._fields.get(name, name))
         if value is ABSENT or value is None:
             return None
@@ -81,6 +83,10 @@ class _Columns:
 
     def has(self, row: Mapping[str, Any], name: str) -> bool:
         return name in self._fields or name in row
+
+    def named(self, *names: str) -> bool:
+        """Say whether the user maps a field of one of these names, or one under it, such as `score.style`."""
+        return any(field.partition(".")[0] in names for field in self._fields)
 
     def under(self, prefix: str, row: Mapping[str, Any]) -> list[str]:
         """Return the names of a kind, such as `score.style`: those mapped, else the columns that go by one."""
@@ -97,28 +103,59 @@ class _Columns:
         for name, column in self._unseen.items():
             remedy = did_you_mean(column, self._names)
             raise DatasetError(f"no row has a column '{column}', named for {name}", where=str(path), remedy=remedy)
+        for name in self._unused:
+            what = "rows of this kind have no such field, and it would be lost"
+            raise ConfigError(what, where=f"--fields {name}={self._fields[name]}", remedy="leave it out")
 
 
-def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, options: Options) -> Iterator[Record]:
+class _Questions:
+    """The questions' names; one name stands for one prompt and context."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, tuple[str, str | None]] = {}
+
+    def name(self, given: Any, prompt: str, context: str | None, index: int, place: str) -> str:
+        """Return what the question of a row goes by: its id, or else its prompt, or else the row's number.
+
+        Raises:
+            DatasetError: if rows of one id have different prompts.
+        """
+        if given is None:
+            names = (prompt if number == 1 else f"{prompt} ({number})" for number in count(1))
+            return next(n for n in names if self._asked.setdefault(n, (prompt, context)) == (prompt, context)) or str(
+                index
+            )
+        known, _ = self._asked.setdefault(str(given), (prompt, context))
+        if prompt and known and prompt != known:
+            remedy = "give each question an id of its own"
+            raise DatasetError(f"id '{given}' stands for another prompt before", where=place, remedy=remedy)
+        if prompt and not known:
+            self._asked[str(given)] = prompt, context
+        return str(given)
+
+
+def _record(
+    columns: _Columns, row: Mapping[str, Any], questions: _Questions, index: int, place: str, options: Options
+) -> Record:
     columns.saw(row)
     judge = str(columns.get(row, "judge") or options.judge or "judge")
-    scored = columns.has(row, "score") or columns.under("score", row)
-    if scored or columns.has(row, "winner") or columns.has(row, "margin"):
+    scored, compared = _kind(columns, row, place, options)
+    if scored or compared:
         columns.telling = True
     elif not columns.has(row, "text"):
         raise _silent(row, place)
     said = _Said(columns, row, judge, place)
-    name = columns.get(row, "id")
-    prompt = text(columns.get(row, "prompt"))
+    prompt, context = text(columns.get(row, "prompt")), text(columns.get(row, "context")) or None
+    question = questions.name(columns.get(row, "id"), prompt, context, index, place)
     more: dict[str, Any] = {
-        "context": text(columns.get(row, "context")) or None,
+        "context": context,
         "reference": text(columns.get(row, "reference")) or None,
         "metadata": {key.partition(".")[2]: columns.get(row, key) for key in columns.under("metadata", row)},
     }
-    question = str(name) if name is not None else prompt or str(index)
-    if scored or columns.has(row, "response"):
-        yield Record(question, prompt, (_single(columns, row),), said.scores(), **more)
-        return
+    if scored or (columns.has(row, "response") and not compared):
+        grades = {key.partition(".")[2]: _grade(columns.get(row, key), place) for key in columns.under("label", row)}
+        known = {person: grade for person, grade in grades.items() if grade is not None}
+        return Record(question, prompt, (_single(columns, row, place),), said.scores(), grades=known, **more)
     pair = _pair(columns, row)
     models = pair[0].model, pair[1].model
     swapped = _swapped(columns.get(row, "order"), place)
@@ -129,7 +166,7 @@ def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, 
         for key in columns.under("label", row)
     }
     label = winner_of(columns.get(row, "label"), models, options.winners, place)
-    yield Record(
+    return Record(
         question,
         prompt,
         shown,
@@ -138,6 +175,25 @@ def _records(columns: _Columns, row: Mapping[str, Any], index: int, place: str, 
         labels={person: key for person, choice in people.items() if (key := _key(choice, pair))},
         **more,
     )
+
+
+def _kind(columns: _Columns, row: Mapping[str, Any], place: str, options: Options) -> tuple[bool, bool]:
+    """Return whether a row has a score, and whether it has a winner; of both, what the user names is taken.
+
+    Raises:
+        ConfigError: if it has both, and the user names neither or both.
+    """
+    scored = columns.has(row, "score") or bool(columns.under("score", row))
+    compared = columns.has(row, "winner") or columns.has(row, "margin")
+    if not (scored and compared):
+        return scored, compared
+    named = columns.named("score"), columns.named("winner", "margin")
+    if options.scores or named == (True, False):
+        return True, False
+    if named == (False, True):
+        return False, True
+    remedy = "name one of them, as in --fields winner=COLUMN, or take scores by --scores"
+    raise ConfigError("holds both scores and winners", where=place, remedy=remedy)
 
 
 def _silent(row: Mapping[str, Any], place: str) -> ConfigError:
@@ -152,18 +208,33 @@ def _key(winner: Winner | None, pair: tuple[Answer, Answer]) -> str | None:
     return pair[0].key if winner == "A" else pair[1].key
 
 
-def _single(columns: _Columns, row: Mapping[str, Any]) -> Answer:
+def _single(columns: _Columns, row: Mapping[str, Any], place: str) -> Answer:
     model, response = columns.get(row, "model"), text(columns.get(row, "response"))
-    grade = columns.get(row, "grade") if columns.has(row, "grade") else columns.get(row, "label")
-    return Answer(str(model or response or "1"), response, None if model is None else str(model), number(grade))
+    name = "grade" if columns.has(row, "grade") else "label"
+    grade = _grade(columns.get(row, name), place)
+    return Answer(str(model or response or "1"), response, None if model is None else str(model), grade)
+
+
+def _grade(cell: Any, place: str) -> float | None:
+    """Return people's grade of a response, none where the cell is empty.
+
+    Raises:
+        DatasetError: if it is no number.
+    """
+    if cell is None or cell == "":
+        return None
+    grade = number(cell)
+    if grade is None:
+        raise DatasetError(f"'{str(cell)[:60]}' is not a grade", where=place, remedy="write a number")
+    return grade
 
 
 def _pair(columns: _Columns, row: Mapping[str, Any]) -> tuple[Answer, Answer]:
     texts = [text(columns.get(row, f"response_{side}")) for side in "ab"]
     models = [columns.get(row, f"model_{side}") for side in "ab"]
-    keys = [str(model or side) for model, side in zip(models, "ab", strict=True)]
+    keys = [str(model or said or side) for model, said, side in zip(models, texts, "ab", strict=True)]
     if keys[0] == keys[1]:
-        keys = ["a", "b"]
+        keys = [f"{key} ({side})" for key, side in zip(keys, "ab", strict=True)]
     one, two = (
         Answer(key, said, None if model is None else str(model))
         for key, said, model in zip(keys, texts, models, strict=True)
@@ -189,16 +260,27 @@ class _Said:
         self._more: dict[str, Any] = {
             "text": None if words is None else text(words),
             "sample": None if sample is None else int(sample),
+            "confidence": self._within("confidence", 0.0, 1.0),
         }
 
     def pair(self, winner: Winner | None, *, swapped: bool) -> Said:
         margin = self._within("margin", -1.0, 1.0)
         if winner is not None:
-            margin = _MARGINS[winner]
+            margin = self._agreed(winner, margin)
         if margin is None:
             return self._lost(self._columns.get(self._row, "winner"))
         value = -margin + 0.0 if swapped else margin
-        return Said(self._judge, value=value, confidence=self._confidence(), **self._more)
+        return Said(self._judge, value=value, **self._more)
+
+    def _agreed(self, winner: Winner, margin: float | None) -> float:
+        """Return the margin of a winner: the row's own where it has one, which must not be the other response's."""
+        own = _MARGINS[winner]
+        if margin is None or own * margin == 0:
+            return own
+        if own * margin < 0:
+            what = f"winner {winner} and margin {margin:g} name different responses"
+            raise DatasetError(what, where=self._place, remedy="mend the row, or map only one of them")
+        return margin
 
     def scores(self) -> Said:
         named = self._columns.under("score", self._row)
@@ -208,13 +290,10 @@ class _Said:
         known = {name: value for name, value in scores.items() if value is not None}
         if len(known) < len(scores):
             return self._lost(", ".join(str(value) for name, value in cells.items() if name not in known))
-        return Said(self._judge, scores=known, confidence=self._confidence(), **self._more)
+        return Said(self._judge, scores=known, **self._more)
 
     def _lost(self, cell: Any) -> Said:
         return lost(self._judge, "no verdict" if cell in (None, "") else f"the file says '{cell}'", **self._more)
-
-    def _confidence(self) -> float | None:
-        return self._within("confidence", 0.0, 1.0)
 
     def _within(self, name: str, low: float, high: float) -> float | None:
         """Return a number that must lie between two; on another scale it would be taken for what it is not."""

@@ -46,10 +46,13 @@ def read(path: Path, options: Options) -> Found:
     judge = options.judge or _judge(evaluation, judged)
     records = [_record(sample, model, judge) for sample in judged]
     values = [value for record in records for value in record.said.scores.values()]
+    given = sum(len(_parts(sample)) for sample in judged)
     scale = (0.0, 1.0, 0.5) if values and set(values) <= _LEVELS else None
     left_out = len(samples) - len(judged)
-    notes = (f"samples that no scorer saw, left out: {left_out} of {len(samples)}",) if left_out else ()
-    return Found(records, scale=scale, notes=notes)
+    notes = [f"samples that no scorer saw, left out: {left_out} of {len(samples)}"] if left_out else []
+    if unread := given - len(values):
+        notes.append(f"scorers' values that are no number, nor C, P or I: {unread} of {given}")
+    return Found(records, scale=scale, notes=tuple(notes))
 
 
 def _log(path: Path) -> tuple[dict[str, Any], Sequence[Sample]]:
@@ -122,22 +125,22 @@ def _output(output: Mapping[str, Any]) -> str:
 
 
 def _said(sample: Sample, judge: str) -> Said:
-    values: dict[str, float] = {}
-    words, unread = [], []
-    for name, score in _scores(sample).items():
-        score = score if isinstance(score, Mapping) else {"value": score}
-        if isinstance(score.get("explanation"), str):
-            words.append(score["explanation"])
-        value = score.get("value")
-        parts = {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, Mapping) else {name: value}
-        for key, part in parts.items():
-            read = _value(part)
-            if read is None:
-                unread.append(f"{key} is {part}")
-            else:
-                values[key] = read
+    explained = (score.get("explanation") for score in _scores(sample).values() if isinstance(score, Mapping))
+    words = [words for words in explained if isinstance(words, str)]
+    parts = _parts(sample)
+    values = {key: read for key, part in parts.items() if (read := _value(part)) is not None}
+    unread = [f"{key} is {part}" for key, part in parts.items() if key not in values]
     sampled: dict[str, Any] = {"sample": int(sample.get("epoch") or 1) - 1, "text": "\n\n".join(words) or None}
     return Said(judge, scores=values, **sampled) if values else lost(judge, "; ".join(unread), **sampled)
+
+
+def _parts(sample: Sample) -> dict[str, Any]:
+    """Return the values that scorers gave a sample, by scorer, and by key where a scorer gives several."""
+    found: dict[str, Any] = {}
+    for name, score in _scores(sample).items():
+        value = score.get("value") if isinstance(score, Mapping) else score
+        found |= {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, Mapping) else {name: value}
+    return found
 
 
 def _value(part: Any) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalkit.datasets.named.benchmark import choice
 from evalkit.exchange.files import Peek, need, rows_of
 from evalkit.exchange.importers.llmbar import PATTERN
 from evalkit.exchange.records import TIE, Answer, Found, Options, Record, Said, lost
@@ -36,17 +37,22 @@ def read(path: Path, options: Options) -> Found:
 
 def _records(row: Mapping[str, Any], place: str, judge: str) -> Iterator[Record]:
     one, two = Answer("A", str(need(row, "response_A", place))), Answer("B", str(need(row, "response_B", place)))
-    better = {"A>B": "A", "B>A": "B", "A=B": TIE}.get(str(row.get("label")))
+    better = choice(row.get("label"), {"A>B": "A", "B>A": "B", "A=B": TIE}, place)
     metadata = {key: row[key] for key in ("source", "original_id", "response_model") if row.get(key)}
     name, question = str(need(row, "pair_id", place)), str(row.get("question", ""))
-    for index, entry in enumerate(row["judgments"]):
+    for index, entry in enumerate(_entries(row) or [None]):
         shown = (one, two) if index % 2 == 0 else (two, one)
         yield Record(name, question, shown, _said(entry, judge), better, metadata=metadata)
 
 
+def _entries(row: Mapping[str, Any]) -> Sequence[Any]:
+    given = row.get("judgments")
+    return given if isinstance(given, list) else []
+
+
 def _judge(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the judge's model: the first judgment that is there says it, or else the file's name."""
-    entries = (entry for row in rows for entry in row["judgments"] if isinstance(entry, Mapping))
+    entries = (entry for row in rows for entry in _entries(row) if isinstance(entry, Mapping))
     judgments = (entry["judgment"] for entry in entries if isinstance(entry.get("judgment"), Mapping))
     said = next((str(judgment["judge_model"]) for judgment in judgments if judgment.get("judge_model")), None)
     named = re.search(r"judge_model=([^,]+?)(?:\.jsonl)?\Z", path.name)

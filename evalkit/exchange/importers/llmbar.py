@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evalkit.datasets.named.benchmark import choice
 from evalkit.errors import ConfigError
 from evalkit.exchange.files import Peek, need, number, rows_of
 from evalkit.exchange.records import Answer, Found, Options, Record, Said, lost
@@ -42,17 +43,18 @@ def read(path: Path, options: Options) -> Found:
     rated = "score_1" in _last(placed[0][3], placed[0][2]) if placed else False
     if options.scores and not rated:
         raise ConfigError("holds winners, and no scores", where=str(path), remedy="leave --scores out")
+    judged = [order for order in ORDERS if any(_last(row, place).get(order) for *_, place, row in placed)] or ORDERS
     records = [
         replace(record, question=f"{of_set}/{index + 1}", metadata={"subset": of_set}) if of_set else record
         for file, index, place, row in placed
         for of_set in [_set(file)]
-        for record in (_scores if options.scores else _pairs)(row, index, place, judge)
+        for record in (_scores if options.scores else _pairs)(row, index, place, judge, judged)
     ]
     if options.scores:
         output = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
-        return Found(records, output, scale=(0.0, 9.0, 1.0), benchmark=BENCHMARK)
+        return Found(records, output, scale=(0.0, 9.0, 1.0), benchmark=BENCHMARK, below=True)
     notes = ("winners made of two scores: equal ones were given to a side by order",) if rated else ()
-    return Found(records, None if rated else _output(records, strategy), benchmark=BENCHMARK, notes=notes)
+    return Found(records, None if rated else _output(records, strategy), benchmark=BENCHMARK, notes=notes, below=True)
 
 
 def _sets(folder: Path) -> dict[str, list[Path]]:
@@ -98,13 +100,11 @@ def _answers(row: Mapping[str, Any], place: str) -> tuple[Answer, Answer]:
     return Answer("1", str(need(row, "output_1", place))), Answer("2", str(need(row, "output_2", place)))
 
 
-def _pairs(row: Mapping[str, Any], index: int, place: str, judge: str) -> Iterator[Record]:
+def _pairs(row: Mapping[str, Any], index: int, place: str, judge: str, orders: Sequence[str]) -> Iterator[Record]:
     one, two = _answers(row, place)
-    label, last = number(row.get("label")), _last(row, place)
-    for order in ORDERS:
-        entry = last.get(order)
-        if entry is None:
-            continue
+    better, last = _label(row, place), _last(row, place)
+    for order in orders:
+        entry = last.get(order) or {}
         shown = (one, two) if order == ORDERS[0] else (two, one)
         text = (entry.get("completion") or [None])[0]
         winner = str(entry.get("winner"))
@@ -112,16 +112,19 @@ def _pairs(row: Mapping[str, Any], index: int, place: str, judge: str) -> Iterat
             said = Said(judge, value=1.0 if winner == shown[0].key else -1.0, text=text)
         else:
             said = lost(judge, f"winner is {winner}", text=text)
-        better = str(int(label)) if label else None
         yield Record(str(index), str(row.get("input", "")), shown, said, better)
 
 
-def _scores(row: Mapping[str, Any], index: int, place: str, judge: str) -> Iterator[Record]:
-    label, last = number(row.get("label")), _last(row, place)
+def _label(row: Mapping[str, Any], place: str) -> str | None:
+    return choice(row.get("label"), {"1": "1", "2": "2"}, place)
+
+
+def _scores(row: Mapping[str, Any], index: int, place: str, judge: str, _: Sequence[str]) -> Iterator[Record]:
+    better, last = _label(row, place), _last(row, place)
     for answer in _answers(row, place):
         text = str((last.get(f"score_{answer.key}") or [""])[0])
         score = number(text.strip())
         said = Said(judge, scores={"quality": score}, text=text) if score is not None else lost(judge, text, text=text)
-        grade = float(answer.key == str(int(label))) if label else None
+        grade = None if better is None else float(answer.key == better)
         shown = (Answer(answer.key, answer.text, None, grade),)
         yield Record(str(index), str(row.get("input", "")), shown, said)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from evalkit.datasets.named.people import PEOPLE, pair_of
 from evalkit.errors import DatasetError
 from evalkit.exchange.files import Peek, beside, need, number, rows_of
-from evalkit.exchange.records import TIE, Answer, Found, Options, Record, Said, lost
+from evalkit.exchange.records import TIE, UNORDERED, Answer, Found, Options, Record, Said, lost
 from evalkit.exchange.templates import answers_in, question_in, reference_in
 
 BENCHMARK = "mt_bench"
@@ -19,11 +20,17 @@ _GAMES = (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1")))
 
 def sniff(start: Peek) -> bool:
     """Say whether its rows are judgments of one answer, or of a pair of them."""
-    return _is_pair(start.row) or start.has("question_id", "model", "judgment", "score")
+    return _is_pair(start.row) or _is_joined(start.row) or start.has("question_id", "model", "judgment", "score")
 
 
 def _is_pair(row: Mapping[str, Any]) -> bool:
     return all(key in row for key in ("question_id", "model_1", "model_2", "g1_winner", "g2_winner"))
+
+
+def _is_joined(row: Mapping[str, Any]) -> bool:
+    """Say whether a row is a judge's verdict over both orders, laid out as people's votes are on Hugging Face."""
+    columns = ("question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "turn")
+    return all(key in row for key in columns) and not _named(row["judge"]).startswith(PEOPLE)
 
 
 def read(path: Path, options: Options) -> Found:
@@ -35,12 +42,18 @@ def read(path: Path, options: Options) -> Found:
     Raises:
         DatasetError: if the file holds both kinds.
     """
-    rows, kinds, votes = list(rows_of(path)), _categories(path), _votes(path)
+    rows, kinds = list(rows_of(path)), _categories(path)
+    if rows and _is_joined(rows[0][1]):
+        return Found([_joined(row, place, options) for place, row in rows], benchmark=BENCHMARK, notes=(UNORDERED,))
+    votes, notes = _votes(path)
     if len({_is_pair(row) for _, row in rows}) > 1:
         raise DatasetError("holds single scores and pairs", where=str(path), remedy="import each file by itself")
     if rows and _is_pair(rows[0][1]):
         records = [record for place, row in rows for record in _pairs(row, place, options, kinds, votes)]
-        return Found(records, {"format": "bracket"}, benchmark=BENCHMARK)
+        judged = {_voted(row, place) for place, row in rows}
+        if others := sum(len(own) for key, own in votes.items() if key not in judged):
+            notes.append(f"people's votes on pairs that were not judged, left out: {others}")
+        return Found(records, {"format": "bracket"}, benchmark=BENCHMARK, notes=tuple(notes))
     records = [_single(row, place, options, kinds) for place, row in rows]
     scores = [value for record in records for value in record.said.scores.values()]
     step = 1.0 if all(score.is_integer() for score in scores) else 0.1
@@ -79,7 +92,7 @@ def _pairs(
 ) -> Iterator[Record]:
     name, metadata = _case(row, place, kinds)
     models = sorted((str(row["model_1"]), str(row["model_2"])))
-    own = votes.get((str(row["question_id"]), int(metadata["turn"]), *models), {})
+    own = votes.get(_voted(row, place), {})
     if votes:  # people's votes are kept of a case's two responses
         name = f"{name}: {' / '.join(models)}"
     for game, order in _GAMES:
@@ -102,19 +115,41 @@ def _pairs(
         )
 
 
-def _votes(path: Path) -> Votes:
-    """Return people's votes by question, turn and models, where a file of them stands beside the judgments."""
+def _voted(row: Mapping[str, Any], place: str) -> tuple[str | int, ...]:
+    """Return the question, turn and models of a pair, by which people's votes on it are found."""
+    models = sorted((str(row["model_1"]), str(row["model_2"])))
+    return str(need(row, "question_id", place)), int(row.get("turn", 1)), *models
+
+
+def _joined(row: Mapping[str, Any], place: str, options: Options) -> Record:
+    case = pair_of(dict(row), place)
+    first, second = (Answer(case[f"model_{side}"], case[f"response_{side}"], case[f"model_{side}"]) for side in "ab")
+    values = {"A": 1.0, "B": -1.0, "TIE": 0.0}
+    judge, winner = _judge(row, options), case["winner"]
+    said = Said(judge, value=values[winner]) if winner else lost(judge, f"winner is {row['winner']}")
+    metadata = {key: case[key] for key in ("question_id", "turn")}
+    return Record(case["id"], case["prompt"], (first, second), said, metadata=metadata)
+
+
+def _votes(path: Path) -> tuple[Votes, list[str]]:
+    """Return people's votes by question, turn and models, where a file of them stands beside, and what is left out."""
     file = beside(path, *_VOTES) or next(iter(sorted(path.parent.glob("human-*.parquet"))), None)
     found: Votes = {}
+    void = machines = 0
     for place, row in () if file is None else rows_of(file):
         models = str(need(row, "model_a", place)), str(need(row, "model_b", place))
         winners = {"model_a": models[0], "model_b": models[1], "tie": TIE, "tie (inconsistent)": TIE}
         voter, winner = _named(row.get("judge")), winners.get(str(row.get("winner")))
-        if winner is not None and voter.startswith(("expert", "author")):
+        if not voter.startswith(PEOPLE):
+            machines += 1
+        elif winner is None:
+            void += 1
+        else:
             own = found.setdefault((str(need(row, "question_id", place)), int(row.get("turn", 1)), *sorted(models)), {})
             again = sum(name.partition("#")[0] == voter for name in own)
             own[f"{voter}#{again + 1}" if again else voter] = winner
-    return found
+    notes = [f"people's votes without a winner, left out: {void}"] if void else []
+    return found, [*notes, f"models' judgments among people's votes, left out: {machines}"] if machines else notes
 
 
 def _categories(path: Path) -> dict[str, Any]:

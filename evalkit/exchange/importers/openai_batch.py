@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +47,22 @@ def texts_of(path: Path, options: Options) -> Brought:
     if not cases:
         raise ConfigError("needs its cases", where=str(path), remedy="name them: dataset=file dataset.path=FILE")
     patterns = _patterns(options.custom_id)
-    judgments = [
-        _judgment(row, _placed(str(need(row, "custom_id", place)), cases, patterns, place), options)
-        for place, row in rows_of(path)
-    ]
+    judgments, taken = [], set()
+    repeated = 0
+    for place, row in rows_of(path):
+        placed = _placed(str(need(row, "custom_id", place)), cases, patterns, place)
+        for judgment in _of_row(row, placed, options):
+            samples = (number for number in count(judgment.sample) if (placed[0], placed[1], number) not in taken)
+            sample = next(samples)
+            repeated += sample != judgment.sample
+            taken.add((placed[0], placed[1], sample))
+            judgments.append(replace(judgment, sample=sample))
     used = {judgment.case_id for judgment in judgments}
     absent = len(cases) - len(used)
-    notes = (f"cases of which the batch says nothing: {absent} of {len(cases)}",) if absent else ()
-    return Brought(tuple(case for case in options.cases if case.id in used), tuple(judgments), {}, notes, unread=True)
+    notes = [f"cases of which the batch says nothing: {absent} of {len(cases)}"] if absent else []
+    notes += [f"answers beyond the first of one request, taken as samples: {repeated}"] if repeated else []
+    kept = tuple(case for case in options.cases if case.id in used)
+    return Brought(kept, tuple(judgments), {}, tuple(notes), unread=True)
 
 
 def _patterns(given: str | None) -> list[re.Pattern[str]]:
@@ -70,9 +79,12 @@ def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]
     for found in (pattern.fullmatch(name) for pattern in patterns):
         if found is not None and found["case"] in cases:
             parts = found.groupdict()
-            count = len(cases[found["case"]].responses)
-            if parts.get("response") is not None or count == 1:
+            size = len(cases[found["case"]].responses)
+            if parts.get("response") is not None or size == 1:
                 shown: Unit = (int(parts.get("response") or 0),)
+                if shown[0] >= size:
+                    what = f"custom_id '{name}' names response {shown[0]}, and case '{found['case']}' has {size}"
+                    raise DatasetError(what, where=place, remedy="count responses from 0, or name the right cases")
             else:
                 shown = (1, 0) if parts.get("order") in ("ba", "b", "1") else (0, 1)
             return found["case"], shown, int(parts.get("sample") or 0)
@@ -81,7 +93,8 @@ def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]
     )
 
 
-def _judgment(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Options) -> Judgment:
+def _of_row(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Options) -> Iterator[Judgment]:
+    """Yield a judgment for each choice of a row's completion, one that failed where there is none."""
     case, shown, sample = placed
     response = row.get("response") or {}
     body = response.get("body") if isinstance(response, Mapping) else None
@@ -89,13 +102,14 @@ def _judgment(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Op
     fault = row.get("error") or body.get("error")
     judge = options.judge or str(body.get("model") or "judge")
     blank = Judgment(case, tuple(sorted(shown)), shown, sample, judge, "failed")
-    said = next(_texts(body), None)
-    if fault or said is None:
+    choices = [] if fault else list(_texts(body))
+    if not choices:
         error = text(fault.get("message") if isinstance(fault, Mapping) else fault) or "no completion"
-        return replace(blank, error=error, error_kind="bad_response")
-    words, finish, refusal = said
-    completion = Completion(words, body.get("model"), finish, _usage(body.get("usage")), refusal=refusal)
-    return replace(blank, status="unparseable", error="not read yet", error_kind="no_answer", completion=completion)
+        yield replace(blank, error=error, error_kind="bad_response")
+    for number_, (words, finish, refusal) in enumerate(choices):
+        used = _usage(body.get("usage")) if number_ == 0 else Usage()  # it is of all choices together
+        completion = Completion(words, body.get("model"), finish, used, refusal=refusal)
+        yield replace(blank, status="unparseable", error="not read yet", error_kind="no_answer", completion=completion)
 
 
 def _texts(body: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None]]:

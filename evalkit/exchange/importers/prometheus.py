@@ -54,7 +54,7 @@ def _records(row: Mapping[str, Any], index: int, place: str, named: str | None, 
     system = row.get("response_source")
     grade = None if own else _mean(_listed(row.get(_SCORES[1])))
     answer = Answer(str(system or index), parts.get("response", ""), None if system is None else str(system), grade)
-    for sample, score in enumerate(scores):
+    for sample, score in enumerate(scores or [None]):
         value, text = number(score), str(words[sample]) if sample < len(words) else None
         said = (
             Said(judge, scores={"quality": value}, text=text, sample=sample)

@@ -31,7 +31,8 @@ def read(path: Path, options: Options) -> Found:
 
     An output without an assertion was not judged, and is left out.
     """
-    rows = [row for row in _rows(path) if isinstance(row, Mapping)]
+    given = _rows(path)
+    rows = [row for row in given if isinstance(row, Mapping)]
     judged = [row for row in rows if _parts(row) or not row.get("gradingResult")]
     parts = [part for row in judged for part in _parts(row)]
     graded = [part for part in parts if _is_graded(part)]
@@ -41,6 +42,12 @@ def read(path: Path, options: Options) -> Found:
     notes = [] if graded or not parts else ["no assertion was graded by a model: all assertions are taken"]
     if left_out := len(rows) - len(judged):
         notes.append(f"outputs without an assertion, left out: {left_out} of {len(rows)}")
+    if others := (len(parts) - len(graded)) * bool(graded):
+        notes.append(f"assertions that no model graded, left out: {others} of {len(parts)}")
+    if failed := len(graded or parts) - sum(len(record.said.scores) for record in records):
+        notes.append(f"assertions without a score: {failed} of {len(graded or parts)}")
+    if strange := len(given) - len(rows):
+        notes.append(f"results that are no object, left out: {strange} of {len(given)}")
     return Found(records, scale=(0.0, 1.0, 0.001), criteria=names, notes=tuple(notes))
 
 

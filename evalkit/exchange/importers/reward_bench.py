@@ -23,15 +23,19 @@ def sniff(start: Peek) -> bool:
 
 
 def read(path: Path, options: Options) -> Found:
-    """Return a record for each pair, or with `--scores` one for each response."""
-    rows = list(_rows(path))
-    judge = options.judge or next((str(row["model"]) for row in rows if row.get("model")), path.stem)
+    """Return a record for each pair, or with `--scores` one for each response; in a folder each file is a judge's."""
+    files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
+    rows = [
+        (options.judge or str(row.get("model") or file.stem), index, row)
+        for file in files
+        for index, row in enumerate(_rows(file))
+    ]
     if options.scores:
-        if not all(f"scores_{side}" in row for row in rows[:1] for side in _SIDES):
+        if not all(f"scores_{side}" in row for _, _, row in rows[:1] for side in _SIDES):
             raise ConfigError("holds winners, and no scores", where=str(path), remedy="leave --scores out")
-        records = [record for index, row in enumerate(rows) for record in _scores(row, index, judge)]
+        records = [record for judge, index, row in rows for record in _scores(row, index, judge)]
         return Found(records, benchmark=BENCHMARK)
-    records = [_pair(row, index, judge) for index, row in enumerate(rows)]
+    records = [_pair(row, index, judge) for judge, index, row in rows]
     return Found(records, benchmark=BENCHMARK, notes=(UNORDERED,))
 
 

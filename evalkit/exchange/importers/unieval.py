@@ -49,10 +49,11 @@ def read(path: Path, options: Options) -> Found:
         named = row.get(_DOCUMENT)
         question = str(named) if named is not None else numbers[f"{source}\0{context or ''}"]
         given, system = need(row, "scores", place), str(row.get("system_id", ""))
-        answer = Answer(system, str(row["system_output"]), system or None, number(given.get(chosen)))
+        output = str(need(row, "system_output", place))
+        answer = Answer(system or output, output, system or None, number(given.get(chosen)))
         reference = str(row["reference"]) if summaries and row.get("reference") else None
         said = _said(need(row, "predict_scores", place), names, options.judge or "unieval")
-        known = grades.add(question, system, given)
+        known = grades.add(question, system or output, given)
         asked = _ASKED[benchmark](source) if benchmark else source
         records.append(Record(question, asked, (answer,), said, context=context, reference=reference, metadata=known))
     return Found(

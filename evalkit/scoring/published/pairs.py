@@ -11,7 +11,7 @@ import numpy as np
 from evalkit.choices import choice_of
 from evalkit.scoring.agreement import CLASSES, kappa
 from evalkit.scoring.bootstrap import Statistic, divide
-from evalkit.scoring.columns import CODES, NONE, TIE, Bools, Codes, Floats, sign
+from evalkit.scoring.columns import CODES, NONE, TIE, A, B, Bools, Codes, Floats, sign
 from evalkit.scoring.published.parts import blend, nothing, rates
 from evalkit.scoring.published.view import View, by_name
 from evalkit.types import Case, Metric
@@ -34,11 +34,15 @@ def llmbar(view: View) -> list[Statistic | Metric]:
     Accuracy is the mean of the two orders' accuracies, agreement the share of pairs of which both orders name the same
     output; the averages are over sets, each counting the same (Zeng et al. 2024, arXiv 2310.07641, section 4, the table
     of main results). They count an unreadable answer as wrong: that is `worst_low` here. Cases without a set are one.
+    Scores say the same in both orders, but for equal ones, where they take the output shown first.
     """
     named = view.subsets()
     subsets = named or {"": np.ones(len(view.cases), dtype=bool)}
-    accuracy = {name: _order_rates(view, cases[view.pairs.case]) for name, cases in subsets.items()}
-    agreement = {name: _agreed(view, f"llmbar/agreement_rate/{name}", cases) for name, cases in subsets.items()}
+    scored = view.outcome.scored is not None and not view.outcome.listed
+    passes = np.stack([np.where(view.passes[:, 0] == TIE, one, view.passes[:, 0]) for one in (A, B)], axis=1)
+    passes = passes if scored else view.passes
+    accuracy = {name: _order_rates(view, passes, cases[view.pairs.case]) for name, cases in subsets.items()}
+    agreement = {name: _agreed(view, passes, f"llmbar/agreement_rate/{name}", subsets[name]) for name in subsets}
     found: list[Statistic | Metric] = []
     for group, names in _llmbar_groups(tuple(named)).items() if named else (("", [""]),):
         note = _lacking(group, names) if named else "the cases name no set: taken as one"
@@ -47,7 +51,7 @@ def llmbar(view: View) -> list[Statistic | Metric]:
         together = [agreement[name] for name in names]
         found.append(
             blend(f"llmbar/agreement_rate{group}", together, note=note, why="no case has a subset")
-            if view.both
+            if view.both or scored
             else nothing(f"llmbar/agreement_rate{group}", ONE_ORDER)
         )
     return found
@@ -66,17 +70,17 @@ def _lacking(group: str, names: Sequence[str]) -> str | None:
     return f"without {', '.join(lacking)}" if lacking else None
 
 
-def _order_rates(view: View, rows: Bools) -> list[Statistic]:
+def _order_rates(view: View, passes: Codes, rows: Bools) -> list[Statistic]:
     """Return the accuracy of each order, of the rows that have a label."""
-    wanted, passes = rows & view.labelled, view.passes
+    wanted = rows & view.labelled
     return [
         view.tally.rate("order", one == view.pairs.label, wanted & (one != NONE), wanted & (one == NONE), why=UNREAD)
         for one in passes.T
     ]
 
 
-def _agreed(view: View, name: str, cases: Bools) -> Statistic:
-    rows, passes = cases[view.pairs.case], view.passes
+def _agreed(view: View, passes: Codes, name: str, cases: Bools) -> Statistic:
+    rows = cases[view.pairs.case]
     read = (passes != NONE).all(axis=1)
     same = passes[:, 0] == passes[:, -1]
     return view.tally.rate(name, same, rows & read, rows & ~read, why="no pair was read in both orders")
