@@ -26,18 +26,34 @@ KNOWN_BY = {
     "helpsteer": "preference_accuracy",
 }
 """The metric that each benchmark is known by."""
+INSTEAD = {
+    "alpaca_eval": (
+        "win_rate",
+        (
+            " It is the raw one: the length-controlled one needs AlpacaEval's df_gamed.csv and all its instructions;"
+            " the win rate at equal length among this run's metrics is not the leaderboard's.",
+            "这是原始胜率：长度控制胜率需要 AlpacaEval 的 df_gamed.csv 及其全部指令；"
+            "本次运行的等长胜率与其排行榜不可比。",
+        ),
+    )
+}
+"""What there is where a run cannot have that metric, and what to say of it."""
 
 
 def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
     """Yield the number that the run's benchmark is known by, with its interval."""
     for name, rest in KNOWN_BY.items():
-        if (metric := known(metrics, f"{name}/{rest}")) is not None:
+        metric, said = known(metrics, f"{name}/{rest}"), ("", "")
+        if metric is None and name in INSTEAD:
+            rest, said = INSTEAD[name]
+            metric = known(metrics, f"{name}/{rest}")
+        if metric is not None:
             parts = [PARTS[part] for part in rest.split("/")]
             english, chinese = ", ".join(part[0] for part in parts), "，".join(part[1] for part in parts)
             number = f"{interval(metric)} (n = {metric.n:,})"
             yield Finding(
                 metric.name,
                 "info",
-                f"By {TITLES[name]}'s own rule: {english} {number}.",
-                f"按 {TITLES[name]} 自身的规则：{chinese} {number}。",
+                f"By {TITLES[name]}'s own rule: {english} {number}.{said[0]}",
+                f"按 {TITLES[name]} 自身的规则：{chinese} {number}。{said[1]}",
             )

@@ -19,6 +19,10 @@ from evalkit.errors import ConfigError, DatasetError, did_you_mean
 Answers = dict[str, dict[str, tuple[str, Row]]]
 """Placed rows by model, and then by question."""
 
+GAMED: Final = "df_gamed.csv"
+"""What AlpacaEval's authors publish of the gamed baselines, on Hugging Face in tatsu-lab/alpaca_eval."""
+DIFFICULTY: Final = "instruction_difficulty.csv"
+_TRUTH: Final = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 _ALPACA_BASELINES: Final = ("gpt4_1106_preview", "gpt4_turbo", "text_davinci_003")
 _ARENA_BASELINES: Final = {
     "arena-hard-v0.1": "gpt-4-0314",
@@ -43,7 +47,7 @@ def _alpaca_eval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             seen[model, instruction] += 1
     baseline = _baseline(answers, source, _ALPACA_BASELINES)
     numbers = {instruction: number for number, instruction in enumerate(answers[baseline])}
-    difficulty = _difficulties(source.path)
+    difficulty, calibration = _difficulties(source.path), calibrations(_beside(source.path, GAMED))
     models = [model for model in answers if model != baseline]
     for model in models:
         for instruction, (place, row) in answers[model].items():
@@ -63,6 +67,7 @@ def _alpaca_eval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                     "baseline": baseline,
                     "subset": row.get("dataset"),
                     **({"instruction_difficulty": difficulty[number]} if number in difficulty else {}),
+                    **({"calibration": calibration[number]} if number in calibration else {}),
                 },
             )
 
@@ -87,15 +92,46 @@ def _baseline(answers: Answers, source: Source, usual: Sequence[str]) -> str:
 
 def _difficulties(path: Path) -> dict[int, float]:
     """Return the published difficulty of each instruction by its number, where the file is in the folder."""
-    file = path / "instruction_difficulty.csv" if path.is_dir() else path.with_name("instruction_difficulty.csv")
-    if not file.is_file():
-        return {}
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    file = _beside(path, DIFFICULTY)
+    rows = _table(file)
     try:
         return {int(row.get("index") or row[""]): float(row["instruction_difficulty"]) for row in rows}
     except (KeyError, ValueError) as bad:
         raise DatasetError(f"not a table of index and instruction_difficulty ({bad})", where=str(file)) from None
+
+
+def calibrations(file: Path) -> dict[int, Row]:
+    """Return what AlpacaEval's length control needs of each instruction, by its number, where df_gamed.csv is there.
+
+    That is the instruction's difficulty, and its rows of the table: each row's number, the preference (null where
+    there is none), the scaled difference in length, the difficulty, and 1 if its model is no gamed baseline.
+
+    Raises:
+        DatasetError: if it is another table.
+    """
+    rows, found = _table(file), dict[int, Row]()
+    try:
+        for place, row in enumerate(rows):
+            number, difficulty = int(float(row["index"])), float(row["instruction_difficulty"])
+            one = found.setdefault(number, {"index": number, "difficulty": difficulty, "rows": len(rows), "gamed": []})
+            preference = float(row["preference"]) if row["preference"] else None
+            plain = float(_TRUTH[row["not_gamed_baseline"].strip().lower()])
+            one["gamed"].append([place, preference, float(row["std_delta_len"]), difficulty, plain])
+    except (AttributeError, KeyError, TypeError, ValueError) as bad:
+        what = f"not AlpacaEval's table of gamed baselines ({bad})"
+        raise DatasetError(what, where=str(file), remedy="take df_gamed.csv of tatsu-lab/alpaca_eval") from None
+    return found
+
+
+def _beside(path: Path, name: str) -> Path:
+    return path / name if path.is_dir() else path.with_name(name)
+
+
+def _table(file: Path) -> list[dict[str, str]]:
+    if not file.is_file():
+        return []
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def _arena_hard(benchmark: Benchmark, source: Source) -> Iterator[Placed]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.exchange.files import Peek, need, number, rows_of
+from evalkit.datasets.named.arena import GAMED, calibrations
+from evalkit.exchange.files import Peek, beside, need, number, rows_of
 from evalkit.exchange.records import UNORDERED, Answer, Found, Numbers, Options, Record, Said, lost
 
 _DRAW = 0.0
@@ -20,7 +22,9 @@ def sniff(start: Peek) -> bool:
 
 def read(path: Path, options: Options) -> Found:
     """Return a record for each annotation; its margin is what the weighted preference is beyond an even one."""
-    records, numbers = [], Numbers()
+    records, numbers, rows = [], Numbers(), Counter[tuple[str, ...]]()
+    gamed = beside(path, GAMED)
+    calibration = {} if gamed is None else calibrations(gamed)
     seen: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for place, row in rows_of(path):
         instruction = str(need(row, "instruction", place))
@@ -33,6 +37,11 @@ def read(path: Path, options: Options) -> Found:
         judge = options.judge or str(row.get("annotator") or "annotator")
         shown = _answer(row, 1), _answer(row, 2)
         known = {key: row[key] for key in ("dataset", "datasplit") if row.get(key)}
+        # An instruction's number is its place among the annotations of one model, as AlpacaEval counts.
+        place_of = rows[judge, str(row.get("generator_2"))]
+        rows[judge, str(row.get("generator_2"))] += 1
+        if place_of in calibration:
+            known["calibration"] = calibration[place_of]
         if row.get("generator_1"):
             known["baseline"] = row["generator_1"]
         records.append(Record(number, instruction, shown, _said(row, judge), metadata=known))

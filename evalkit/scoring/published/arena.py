@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, Tally
 from evalkit.scoring.columns import FUZZ, NONE, Bools, Floats
-from evalkit.scoring.logistic import expit, regression
 from evalkit.scoring.passes import over_orders
+from evalkit.scoring.published.length_controlled import length_controlled
 from evalkit.scoring.published.parts import mean
 from evalkit.scoring.published.view import View, slug
 from evalkit.scoring.resolve import combine_samples, pair_margins
 from evalkit.types import Case, Metric
 
 NO_MODEL = "no case names a model and its baseline"
+RAW = (
+    "AlpacaEval's length-controlled win rate needs all its instructions and its df_gamed.csv beside the outputs;"
+    " length/controlled_win_rate is another number, which its leaderboard does not have"
+)
 STRONG = 2 / 3
 """A margin of at least so much is a verdict of much better, where verdicts have strengths."""
 STRONG_WEIGHT = 3.0
@@ -86,65 +89,29 @@ def alpaca_eval(view: View) -> list[Statistic | Metric]:
 
     The win rate is the mean preference for the model's output over the baseline's, a tie being a half; with
     log-probabilities the preference is the probability of the model's token (Li et al. 2023; Dubois et al. 2024, arXiv
-    2404.04475, section 2). Both orders count the same, where AlpacaEval draws one for each instruction.
+    2404.04475, section 2). Both orders count the same, where AlpacaEval draws one for each instruction. The
+    length-controlled one is there only if df_gamed.csv is, and every instruction.
     """
     contest = _Contest.of(view)
     credit = (1 + over_orders(contest.margin) if contest.margin.shape[1] == 2 else 1 + contest.margin[:, 0]) / 2
     there, tally = np.isfinite(credit), Tally(np.arange(len(view.cases)), len(view.cases))
+    turns = [_sides(case, view.config.dataset.baseline)[1] for case in view.cases]
+    longer = np.array([-_longer(case, turn) for case, turn in zip(view.cases, turns, strict=True)], dtype=np.float64)
     found: list[Statistic | Metric] = []
     for end, rows in contest.models().items():
         used, lost = rows & there, rows & ~there
-        found.append(mean(f"alpaca_eval/win_rate{end}", tally, np.nan_to_num(credit), used, lost, why=NO_MODEL))
-        found.append(_length_controlled(view, f"alpaca_eval/length_controlled_win_rate{end}", credit, used, lost))
+        controlled = length_controlled(
+            f"alpaca_eval/length_controlled_win_rate{end}", view.cases, rows, longer, credit, missing=int(lost.sum())
+        )
+        note = RAW if controlled is None else None
+        raw = mean(f"alpaca_eval/win_rate{end}", tally, np.nan_to_num(credit), used, lost, note=note, why=NO_MODEL)
+        found += [raw] if controlled is None else [raw, controlled]
     return found
-
-
-def _length_controlled(view: View, name: str, credit: Floats, used: Bools, lost: Bools) -> Statistic:
-    """Return the win rate that a regression predicts for outputs of one length.
-
-    Of the preference on tanh of the difference in characters (in sample standard deviations), on the instruction's
-    difficulty where the file of difficulties is there, and on the model itself: E[y] = expit(theta + phi tanh(dl/s) +
-    psi gamma); the mean over instructions with the first of these terms at 0 (Dubois et al. 2024, arXiv 2404.04475,
-    section 3, equation 2). Their weak penalty, tuned by cross-validation with two gamed baselines, is left out.
-    """
-    cases = [view.cases[k] for k in np.flatnonzero(used).tolist()]
-    baseline = view.config.dataset.baseline
-    difference = np.array([_longer(case, _sides(case, baseline)[1]) for case in cases], dtype=np.float64)
-    spread = float(difference.std(ddof=1)) if len(cases) > 1 else 0.0
-    difficulty = _difficulty(cases)
-    terms = [np.ones(len(cases)), np.tanh(difference / spread) if spread > FUZZ else np.zeros(len(cases))]
-    terms += [] if difficulty is None else [difficulty]
-    note = "without a term for the difficulty of instructions" if difficulty is None else None
-    return regression(
-        name,
-        np.stack(terms, axis=1),
-        credit[used],
-        Tally(np.flatnonzero(used), len(view.cases)),
-        _at_one_length(difficulty),
-        missing=int(lost.sum()),
-        proportion=True,
-        note=note,
-        why="" if spread > FUZZ else "the difference in length is the same in every pair" if cases else NO_MODEL,
-    )
 
 
 def _longer(case: Case, turn: int) -> int:
     """Return by how many characters the model's output is longer than the baseline's."""
-    return turn * (len(case.responses[0].text) - len(case.responses[1].text))
-
-
-def _difficulty(cases: list[Case]) -> Floats | None:
-    values = [case.metadata.get("instruction_difficulty") for case in cases]
-    known = [float(value) for value in values if isinstance(value, int | float)]
-    if len(known) < len(values) or len(set(known)) < 2:
-        return None
-    return np.array(known, dtype=np.float64)
-
-
-def _at_one_length(difficulty: Floats | None) -> Callable[[Floats], Floats]:
-    if difficulty is None:
-        return lambda b: expit(b[:, 0])
-    return lambda b: np.asarray(expit(b[:, :1] + b[:, 2:] * difficulty).mean(axis=1))
+    return turn * (len(case.responses[0].text) - len(case.responses[1].text)) if turn else 0
 
 
 def arena_hard(view: View) -> list[Statistic | Metric]:
