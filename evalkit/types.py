@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 Winner: TypeAlias = Literal["A", "B", "TIE"]
 Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"]
-Reason: TypeAlias = Literal["judged", "threshold", "swap_disagreement", "forced", "missing", "split"]
+Reason: TypeAlias = Literal["judged", "threshold", "swap_disagreement", "forced", "missing", "split", "equal_scores"]
 Rung: TypeAlias = Literal["json_schema", "tool", "json_object", "text"]
 Unit: TypeAlias = tuple[int, ...]
 Annotation: TypeAlias = Winner | tuple[float | None, ...] | Mapping[str, Winner]
@@ -232,7 +232,7 @@ class Verdict:
 
     It is `incomplete` where it rests on one order of two, the other being missing.
     Of reason `split` is a tie that nobody said: a panel's, whose judges' `votes`, by name, have no winner in common, or
-    one judge's whose samples cancel out.
+    one judge's whose samples cancel out. `equal_scores` is a tie of two responses that were scored one by one.
     """
 
     case_id: str

@@ -19,6 +19,7 @@ SHOWN = 40  # rows; the files hold all
 HEADINGS = {
     "agreement/accuracy": "accuracy",
     "agreement/accuracy_per_order": "per order",
+    "agreement/accuracy_decided": "decided",
     "agreement/accuracy_both_orders": "both orders",
     "agreement/kappa": "kappa",
     "agreement/spearman": "Spearman",
@@ -79,8 +80,13 @@ def _table(board: Leaderboard, rows: Sequence[Standing]) -> Table:
         table.add_column(HEADINGS.get(name, name))
     for row in rows:
         marks = " ".join(mark for mark in (row.letters or "", "*" if row.pareto else "") if mark)
-        table.add_row(str(row.rank), row.name, marks, *(_cell(row.metrics.get(name)) for name in board.columns))
+        table.add_row(_rank(row), row.name, marks, *(_cell(row.metrics.get(name)) for name in board.columns))
     return table
+
+
+def _rank(row: Standing) -> str:
+    """Return a rank with its interval, where that holds other ranks."""
+    return str(row.rank) if row.rank_low == row.rank_high else f"{row.rank} [{row.rank_low}, {row.rank_high}]"
 
 
 def _cell(metric: Metric | None) -> str:
@@ -101,11 +107,16 @@ def _legend(board: Leaderboard) -> list[str]:
     if board.contrasts:
         told = sum(c.p_holm is not None and c.p_holm <= 1 - board.confidence for c in board.contrasts)
         lines.append(
-            f"jobs that share a letter cannot be told apart: {told} of {len(board.contrasts)} pairs can be "
-            f"(p adjusted over all of them by Holm, {1 - board.confidence:.2g})"
+            f"jobs that share a letter do not differ significantly, which does not show that they are equal; {told} of "
+            f"{len(board.contrasts)} pairs do (Holm, {1 - board.confidence:.2g}); ranks have simultaneous intervals"
         )
     if any(row.pareto for row in board.rows):
-        lines.append("* no other job agrees at least as well for less, or better for no more")
+        lines.append(
+            "* better than chance, and no other job is shown to agree as well for less, or better for no more "
+            f"(within {board.margin:g}, scoring.margin)"
+        )
+    if lost := [row for row in board.rows if row.chance is not None and row.chance != "above"]:
+        lines.append(f"not shown to be better than chance: {len(lost)} of {len(board.rows)} jobs")
     return lines
 
 

@@ -21,6 +21,7 @@ HEADLINES = {
     "tie_rate/swap_disagreement",
     "tie_rate/threshold",
     "tie_rate/split",
+    "tie_rate/equal_scores",
     "win_rate/a",
     "win_rate/b",
     "position/consistency",
@@ -31,6 +32,7 @@ HEADLINES = {
     "conflict/ratio",
     "conflict/weak_rate",
     "agreement/accuracy",
+    "agreement/accuracy_decided",
     "agreement/accuracy_per_order",
     "agreement/accuracy_both_orders",
     "agreement/kappa",
@@ -48,6 +50,7 @@ HEADLINES = {
     "missing/failed",
     "missing/budget",
 }
+COEFFICIENTS = ("agreement/kappa", "agreement/pearson", "agreement/spearman", "agreement/kendall")
 HIDDEN_WHEN_ZERO = ("missing/", "conflict/", "tie_rate/")
 OF_A_JUDGE = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "tie_rate", "position/consistency")
 
@@ -84,7 +87,12 @@ def _of_a_model(rest: str) -> bool:
 
 
 def _shown(metric: Metric) -> bool:
-    return metric.value is not None and _worth_a_row(metric)
+    return (metric.value is not None and _worth_a_row(metric)) or _undefined(metric)
+
+
+def _undefined(metric: Metric) -> bool:
+    """Say whether a coefficient has no value although it has data: all labels are of one class, or all scores equal."""
+    return metric.value is None and metric.name in COEFFICIENTS and metric.n > 0
 
 
 def _worst(metric: Metric) -> str:
@@ -108,7 +116,8 @@ def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     for metric in metrics.values():
         if _shown(metric):
             missing = str(metric.missing) if metric.missing else ""
-            cells = [metric.name, number(metric.value), interval(metric), str(metric.n), missing]
+            value = "not defined" if _undefined(metric) else number(metric.value)
+            cells = [metric.name, value, interval(metric), str(metric.n), missing]
             table.add_row(*cells, *([_worst(metric)] if lacking else []))
     return table
 

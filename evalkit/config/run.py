@@ -125,8 +125,10 @@ class RunConfig(Section):
     def weights(self) -> dict[str, float]:
         """Return the weight of each criterion, normalised to sum to 1."""
         raw = self.raw_weights()
-        total = sum(raw.values())
-        return {name: weight / total for name, weight in raw.items()}
+        largest = max(raw.values(), default=0.0)
+        shares = {name: weight / largest for name, weight in raw.items()}  # a sum of weights near 1e308 would overflow
+        total = sum(shares.values())
+        return {name: share / total for name, share in shares.items()}
 
     def notes(self) -> list[str]:
         """Return what the user should know of how this config was understood."""

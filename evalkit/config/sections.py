@@ -279,6 +279,8 @@ class ScoringConfig(Section):
     by expectations where `judge.logprobs` asked for them. `length_control` takes out of scores what a response's length
     adds to them; pairs have `length/controlled_win_rate` whatever it is. `alt_test_epsilon` is how much more a person's
     label may be worth than the judge's in the alternative annotator test: 0.2 for experts, 0.1 for crowd workers.
+    `margin` is how far a cheaper configuration of a sweep may be behind the best, in accuracy or correlation, and still
+    be recommended.
     """
 
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
@@ -289,6 +291,7 @@ class ScoringConfig(Section):
     conflict_edges: Literal["verdict", "net", "both", "single", "ties"] = "verdict"
     length_control: bool = False
     alt_test_epsilon: Fraction = 0.2
+    margin: Fraction = 0.05
     bootstrap: Annotated[int, Field(ge=0)] = 2000
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     seed: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from evalkit.report.benchmarkwords import PARTS, TITLES
 from evalkit.report.finding import Finding, Metrics, interval, known
+from evalkit.report.wording import Words
 
 KNOWN_BY = {
     "llmbar": "mean_accuracy",
@@ -57,3 +58,15 @@ def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
                 f"By {TITLES[name]}'s own rule: {english} {number}.{said[0]}",
                 f"按 {TITLES[name]} 自身的规则：{chinese} {number}。{said[1]}",
             )
+
+
+OF_PEOPLE = ("mt_bench", "pandalm", "auto_j", "faireval", "summeval", "topical_chat", "helpsteer")
+"""Benchmarks whose labels annotators gave; the labels of others are keys, or another model's."""
+
+
+def label_words(metrics: Metrics) -> Words:
+    """Return whose labels a run's are: people's only where annotators are named or the benchmark says so."""
+    groups = {name.partition("/")[0] for name in metrics}
+    if groups & set(OF_PEOPLE) or ("human" in groups and not groups & set(KNOWN_BY)):
+        return "people's labels", "人工标注"
+    return "the labels", "标注"

@@ -1,4 +1,8 @@
-"""What a sweep found, in words: which configuration is best, which are indistinguishable, and what they cost."""
+"""What a sweep found, in words: which configuration is best, which may be as good, and which is worth its cost.
+
+That two configurations do not differ significantly does not make them equal: a cheaper one is recommended only where it
+is shown to be better than chance and no further behind than `scoring.margin`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evalkit.report.finding import Finding, dollars, interval, percent, side
 from evalkit.report.wording import Words, metric_words
-from evalkit.scoring.leaderboard import CONSISTENCY, COST, SPEARMAN, Leaderboard, Standing
+from evalkit.scoring.leaderboard import CONSISTENCY, COST, SPEARMAN, Leaderboard, Standing, clearly_cheaper
 from evalkit.types import Metric
 
-KAPPA, FIRST = "agreement/kappa", "position/first_rate"
+FIRST = "position/first_rate"
 NAMED = 4
 """So many configurations are named where more are meant."""
 
@@ -45,16 +49,22 @@ def _group(board: Leaderboard, by: str, rows: Sequence[Standing], names: Mapping
     if not ranked:
         return
     like = _like_best(board, ranked)
+    if all(row.chance in ("unclear", "below") for row in ranked):
+        text = "No configuration is shown to be better than chance: this sweep is no reason to choose any of them."
+        yield Finding(by, "bad", text, "没有任何配置被证明优于随机：本次扫描不足以支持选用其中任何一个。")
     yield from _best(board, by, ranked, like, names)
-    yield from _cheap(ranked[0], like, names)
-    yield from _chance(ranked, names)
-    if by != CONSISTENCY:
+    yield from _cheap(board, ranked, names)
+    yield from _chance(by, ranked, names)
+    if by == CONSISTENCY:
+        text = "No pair is labeled, so the ranking is by consistency alone: a consistent judge can still be wrong."
+        yield Finding(by, "warn", text, "没有标注，仅按一致性排名：结论一致的裁判仍可能判断错误。")
+    else:
         yield from _consistency(ranked, names)
     yield from _places(ranked)
 
 
 def _like_best(board: Leaderboard, ranked: Sequence[Standing]) -> list[Standing]:
-    """Return the configurations that the tests do not tell apart from the highest."""
+    """Return the configurations that do not differ significantly from the highest."""
     alpha = 1 - board.confidence
     apart = {frozenset((c.first, c.second)) for c in board.contrasts if c.p_holm is not None and c.p_holm <= alpha}
     return [row for row in ranked[1:] if frozenset((ranked[0].job, row.job)) not in apart]
@@ -73,59 +83,76 @@ def _best(
     what, what_zh = metric_words(by)
     what = what if by == SPEARMAN else what.lower()
     name, seen = names[ranked[0].job], interval(ranked[0].metrics[by])
-    level = f"{100 * (1 - board.confidence):g} %"
+    level = f"{100 * (1 - board.confidence):g}%"
+    sure = ranked[0].chance in (None, "above")
     if len(ranked) == 1:
         yield Finding(by, "info", f"{name}: {what} {seen}.", f"{name}：{what_zh} {seen}。")
         return
+    others = len(ranked) - 1
     if not like:
-        text = f"{name} is best by {what}: {seen}, told apart from every other."
-        text_zh = f"按{what_zh}，{name} 最高：{seen}，与其余各配置均可区分。"
-        yield Finding(by, "good", text, text_zh)
-    elif len(like) == len(ranked) - 1:
-        text = f"No configuration is clearly best by {what}: {name} is highest with {seen}, and "
-        text += "the other" if len(like) == 1 else f"none of the {len(like)} others"
-        text += f" {'cannot' if len(like) == 1 else 'can'} be told apart from it (Holm, {level})."
-        text_zh = f"没有明显最好的配置：按{what_zh}，{name} 最高（{seen}），"
-        text_zh += f"但与其余 {len(like)} 个均无法区分（Holm，{level}）。"
+        rest, rest_zh = ("the other is", "另一个配置") if others == 1 else ("every other is", "其余各配置均")
+        text = f"{name} is best by {what}: {seen}; {rest} significantly worse (Holm, {level})."
+        text_zh = f"按{what_zh}，{name} 最高：{seen}；{rest_zh}显著更低（Holm，{level}）。"
+        yield Finding(by, "good" if sure else "warn", text, text_zh)
+    elif len(like) == others:
+        rest = "the other does not differ" if others == 1 else f"none of the {others} others differs"
+        text = (
+            f"No configuration is shown to be best by {what}: {name} is highest with {seen}, and {rest} significantly "
+        )
+        text += f"from it (Holm, {level}). That does not show that they are equal."
+        text_zh = f"没有配置被证明最好：按{what_zh}，{name} 最高（{seen}），"
+        text_zh += f"其余 {others} 个与其差异均不显著（Holm，{level}），但这不表示它们相同。"
         yield Finding(by, "warn", text, text_zh)
     else:
-        others, others_zh = _listed(like, names)
-        text = f"{name} is highest by {what}, {seen}, but cannot be told apart from {len(like)} of "
-        text += f"{len(ranked) - 1} others (Holm, {level}): {others}."
-        text_zh = f"按{what_zh}，{name} 最高（{seen}），但与其余 {len(ranked) - 1} 个中的 {len(like)} 个无法区分"
-        text_zh += f"（Holm，{level}）：{others_zh}。"
+        listed, listed_zh = _listed(like, names)
+        verb = "does" if len(like) == 1 else "do"
+        text = f"{name} is highest by {what}, {seen}; {len(like)} of {others} others {verb} not differ significantly "
+        text += f"from it but may still be worse (Holm, {level}): {listed}."
+        text_zh = f"按{what_zh}，{name} 最高（{seen}）；其余 {others} 个中有 {len(like)} 个与其差异不显著，但仍可能更差"
+        text_zh += f"（Holm，{level}）：{listed_zh}。"
         yield Finding(by, "info", text, text_zh)
 
 
-def _chance(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    known = [row for row in ranked if (metric := row.metrics.get(KAPPA)) and metric.low is not None]
-    lost = [row for row in known if side(row.metrics[KAPPA], 0.0) != "above"]
-    if not lost:
-        return
-    listed, listed_zh = _listed(lost, names)
-    yield Finding(
-        KAPPA,
-        "bad",
-        f"Not shown to be better than chance, by kappa: {len(lost)} of {len(known)}: {listed}.",
-        f"按 κ 未能表明优于随机：{len(known)} 个中的 {len(lost)} 个：{listed_zh}。",
-    )
+def _chance(by: str, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+    known = [row for row in ranked if row.chance is not None]
+    open_ = [row for row in known if row.chance in ("unclear", "unknown")]
+    worse = [row for row in known if row.chance == "below"]
+    if open_:
+        listed, listed_zh = _listed(open_, names)
+        text = f"Not shown to be better than chance: {len(open_)} of {len(known)}: {listed}."
+        text_zh = f"未能表明优于随机：{len(known)} 个中的 {len(open_)} 个：{listed_zh}。"
+        yield Finding(by, "bad", text, text_zh)
+    if worse:
+        listed, listed_zh = _listed(worse, names)
+        text = f"Worse than chance: {len(worse)} of {len(known)}: {listed}. Check what the labels mean."
+        text_zh = f"低于随机：{len(known)} 个中的 {len(worse)} 个：{listed_zh}。请检查标注的含义。"
+        yield Finding(by, "bad", text, text_zh)
 
 
-def _cheap(best: Standing, like: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    prices = [(price, row) for row in like if (price := _price(row)) is not None]
+def _cheap(board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+    best, cost = ranked[0], ranked[0].metrics.get(COST)
     own = _price(best)
-    if not own or not prices:
+    if best.chance != "above" or not own:
         return
-    price, cheapest = min(prices, key=lambda one: one[0])
-    if price > 0.95 * own:
-        return
-    share = f"{100 * price / own:.0f} %"
-    yield Finding(
-        COST,
-        "good",
-        f"{names[cheapest.job]} cannot be told apart from it and costs {share} of that: {dollars(price)} a case.",
-        f"{names[cheapest.job]} 与其无法区分，费用仅为其 {share}：每样本 {dollars(price)}。",
-    )
+    cheaper = [row for row in ranked[1:] if row.chance == "above" and clearly_cheaper(row.metrics.get(COST), cost)]
+    sound = [(price, row) for row in cheaper if row.non_inferior and (price := _price(row)) is not None]
+    margin, top = f"{board.margin:g}", names[best.job]
+    if sound:
+        price, row = min(sound, key=lambda one: one[0])
+        name, share, each = names[row.job], f"{100 * price / own:.0f}%", dollars(price)
+        behind = interval(row.behind, 3) if row.behind else "-"
+        text = (
+            f"{name} costs {share} of what {top} costs ({each} per case), is better than chance and not worse by more"
+        )
+        text_zh = f"{name} 的费用仅为 {top} 的 {share}（每样本 {each}），优于随机，且不会低出 {margin} 以上"
+        text, text_zh = f"{text} than {margin}: difference {behind}.", f"{text_zh}：差值 {behind}。"
+        yield Finding(COST, "good", text, text_zh)
+    elif cheaper:
+        one = len(cheaper) == 1
+        text = "One cheaper configuration is" if one else f"{len(cheaper)} cheaper configurations are"
+        text += f" better than chance, but {'it is not' if one else 'none is'} shown to be within {margin} of {top}: "
+        text_zh = f"有 {len(cheaper)} 个更便宜的配置优于随机，但均未能表明与 {top} 相差不超过 {margin}："
+        yield Finding(COST, "info", f"{text}more cases could decide.", f"{text_zh}需要更多样本。")
 
 
 def _price(row: Standing) -> float | None:

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from evalkit.scoring.chance_level import Side, known, side
 from evalkit.types import Metric
+
+__all__ = ["Finding", "Metrics", "Side", "Tone", "as_markdown", "dollars", "interval", "known", "percent", "side"]
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info"]
 Metrics: TypeAlias = Mapping[str, Metric]
-Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
 _MARKS = re.compile(r"[\\`<\[\]*_!]")
 
 
@@ -41,20 +43,11 @@ def _fixed(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def side(metric: Metric, chance: float) -> Side:
-    """Say on which side of `chance` a metric's interval lies; `unclear` if it holds it, `unknown` if there is none."""
-    if metric.low is None or metric.high is None:
-        return "unknown"
-    if metric.low <= chance <= metric.high:
-        return "unclear"
-    return "above" if metric.low > chance else "below"
-
-
 def percent(metric: Metric) -> str:
-    """Return a rate with its interval, as `52 % [38, 66]`."""
+    """Return a rate with its interval, as `52% [38, 66]`."""
     if metric.value is None:
         return "-"
-    value = f"{100 * metric.value:.0f} %"
+    value = f"{100 * metric.value:.0f}%"
     if metric.low is None or metric.high is None:
         return value
     return f"{value} [{100 * metric.low:.0f}, {100 * metric.high:.0f}]"
@@ -72,9 +65,3 @@ def dollars(amount: float) -> str:
 def as_markdown(text: str) -> str:
     """Return a text on one line of Markdown, without links, images or HTML: names in it come from the data."""
     return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
-
-
-def known(metrics: Metrics, name: str) -> Metric | None:
-    """Return a metric that has a value, or none."""
-    metric = metrics.get(name)
-    return metric if metric is not None and metric.value is not None else None

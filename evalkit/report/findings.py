@@ -1,7 +1,7 @@
 """What a run found, in words: pure functions from metrics to sentences, for the report and the terminal alike.
 
-A sentence takes a side only where the interval does: an interval that holds the value of chance is "not
-distinguishable from" it, whatever the point says.
+A sentence takes a side only where the interval does: a judge whose interval holds the value of chance is "not shown to
+be better" than it, whatever the point says. What was not found is never said to be absent or equal.
 """
 
 from __future__ import annotations
@@ -9,18 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from evalkit.report.agreement import agreement
 from evalkit.report.benchmarks import benchmark_finding
-from evalkit.report.finding import Finding, Metrics, Side, Tone, interval, known, percent, side
-from evalkit.report.leanings import leanings
+from evalkit.report.finding import Finding, Metrics, Tone, interval, known, percent, side
+from evalkit.report.leanings import leanings, length_at_label
 from evalkit.report.standings import corrections, standings
+from evalkit.scoring.chance_level import FIRST as FIRST_RATE
+from evalkit.scoring.chance_level import one_order
 from evalkit.types import Metric
 
-SUBSTANTIAL_KAPPA = 0.6  # Landis and Koch (1977), table 2: from here on agreement is "substantial"
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 CONSISTENT = ("pointwise", "listwise")  # of one score, or one ranking, no cycle can follow: that none did says nothing
-CORRELATIONS = ("agreement/spearman", "agreement/kendall", "agreement/pearson")
-PAIRS = ("decided comparisons", "次分出胜负的比较")
+PAIRS = ("decided pairs", "对分出胜负的回答")
 PASSES = ("decided passes, each a pair in one order", "次分出胜负的评判（每对每种顺序各一次）")
+MANY_TIES, MANY_MISSING = 0.5, 0.2
+"""From these shares on, ties or missing answers are reported first: they explain every other number."""
+CAUSES = {
+    "swap_disagreement": ("because the two orders disagree", "因为两种顺序结论不一致"),
+    "judged": ("because the judge calls them ties", "因为裁判判为平局"),
+    "equal_scores": ("because the two scores are equal", "因为两个分数相同"),
+    "threshold": ("because of tie.threshold or tie.min_confidence", "因为 tie.threshold 或 tie.min_confidence"),
+    "split": ("because votes or samples cancel out", "因为投票或重复评判相互抵消"),
+}
 FIRST = ("the answer shown first", "先出现的回答")
 SECOND = ("the answer shown second", "后出现的回答")
 MISSING = {"unparseable": "无法解析", "refused": "拒绝回答", "failed": "调用失败", "budget": "因预算未发出"}
@@ -32,6 +42,11 @@ def findings(metrics: Metrics, mode: str, further: Mapping[str, Any] | None = No
     `further` holds what the run folder's further JSON files do, by name: with it the ranking is told by its systems.
     """
     found = [finding for find in _FINDERS for finding in find(metrics, mode)]
+    ties, missing = known(metrics, "tie_rate"), known(metrics, "agreement/accuracy")
+    lost = missing.missing / (missing.n + missing.missing) if missing is not None and missing.missing else 0.0
+    first = ["tie_rate"] if ties is not None and (ties.value or 0) >= MANY_TIES else []
+    first += ["missing/"] if lost >= MANY_MISSING else []
+    found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
     return [*found, *standings(metrics, (further or {}).get("ranking") or {}), *corrections(metrics)]
 
 
@@ -43,78 +58,6 @@ def _lead(metric: Metric) -> str:
         return f"{value:.0f}"
     low, high = sorted(end for end in ends if end is not None)
     return f"{value:.0f} [{low:.0f}, {high:.0f}]"
-
-
-def _agreement(metrics: Metrics, mode: str) -> Iterator[Finding]:
-    accuracy, kappa = known(metrics, "agreement/accuracy"), known(metrics, "agreement/kappa")
-    correlation = next((m for name in CORRELATIONS if (m := known(metrics, name))), None)
-    if accuracy is not None and (kappa or mode != "pointwise" or correlation is None):
-        yield _accuracy(accuracy, kappa)
-    if correlation is not None:
-        yield _correlation(correlation)
-    if accuracy is None and correlation is None:
-        lost = [metrics[name] for name in ("agreement/accuracy", *CORRELATIONS) if name in metrics]
-        if any(metric.missing for metric in lost):
-            yield Finding(
-                "agreement/accuracy",
-                "bad",
-                "No answer that has a label could be used: how far it agrees with people is not known.",
-                "有标注的回答均无法使用：与人的一致程度未知。",
-            )
-            return
-        yield Finding(
-            "agreement/accuracy",
-            "info",
-            "No labels to compare with: how far it agrees with people is not known.",
-            "没有可比较的标注：与人的一致程度未知。",
-        )
-
-
-def _accuracy(accuracy: Metric, kappa: Metric | None) -> Finding:
-    where = _accuracy_side(accuracy, kappa)
-    extra = f", kappa {interval(kappa)}" if kappa is not None else ""
-    extra_zh = f"，κ {interval(kappa)}" if kappa is not None else ""
-    strong = kappa is not None and kappa.low is not None and kappa.low >= SUBSTANTIAL_KAPPA
-    numbers, numbers_zh = f"accuracy {interval(accuracy)}{extra}", f"准确率 {interval(accuracy)}{extra_zh}"
-    return _against_chance("agreement/accuracy", where, strong, numbers, numbers_zh)
-
-
-def _accuracy_side(accuracy: Metric, kappa: Metric | None) -> Side:
-    # Kappa knows the chance level of these labels and of ties; 0.5 is that of a choice between two.
-    if kappa is None or (kappa.low is None and kappa.value):
-        return side(accuracy, 0.5)
-    return side(kappa, 0.0) if kappa.low is not None else "unclear"
-
-
-def _correlation(metric: Metric) -> Finding:
-    strong = metric.low is not None and metric.low >= SUBSTANTIAL_KAPPA
-    name = metric.name.partition("/")[2].capitalize()
-    return _against_chance(
-        metric.name, side(metric, 0.0), strong, f"{name} {interval(metric)}", f"{name} {interval(metric)}"
-    )
-
-
-def _against_chance(metric: str, where: Side, strong: bool, numbers: str, numbers_zh: str) -> Finding:
-    if where == "unclear":
-        return Finding(
-            metric, "bad", f"Not distinguishable from chance: {numbers}.", f"与随机猜测无法区分：{numbers_zh}。"
-        )
-    if where == "unknown":
-        return Finding(
-            metric,
-            "warn",
-            f"No interval, so whether this is better than chance is not known: {numbers}.",
-            f"没有区间，无法判断是否优于随机：{numbers_zh}。",
-        )
-    if where == "below":
-        return Finding(
-            metric, "bad", f"Agrees with people less than chance would: {numbers}.", f"一致程度低于随机：{numbers_zh}。"
-        )
-    tone: Tone = "good" if strong else "warn"
-    how, how_zh = ("well above", "明显高于") if strong else ("above", "高于")
-    return Finding(
-        metric, tone, f"Agrees with people {how} chance: {numbers}.", f"与人的一致程度{how_zh}随机：{numbers_zh}。"
-    )
 
 
 def _missing(metrics: Metrics, _: str) -> Iterator[Finding]:
@@ -129,63 +72,75 @@ def _missing(metrics: Metrics, _: str) -> Iterator[Finding]:
     why = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
     why_zh = "，".join(f"{MISSING[kind]} {count:,}" for kind, count in counts.items() if count)
     kind = max(counts, key=lambda kind: counts[kind])
-    share = f"{100 * total / n:.1f} %"
+    share = f"{100 * total / n:.1f}%"
     yield Finding(
         f"missing/{kind}",
         "bad" if total > 0.05 * n else "warn",
         f"{total:,} of {n:,} answers {'is' if total == 1 else 'are'} missing ({share}): {why}. "
-        "No value counts them; the worst case stands beside each.",
-        f"{n:,} 个回答中缺失 {total:,} 个（{share}）：{why_zh}。各指标均不计入，最坏情形另列。",
+        "No value counts them; each metric has worst-case bounds.",
+        f"{n:,} 个回答中缺失 {total:,} 个（{share}）：{why_zh}。各指标均不计入，并附最坏情形的界限。",
     )
 
 
 def _position(metrics: Metrics, _: str) -> Iterator[Finding]:
-    if (first := known(metrics, "position/first_rate")) is not None:
-        one_order = "one order" in (first.note or "")
-        yield _confounded(first) if one_order else _preference(first, FIRST, SECOND, PASSES)
-    if (consistency := known(metrics, "position/consistency")) is not None:
-        high = consistency.low is not None and consistency.low >= 0.8
-        yield Finding(
-            "position/consistency",
-            "good" if high else "warn",
-            f"Keeps its verdict in {percent(consistency)} of pairs when the order is swapped.",
-            f"交换顺序后，{percent(consistency)} 的比较结论不变。",
-        )
+    consistency = known(metrics, "position/consistency")
+    if (first := known(metrics, FIRST_RATE)) is not None:
+        always = consistency is not None and consistency.value == 1 and first.value == 0.5
+        if one_order(metrics):
+            yield _confounded(first)
+        elif not always:  # each such pair gives one pass to either position: all there is to say follows
+            yield _preference(first, FIRST, SECOND, PASSES)
+    if consistency is not None:
+        yield _consistency(consistency, known(metrics, "tie_rate/judged"))
+
+
+def _consistency(consistency: Metric, judged: Metric | None) -> Finding:
+    high = consistency.low is not None and consistency.low >= 0.8
+    tied = judged is not None and (judged.value or 0) >= MANY_TIES
+    text = f"Keeps its verdict in {percent(consistency)} of {consistency.n:,} pairs when the order is swapped"
+    text_zh = f"交换顺序后，{consistency.n:,} 对中有 {percent(consistency)} 结论不变"
+    if tied:
+        text, text_zh = f"{text}, but most of these verdicts are ties", f"{text_zh}，但其中多为平局"
+    return Finding(consistency.name, "good" if high and not tied else "warn", f"{text}.", f"{text_zh}。")
 
 
 def _confounded(first: Metric) -> Finding:
     return Finding(
         first.name,
         "info",
-        f"{FIRST[0].capitalize()} wins {percent(first)} of {first.n:,} decided comparisons; with each pair in one "
-        "order only, place and quality cannot be told apart.",
-        f"{FIRST[1]}在 {first.n:,} 次分出胜负的比较中占 {percent(first)}；每对回答只以一种顺序呈现，"
-        "位置与质量无法区分。",
+        f"{FIRST[0].capitalize()} wins {percent(first)} of {first.n:,} decided pairs; each pair was shown in one order "
+        "only, so position and quality cannot be separated.",
+        f"{FIRST[1]}在 {first.n:,} 对分出胜负的回答中占 {percent(first)}；"
+        "每对只以一种顺序呈现，无法区分位置与质量的影响。",
     )
 
 
 def _length(metrics: Metrics, _: str) -> Iterator[Finding]:
-    if (longer := known(metrics, "length/longer_rate")) is not None:
-        yield _preference(longer, ("the longer answer", "较长的回答"), ("the shorter answer", "较短的回答"))
+    """Yield how often the longer answer wins, which is no preference by itself: it may be the better one."""
+    longer = known(metrics, "length/longer_rate")
+    if longer is None or length_at_label(metrics) is not None or longer.n < 2:
+        return
+    labeled = known(metrics, "agreement/accuracy") is not None
+    why = "the labels do not determine" if labeled else "without labels, this does not show"
+    why_zh = "标注不足以判断" if labeled else "没有标注，无法判断"
+    clear = side(longer, 0.5) in ("above", "below")
+    yield Finding(
+        longer.name,
+        "warn" if clear else "info",
+        f"The longer answer wins {percent(longer)} of {longer.n:,} decided pairs; {why} whether that is a "
+        "preference for length.",
+        f"较长的回答在 {longer.n:,} 对分出胜负的回答中占 {percent(longer)}；{why_zh}这是否为对长度的偏好。",
+    )
 
 
 def _preference(rate: Metric, high: tuple[str, str], low: tuple[str, str], of: tuple[str, str] = PAIRS) -> Finding:
     where = side(rate, 0.5)
-    if rate.n == 1:
-        did, did_zh = ("wins", "胜出") if rate.value == 1 else ("loses", "落败")
-        return Finding(
-            rate.name,
-            "info",
-            f"{high[0].capitalize()} {did} the only comparison that was decided, which says nothing of a preference.",
-            f"仅有一次比较分出胜负，{high[1]}{did_zh}；无法判断是否存在偏好。",
-        )
     if where == "unknown":
         return Finding(
             rate.name,
             "info",
-            f"{high[0].capitalize()} wins {percent(rate)} of {rate.n:,} {of[0]}; without an interval that "
-            "says nothing of a preference.",
-            f"{high[1]}在 {rate.n:,} {of[1]}中占 {percent(rate)}；没有区间，无法判断是否存在偏好。",
+            f"{high[0].capitalize()} wins {percent(rate)} of {rate.n:,} {of[0]}: too few to show a preference.",
+            f"{high[1]}在 {rate.n:,} {of[1]}中占 {percent(rate)}；数量太少，无法判断是否存在偏好。",
         )
     if where == "unclear":
         return Finding(
@@ -207,26 +162,38 @@ def _preference(rate: Metric, high: tuple[str, str], low: tuple[str, str], of: t
 def _ties(metrics: Metrics, _: str) -> Iterator[Finding]:
     if (rate := known(metrics, "tie_rate")) is None:
         return
-    made = known(metrics, "tie_rate/swap_disagreement")
-    mostly = made is not None and (made.value or 0) > 0.5 * (rate.value or 0)
-    text, text_zh = f"Ties in {percent(rate)} of comparisons", f"{percent(rate)} 的比较为平局"
-    if mostly and made is not None:
-        text += f", most of them because the two orders disagree ({percent(made)})"
-        text_zh += f"，多数源于两种顺序结论不一致（{percent(made)}）"
-    yield Finding("tie_rate", "warn" if mostly else "info", f"{text}.", f"{text_zh}。")
+    parts = {name: m for name in CAUSES if (m := known(metrics, f"tie_rate/{name}")) is not None}
+    main = max(parts, key=lambda name: parts[name].value or 0, default="")
+    made = parts[main].value or 0 if main else 0
+    text, text_zh = f"{percent(rate)} of pairs are ties", f"{percent(rate)} 的回答对为平局"
+    if made > 0.5 * (rate.value or 0):
+        why, why_zh = CAUSES[main]
+        whole = made > (rate.value or 0) - 1e-9
+        text += f", {'' if whole else 'most of them '}{why}" if not whole else f" {why}"
+        text_zh += f"，{'' if whole else '多数是'}{why_zh}"
+        if not whole:
+            text, text_zh = f"{text} ({percent(parts[main])})", f"{text_zh}（{percent(parts[main])}）"
+    bad = (rate.value or 0) >= MANY_TIES or (main == "swap_disagreement" and made > 0.5 * (rate.value or 0))
+    yield Finding("tie_rate", "warn" if bad else "info", f"{text}.", f"{text_zh}。")
+    yield from _one_winner(metrics)
+
+
+def _one_winner(metrics: Metrics) -> Iterator[Finding]:
+    """Yield that all verdicts are one winner; where all labels are of one class they may be right."""
+    kappa = metrics.get("agreement/kappa")
+    if one_order(metrics) or (kappa is not None and kappa.value is None and kappa.n):
+        return
+    for name, winner in (("win_rate/a", "A"), ("win_rate/b", "B")):
+        wins = known(metrics, name)
+        if wins is not None and wins.value == 1 and wins.n > 2:
+            text, text_zh = f"Every one of {wins.n:,} verdicts is {winner}", f"全部 {wins.n:,} 个结论都是 {winner}"
+            yield Finding(name, "warn", f"{text}.", f"{text_zh}。")
 
 
 def _conflicts(metrics: Metrics, mode: str) -> Iterator[Finding]:
-    rate, ratio = known(metrics, "conflict/rate"), known(metrics, "conflict/ratio")
+    rate = known(metrics, "conflict/rate")
     if rate is not None and (rate.value or mode not in CONSISTENT):
-        text, text_zh = (
-            f"Contradicts itself (A > B > C > A) in {percent(rate)} of cases",
-            f"{percent(rate)} 的样本自相矛盾（A > B > C > A）",
-        )
-        if ratio is not None:
-            text += f", {interval(ratio)} times what chance would give"
-            text_zh += f"，为随机情况的 {interval(ratio)} 倍"
-        yield Finding("conflict/rate", "warn" if rate.value else "good", f"{text}.", f"{text_zh}。")
+        yield _cycles(rate, known(metrics, "conflict/chance_rate"), known(metrics, "conflict/ratio"))
     if (weak := known(metrics, "conflict/weak_rate")) is not None and weak.value:
         yield Finding(
             "conflict/weak_rate",
@@ -236,15 +203,52 @@ def _conflicts(metrics: Metrics, mode: str) -> Iterator[Finding]:
         )
 
 
+def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Finding:
+    """Return how often verdicts run in a circle, and whether that differs from random verdicts."""
+    text, text_zh = f"Contradicts itself (A > B > C > A) in {percent(rate)}", f"{percent(rate)} "
+    tone: Tone = "warn"
+    if not rate.value:
+        text, text_zh = (
+            f"No contradiction (A > B > C > A) was found: {percent(rate)}",
+            f"未发现自相矛盾：{percent(rate)} ",
+        )
+        tone = "info"
+    text += f" of {rate.n:,} cases" if rate.n else " of cases"
+    text_zh += f"的样本（共 {rate.n:,} 个）" if rate.n else "的样本"
+    text_zh += "" if not rate.value else "自相矛盾（A > B > C > A）"
+    if chance is not None and chance.value is not None:
+        where = side(ratio, 1.0) if ratio is not None and ratio.low is not None else side(rate, chance.value)
+        expected = f"{100 * chance.value:.0f}%"
+        times = f"; ratio {interval(ratio)}" if ratio is not None and ratio.low is not None else ""
+        times_zh = f"；比值 {interval(ratio)}" if times and ratio is not None else ""
+        said = {
+            "below": f"fewer than random verdicts would have ({expected}{times})",
+            "above": f"more than random verdicts would have ({expected}{times})",
+            "unclear": f"not shown to differ from random verdicts ({expected}{times})",
+            "unknown": f"random verdicts would have {expected}",
+        }[where]
+        said_zh = {
+            "below": f"少于随机判定（{expected}{times_zh}）",
+            "above": f"多于随机判定（{expected}{times_zh}）",
+            "unclear": f"未能表明与随机判定不同（{expected}{times_zh}）",
+            "unknown": f"随机判定为 {expected}",
+        }[where]
+        text, text_zh = f"{text}; {said}", f"{text_zh}；{said_zh}"
+        tone = "good" if where == "below" and not rate.value else tone
+    return Finding("conflict/rate", tone, f"{text}.", f"{text_zh}。")
+
+
 def _scores(metrics: Metrics, _: str) -> Iterator[Finding]:
     if (distinct := known(metrics, "score/distinct")) is not None:
-        few = (distinct.value or 0) <= 2
-        yield Finding(
-            "score/distinct",
-            "bad" if few else "info",
-            f"Uses {distinct.value:.0f} different scores{': it hardly tells answers apart' if few else ''}.",
-            f"共使用 {distinct.value:.0f} 种不同分值{'：几乎不能区分回答' if few else ''}。",
-        )
+        count = f"{distinct.value:.0f}"
+        if distinct.value == 1:
+            text, text_zh = f"All {distinct.n:,} scores are equal", f"全部 {distinct.n:,} 个分数都相同"
+        else:
+            text, text_zh = f"Uses {count} different scores", f"共使用 {count} 种不同分值"
+        few = (distinct.value or 0) <= 2 and distinct.n > 2 and not (distinct.note or "").startswith("of the 2 ")
+        text += ", so it hardly separates responses" if few else ""
+        text_zh += "，几乎不能区分回答" if few else ""
+        yield Finding("score/distinct", "bad" if few else "info", f"{text}.", f"{text_zh}。")
 
 
 def _calibration(metrics: Metrics, _: str) -> Iterator[Finding]:
@@ -270,7 +274,7 @@ def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 
 _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
-    _agreement,
+    agreement,
     benchmark_finding,
     _missing,
     _position,

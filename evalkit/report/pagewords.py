@@ -81,7 +81,7 @@ SCRIPT: dict[str, Words] = {
     "reference": ("Reference", "参考答案"),
     "cycles": ("Contradicts itself", "自相矛盾"),
     "response": ("Response", "回答"),
-    "grade": ("people's grade", "人工评分"),
+    "grade": ("grade", "标注评分"),
     "verdict": ("Verdict", "结论"),
     "label": ("label", "标注"),
     "wins": ("{} wins", "{} 获胜"),
@@ -116,6 +116,7 @@ SCRIPT: dict[str, Words] = {
     "swap_disagreement": ("the orders disagree", "两种顺序不一致"),
     "forced": ("forced", "强制判定"),
     "split": ("split vote", "意见分裂"),
+    "equal_scores": ("equal scores", "分数相同"),
     "votes": ("votes", "投票"),
     "missing": ("no answer", "无回答"),
     "ok": ("ok", "正常"),
@@ -134,14 +135,17 @@ SWEEP: dict[str, Words] = {
     "spent": ("Paid in this sweep", "本次花费"),
     "leaderboard": ("Leaderboard", "排行榜"),
     "leaderboard_note": (
-        "Configurations that share a letter cannot be told apart (Holm over all pairs, {level}). ★: no other agrees "
-        "better for less. {level} intervals, cases resampled. Headings sort; names open the job's own report.",
-        "字母相同的配置无法区分（对全部配对做 Holm 校正，{level}）。★：没有其他配置能以更低费用取得更高一致性。"
-        "{level} 区间（按样本重抽样）。点击表头排序；点击名称打开该任务的报告。",
+        "Configurations that share a letter do not differ significantly (Holm over all pairs, {level}), which does not "
+        "show that they are equal. ★: better than chance, and no other is shown to agree as well (within {margin}) for "
+        "less. {level} intervals, with cases resampled; those of ranks are simultaneous. Click a heading to sort, a "
+        "name to open the job's own report.",
+        "字母相同的配置差异不显著（对全部配对做 Holm 校正，{level}），但这不表示它们相同。★：优于随机，且没有其他配置"
+        "被证明能以更低费用达到同等一致性（容差 {margin}）。{level} 区间（按样本重抽样），名次区间为联合区间。"
+        "点击表头排序；点击名称打开该任务的报告。",
     ),
     "rank": ("Rank", "名次"),
     "configuration": ("Configuration", "配置"),
-    "letters": ("Alike", "同组"),
+    "letters": ("Group", "分组"),
     "same": ("The same for every job", "各任务相同的设置"),
     "metrics": ("Metric by metric", "逐项指标"),
     "beyond": (

@@ -60,8 +60,8 @@ def language_of(config: Mapping[str, Any]) -> str:
 
 
 def level_of(config: Mapping[str, Any]) -> str:
-    """Return the level of a run's intervals, as `95 %`."""
-    return f"{100 * float((config.get('scoring') or {}).get('confidence', 0.95)):g} %"
+    """Return the level of a run's intervals, as `95%`."""
+    return f"{100 * float((config.get('scoring') or {}).get('confidence', 0.95)):g}%"
 
 
 def filled(words: Words, **values: str) -> Words:

@@ -43,7 +43,7 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
     varying = _varying(list(settings.values()))
     brief = _brief(list(settings.values()), varying)
     names = {row.job: _name(row, settings[row.job], varying, brief) for row in board.rows}
-    level = f"{100 * board.confidence:g} %"
+    level = f"{100 * board.confidence:g}%"
     datasets = facts.datasets or {}
     several = len({row.dataset for row in board.rows}) > 1
     values: dict[str, Any] = {
@@ -52,7 +52,7 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
         "level": level,
         "facts": _facts(board, facts),
         "findings": contest_findings(board, names, datasets),
-        "words": {key: filled(words, level=level) for key, words in SWEEP.items()},
+        "words": {key: filled(words, level=level, margin=f"{board.margin:g}") for key, words in SWEEP.items()},
         "columns": [(name, metric_words(name)) for name in board.columns],
         "keys": varying,
         "rows": [_row(row, settings[row.job], varying, facts) for row in board.rows],
@@ -108,6 +108,7 @@ def _facts(board: Leaderboard, facts: SweepFacts) -> list[tuple[str, Words]]:
 def _row(row: Standing, settings: Mapping[str, str], varying: Sequence[str], facts: SweepFacts) -> dict[str, Any]:
     return {
         "rank": row.rank,
+        "ranks": None if row.rank_low == row.rank_high else (row.rank_low, row.rank_high),
         "name": row.name if not varying else "",
         "job": row.job,
         "href": f"{quote(row.job)}/report.html" if row.job in facts.pages else None,

@@ -9,7 +9,8 @@ from evalkit.report.benchmarkwords import benchmark_words
 Words: TypeAlias = tuple[str, str]
 
 METRICS: dict[str, Words] = {
-    "agreement/accuracy": ("Agreement with labels", "与人工标注一致"),
+    "agreement/accuracy": ("Accuracy (agreement with labels)", "准确率（与标注一致）"),
+    "agreement/accuracy_decided": ("Accuracy among decided pairs", "分出胜负者的准确率"),
     "agreement/accuracy_per_order": ("Agreement, mean of the orders", "与标注一致（两种顺序平均）"),
     "agreement/accuracy_first_order": ("Agreement in the case's own order", "与标注一致（原顺序）"),
     "agreement/accuracy_second_order": ("Agreement in the swapped order", "与标注一致（交换顺序）"),
@@ -49,6 +50,7 @@ METRICS: dict[str, Words] = {
     "tie_rate/judged": ("Ties said by the judge", "裁判判定的平局"),
     "tie_rate/swap_disagreement": ("Ties made by disagreeing orders", "顺序不一致造成的平局"),
     "tie_rate/threshold": ("Ties under the threshold", "阈值造成的平局"),
+    "tie_rate/equal_scores": ("Ties made by equal scores", "分数相同造成的平局"),
     "tie_rate/split": ("Ties made by a split of votes or samples", "意见分裂（评委或重复评判）造成的平局"),
     "win_rate/a": ("Response A wins", "A 获胜"),
     "win_rate/b": ("Response B wins", "B 获胜"),

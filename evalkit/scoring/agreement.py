@@ -1,13 +1,14 @@
-"""Agreement of verdicts with people's choices."""
+"""Agreement of verdicts with labels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide, share
-from evalkit.scoring.columns import TIE, A, B, Bools, Codes, Floats
+from evalkit.scoring.columns import NAMES, TIE, A, B, Bools, Codes, Floats
 from evalkit.scoring.ties import Resolved, Shown
 
 CLASSES = (A, TIE, B)
@@ -16,12 +17,30 @@ UNREAD = "no labelled pair has a verdict"
 
 
 def agreement_statistics(resolved: Resolved, cases: int) -> list[Statistic]:
-    """Return accuracy and kappa of the verdicts on labelled pairs; a TIE equals a label TIE and no other."""
+    """Return accuracy, accuracy among decided pairs, and kappa of the verdicts on labelled pairs.
+
+    For accuracy and kappa a TIE equals a label TIE and no other. A pair is decided where verdict and label both name a
+    winner: there, a judge that knows nothing of the responses is right half of the time.
+    """
     tally, labelled, present = Tally(resolved.pairs.case, cases), resolved.labelled, resolved.present
     right = resolved.winner == resolved.pairs.label
     why = UNREAD if labelled.any() else UNLABELLED
     accuracy = tally.rate("agreement/accuracy", right, labelled & present, labelled & ~present, why=why)
-    return [accuracy, _kappa(resolved, tally)]
+    return [accuracy, _decided(resolved, tally), _kappa(resolved, tally)]
+
+
+def _decided(resolved: Resolved, tally: Tally) -> Statistic:
+    """Return `agreement/accuracy_decided`; a missing verdict could have been right, wrong or a tie."""
+    choosing = resolved.labelled & (resolved.pairs.label != TIE)
+    decided = choosing & resolved.present & (resolved.winner != TIE)
+    why = UNREAD if choosing.any() else "no label names a winner" if resolved.labelled.any() else UNLABELLED
+    return tally.rate(
+        "agreement/accuracy_decided",
+        resolved.winner == resolved.pairs.label,
+        decided,
+        choosing & ~resolved.present,
+        why="every verdict on a labelled pair is a tie" if (choosing & resolved.present).any() else why,
+    )
 
 
 def pass_statistics(resolved: Resolved, shown: Shown, cases: int) -> list[Statistic]:
@@ -91,6 +110,7 @@ def _kappa(resolved: Resolved, tally: Tally) -> Statistic:
 
     Its worst cases are the extremes of kappa as it is, with every missing verdict on its label, and with every missing
     verdict of a label on one of the other classes: the classes' shares move too, so that more agreement can mean less.
+    Where all labels are of one class kappa would be 0 whatever the verdicts are: it has no value.
     """
     used = resolved.labelled & resolved.present
     lost = resolved.labelled & ~resolved.present
@@ -100,20 +120,33 @@ def _kappa(resolved: Resolved, tally: Tally) -> Statistic:
     return Statistic(
         "agreement/kappa",
         columns,
-        kappa,
+        unless_one_label(kappa, used, label),
         n=int(used.sum()),
         cases=int(np.count_nonzero(tally(used))),
         missing=int(lost.sum()),
-        worst=_kappa_bounds(columns.sum(axis=0), label, lost),
-        why=one_class(used, resolved.labelled),
+        worst=(None, None) if one_value(label[used | lost]) else _kappa_bounds(columns.sum(axis=0), label, lost),
+        why=one_class(used, resolved),
     )
 
 
-def one_class(used: Bools, labelled: Bools) -> str:
-    """Return why a coefficient of agreement over the pairs that are `used` of those `labelled` is not defined."""
-    if used.any():
+def unless_one_label(value: Callable[[Floats], Floats], used: Bools, label: Codes) -> Callable[[Floats], Floats]:
+    """Return a coefficient that is 0 by construction where all labels are equal, and in that case not defined."""
+    return (lambda totals: np.full(len(totals), np.nan)) if one_value(label[used]) else value
+
+
+def one_value(codes: Codes) -> bool:
+    """Say whether all are equal."""
+    return len(np.unique(codes)) == 1
+
+
+def one_class(used: Bools, resolved: Resolved) -> str:
+    """Return why a coefficient of agreement over the labelled pairs that are `used` is not defined."""
+    if not used.any():
+        return UNREAD if resolved.labelled.any() else UNLABELLED
+    labels = np.unique(resolved.pairs.label[used])
+    if len(labels) > 1:
         return "verdicts and labels are all of one class"
-    return UNREAD if labelled.any() else UNLABELLED
+    return f"labels are all of one class ({NAMES[int(labels[0])]}): it would be 0 whatever the verdicts are"
 
 
 def kappa(totals: Floats) -> Floats:

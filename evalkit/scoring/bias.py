@@ -1,10 +1,11 @@
-"""What sways a judge but should not: the place a response is shown in, and its length."""
+"""What sways a judge but should not: the position a response is shown in, and its length."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, Tally
+from evalkit.scoring.chance_level import ONE_ORDER
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.ties import Resolved, Shown
 
@@ -31,7 +32,7 @@ def position_statistics(resolved: Resolved, shown: Shown, cases: int) -> list[St
         first_won.ravel(),
         (read & (passes != TIE)).ravel(),
         (~read & (shown.asked | shown.both)).ravel(),
-        note="every pair in one order: place and quality cannot be told apart" if alone else None,
+        note=f"{ONE_ORDER}: position and quality cannot be separated" if alone else None,
         why="no pass has a winner",
     )
     return [consistency, first_rate]

@@ -12,7 +12,7 @@ from evalkit.config import ScoringConfig
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring import paired_tests as tests
 from evalkit.scoring import unmeasured
-from evalkit.scoring.agreement import CLASSES, kappa
+from evalkit.scoring.agreement import CLASSES, kappa, unless_one_label
 from evalkit.scoring.bootstrap import Statistic, Tally, as_metric, measure, resample
 from evalkit.scoring.columns import NONE, Floats
 from evalkit.scoring.contradiction import contradiction_statistics
@@ -239,10 +239,13 @@ def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Dif
     tally = Tally(case, len(one.entrant.cases))
     cells = [tally(used & (first == row) & (second == column)) for row, column in product(CLASSES, CLASSES)]
     covered, lost = int(np.count_nonzero(tally(used))), int((~used).sum())
-    why = "verdicts of both are all of one class" if used.any() else "no pair has a verdict in both"
+    why = "no pair has a verdict in both"
+    if used.any():
+        why = "all verdicts of one run are equal: it would be 0 whatever the other's are"
+    coefficient = unless_one_label(unless_one_label(kappa, used, first), used, second)
     statistics = [
         tally.rate("between/agreement", first == second, used, ~used, why=why),
-        Statistic("between/kappa", np.stack(cells, axis=1), kappa, int(used.sum()), covered, lost, why=why),
+        Statistic("between/kappa", np.stack(cells, axis=1), coefficient, int(used.sum()), covered, lost, why=why),
     ]
     if one.implied != two.implied:
         statistics += contradiction_statistics(first, second, case, len(one.entrant.cases))[:1]

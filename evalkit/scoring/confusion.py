@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.scales import Scale
-from evalkit.scoring.agreement import CLASSES, one_class
+from evalkit.scoring.agreement import CLASSES, one_class, one_value, unless_one_label
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.columns import NAMES, TIE, Bools, Codes, Floats
 from evalkit.scoring.pointwise import Scored
@@ -36,10 +36,14 @@ def confusion_statistics(resolved: Resolved, cases: int) -> list[Statistic]:
         n=int(used.sum()),
         cases=int(np.count_nonzero(tally(used))),
         missing=int(lost.sum()),
-        why=one_class(used, resolved.labelled),
+        why=one_class(used, resolved),
     )
     return [
-        statistic("agreement/kappa_weighted", value=weighted_kappa, worst=_ends(weighted_kappa(filled))),
+        statistic(
+            "agreement/kappa_weighted",
+            value=unless_one_label(weighted_kappa, used, label),
+            worst=(None, None) if one_value(label[used | lost]) else _ends(weighted_kappa(filled)),
+        ),
         statistic(
             "agreement/ac1",
             value=partial(ac1, categories=categories),

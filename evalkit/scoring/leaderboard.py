@@ -1,17 +1,18 @@
-"""The judge configurations of a sweep in order: who is distinguishable from whom, and whom nobody beats for less."""
+"""The judge configurations of a sweep in order: which differ, which ranks are open, and which are worth their cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TypeAlias
+from typing import Protocol
 
 import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import paired_tests as tests
-from evalkit.scoring.bootstrap import resample
+from evalkit.scoring.bootstrap import Statistic, as_metric, divide, resample, tail_of
+from evalkit.scoring.chance_level import DECIDED, Side, against_chance
 from evalkit.scoring.columns import NONE, Codes, Floats, Ints
 from evalkit.scoring.correlation import spearman_statistic
 from evalkit.scoring.values import tidy
@@ -24,6 +25,7 @@ RANKED_BY = (ACCURACY, SPEARMAN, CONSISTENCY)
 COLUMNS = (
     ACCURACY,
     "agreement/accuracy_per_order",
+    DECIDED,
     "agreement/accuracy_both_orders",
     "agreement/kappa",
     SPEARMAN,
@@ -37,7 +39,19 @@ COLUMNS = (
 )
 """The metrics of a leaderboard, in order; those that no job has are left out of it."""
 
-_Test: TypeAlias = Callable[[int, int], tuple[float | None, str]]
+BEHIND = "leaderboard/behind_best"
+CHEAPER = 0.95
+"""A configuration costs less than another if it costs at most this share of it and their intervals do not overlap."""
+
+
+class _Paired(Protocol):
+    """Jobs of one dataset, by their place in it, compared case by case."""
+
+    def test(self, one: int, two: int) -> tuple[float | None, str]:
+        """Return the p-value of "they do not differ", and the name of the test."""
+
+    def difference(self, one: int, two: int, confidence: float) -> Metric:
+        """Return the first job's value less the second's over the units that both read, with its interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +69,12 @@ class Contender:
 class Standing:
     """One line of a leaderboard.
 
-    `rank` counts from 1 within a dataset; configurations of one dataset that share one of the `letters` cannot be told
-    apart. `pareto` says that no other of its dataset agrees at least as well for less, or better for no more; none
-    where agreement or cost is not known.
+    `rank` counts from 1 within a dataset, and `rank_low` to `rank_high` is its interval; configurations of one dataset
+    that share one of the `letters` do not differ significantly. `chance` is on which side of chance its agreement is,
+    `None` where configurations are not ranked by agreement. `behind` is its value less that of the highest, paired, and
+    `non_inferior` says that it is shown to be better than chance and at most `scoring.margin` behind. `pareto` says
+    that no other of its dataset is shown to agree as well for less, or better for no more, and that it is not at
+    chance; `None` where agreement or cost is not known.
     """
 
     rank: int
@@ -67,6 +84,11 @@ class Standing:
     metrics: Mapping[str, Metric]
     letters: str | None = None
     pareto: bool | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+    chance: Side | None = None
+    behind: Metric | None = None
+    non_inferior: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +115,20 @@ class Leaderboard:
     confidence: float
     rows: tuple[Standing, ...]
     contrasts: tuple[Contrast, ...] = field(default=())
+    margin: float = 0.05
 
 
 def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard:
-    """Rank a sweep's jobs by agreement with people, or without labels by agreement of the two orders.
+    """Rank a sweep's jobs by agreement with labels, or without labels by agreement of the two orders.
 
     Accuracy and consistency are tested by McNemar's test over the pairs that both jobs read, Spearman's rho by the
     paired bootstrap with the seed and number of resamples of `scoring`; p-values are adjusted over all pairs of jobs
     on one dataset (Holm), and those above 1 - `scoring.confidence` share a letter (Piepho 2004).
+
+    Ranks have simultaneous intervals from the same tests: from 1 and as many as are significantly better, to all but
+    those that are significantly worse (Al Mohamad, van Zwet, Solari and Goeman 2021, Electron. J. Statist. 15,
+    2608-2646). How far a job is behind the highest has an interval that holds for all jobs of its dataset together
+    (Bonferroni): Tango's of paired proportions, or the paired bootstrap. Non-inferiority is read off its lower end.
     """
     by = _ranked_by(contenders)
     columns = tuple(name for name in COLUMNS if any(_value(one, name) is not None for one in contenders))
@@ -112,8 +140,8 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     )
     alpha = 1 - scoring.confidence
     differ = {frozenset((c.first, c.second)) for c in contrasts if c.p_holm is not None and c.p_holm <= alpha}
-    rows = [row for group in groups.values() for row in _standings(group, by, columns, differ)]
-    return Leaderboard(by, columns, scoring.confidence, tuple(rows), contrasts)
+    rows = [row for group in groups.values() for row in _standings(group, by, columns, differ, scoring)]
+    return Leaderboard(by, columns, scoring.confidence, tuple(rows), contrasts, scoring.margin)
 
 
 def _ranked_by(contenders: Sequence[Contender]) -> str | None:
@@ -134,14 +162,18 @@ def _value(contender: Contender, name: str | None) -> float | None:
 
 
 def _standings(
-    group: Sequence[Contender], by: str | None, columns: Sequence[str], differ: set[frozenset[str]]
+    group: Sequence[Contender],
+    by: str | None,
+    columns: Sequence[str],
+    differ: set[frozenset[str]],
+    scoring: ScoringConfig,
 ) -> list[Standing]:
     known = [one for one in group if _value(one, by) is not None]
     ordered = sorted(known, key=lambda one: -(_value(one, by) or 0.0))
     shown = tests.letters([one.job for one in ordered], [p for p in differ if p <= {one.job for one in ordered}])
     places = {one.job: 1 + sum(_above(other, one, by) for other in known) for one in known}
     rest = [one for one in group if _value(one, by) is None]
-    return [
+    found = [
         Standing(
             rank=places.get(one.job, len(known) + 1),
             job=one.job,
@@ -149,26 +181,88 @@ def _standings(
             dataset=one.dataset,
             metrics={name: one.metrics[name] for name in columns if name in one.metrics},
             letters=shown.get(one.job),
-            pareto=_undominated(one, known, by),
+            chance=_chance(one, by),
         )
         for one in [*ordered, *rest]
     ]
+    return _judged(found, ordered, by, differ, scoring)
+
+
+def _chance(one: Contender, by: str | None) -> Side | None:
+    test = against_chance(one.metrics) if by in (ACCURACY, SPEARMAN) else None
+    return test.side if test is not None and _value(one, by) is not None else None
+
+
+def _judged(
+    rows: Sequence[Standing],
+    ordered: Sequence[Contender],
+    by: str | None,
+    differ: set[frozenset[str]],
+    scoring: ScoringConfig,
+) -> list[Standing]:
+    """Return the rows with the intervals of their ranks, how far they are behind, and whether they are on the front."""
+    ranked, rest = rows[: len(ordered)], rows[len(ordered) :]
+    paired = _paired(ordered, by, scoring) if by is not None and len(ordered) > 1 else None
+    alpha = (1 - scoring.confidence) / max(1, len(ordered) - 1)
+    found = []
+    for place, row in enumerate(ranked):
+        apart = [other for other, rival in enumerate(ranked) if frozenset((row.job, rival.job)) in differ]
+        better = sum(other < place for other in apart)
+        behind = paired.difference(place, 0, 1 - alpha) if place and paired is not None else None
+        found.append(
+            replace(
+                row,
+                rank_low=1 + better,
+                rank_high=len(ranked) - (len(apart) - better),
+                behind=behind,
+                non_inferior=None if behind is None else row.chance == "above" and _within(behind, scoring.margin),
+            )
+        )
+    fronts = [_on_front(place, found, by, differ, paired, scoring) for place in range(len(found))]
+    return [*(replace(row, pareto=pareto) for row, pareto in zip(found, fronts, strict=True)), *rest]
+
+
+def _within(difference: Metric, margin: float) -> bool:
+    return difference.low is not None and difference.low >= -margin
 
 
 def _above(one: Contender, other: Contender, by: str | None) -> bool:
     return (_value(one, by) or 0.0) > (_value(other, by) or 0.0) + 1e-12
 
 
-def _undominated(one: Contender, others: Sequence[Contender], by: str | None) -> bool | None:
-    value, cost = _value(one, by), _value(one, COST)
-    if value is None or cost is None:
+def clearly_cheaper(one: Metric | None, other: Metric | None) -> bool:
+    """Say whether a configuration of cost `one` is shown to cost less than one of cost `other`."""
+    if one is None or other is None or one.value is None or other.value is None:
+        return False
+    if one.value > CHEAPER * other.value or one.value >= other.value:
+        return False
+    high, low = (one.high, other.low) if one.high is not None and other.low is not None else (one.value, other.value)
+    return high < low
+
+
+def _on_front(
+    place: int,
+    rows: Sequence[Standing],
+    by: str | None,
+    differ: set[frozenset[str]],
+    paired: _Paired | None,
+    scoring: ScoringConfig,
+) -> bool | None:
+    row = rows[place]
+    cost = row.metrics.get(COST)
+    if by is None or cost is None or cost.value is None:
         return None
-    for other in others:
-        better, cheaper = _value(other, by), _value(other, COST)
-        if better is None or cheaper is None:
+    if by in (ACCURACY, SPEARMAN) and row.chance != "above":
+        return False
+    for other, rival in enumerate(rows):
+        price = rival.metrics.get(COST)
+        if other == place or price is None or price.value is None or rival.chance != row.chance:
             continue
-        no_worse = better >= value - 1e-12 and cheaper <= cost * (1 + 1e-9)
-        if no_worse and (better > value + 1e-12 or cheaper < cost * (1 - 1e-9)):
+        better = other < place and frozenset((row.job, rival.job)) in differ
+        if better and price.value <= cost.value * (1 + 1e-9):
+            return False
+        as_good = rival.rank <= row.rank and clearly_cheaper(price, cost) and paired is not None
+        if as_good and paired and _within(paired.difference(other, place, scoring.confidence), scoring.margin):
             return False
     return True
 
@@ -177,28 +271,63 @@ def _contrasts(group: Sequence[Contender], by: str | None, scoring: ScoringConfi
     known = [one for one in group if _value(one, by) is not None]
     if by is None or len(known) < 2:
         return []
-    test = _by_resampling(known, scoring) if by == SPEARMAN else _by_counting(known, by)
+    paired = _paired(known, by, scoring)
     found = []
     for one, two in combinations(range(len(known)), 2):
         first, second = known[one], known[two]
-        p, name = test(one, two)
+        p, name = paired.test(one, two)
         difference = tidy((_value(first, by) or 0.0) - (_value(second, by) or 0.0))
         found.append(Contrast(first.job, second.job, difference or 0.0, name, None if p is None else float(p)))
     return found
 
 
-def _by_counting(group: Sequence[Contender], by: str) -> _Test:
-    """Return McNemar's test of two jobs over the pairs that both read; all jobs' hits are lined up once."""
-    units = {(v.case_id, v.unit): None for one in group for v in one.verdicts if len(v.unit) == 2}
-    places = {unit: place for place, unit in enumerate(units)}
-    numbers = {case: number for number, case in enumerate(dict.fromkeys(case for case, _ in units))}
-    case: Ints = np.array([numbers[name] for name, _ in units], dtype=np.int64)
-    hits = np.full((len(group), len(units)), NONE, dtype=np.int8)
-    for row, one in zip(hits, group, strict=True):
-        for verdict in one.verdicts:
-            if len(verdict.unit) == 2:
-                row[places[verdict.case_id, verdict.unit]] = _hit(verdict, by)
-    return lambda one, two: tests.mcnemar(_lead(hits[one], hits[two], case, len(numbers)))
+def _paired(group: Sequence[Contender], by: str, scoring: ScoringConfig) -> _Paired:
+    return _Correlations(group, scoring) if by == SPEARMAN else _Counts(group, by, scoring)
+
+
+class _Counts:
+    """Jobs compared over the pairs that both read, by what each had right; all jobs' hits are lined up once."""
+
+    def __init__(self, group: Sequence[Contender], by: str, scoring: ScoringConfig) -> None:
+        units = {(v.case_id, v.unit): None for one in group for v in one.verdicts if len(v.unit) == 2}
+        places = {unit: place for place, unit in enumerate(units)}
+        numbers = {case: number for number, case in enumerate(dict.fromkeys(case for case, _ in units))}
+        self._scoring, self._cases = scoring, len(numbers)
+        self._case: Ints = np.array([numbers[name] for name, _ in units], dtype=np.int64)
+        self._hits = np.full((len(group), len(units)), NONE, dtype=np.int8)
+        for row, one in zip(self._hits, group, strict=True):
+            for verdict in one.verdicts:
+                if len(verdict.unit) == 2:
+                    row[places[verdict.case_id, verdict.unit]] = _hit(verdict, by)
+
+    def test(self, one: int, two: int) -> tuple[float | None, str]:
+        """Return McNemar's test."""
+        return tests.mcnemar(_lead(self._hits[one], self._hits[two], self._case, self._cases))
+
+    def difference(self, one: int, two: int, confidence: float) -> Metric:
+        """Return the difference with Tango's interval; where cases have several pairs, as wide as resampling needs."""
+        first, second = self._hits[one], self._hits[two]
+        used = (first != NONE) & (second != NONE)
+        size = np.bincount(self._case[used], minlength=self._cases)
+        n, cases = int(used.sum()), int(np.count_nonzero(size))
+        if not n:
+            return Metric(BEHIND, None, note="no pair was read in both")
+        lead = _lead(first, second, self._case, self._cases)
+        share = cases / n  # a case counts once, however many pairs it has
+        only = [float((used & (a > b)).sum()) * share for a, b in ((first, second), (second, first))]
+        low, high = tests.tango(only[0], only[1], cases, confidence)
+        if size.max() > 1:
+            columns = np.stack([lead, size], axis=1).astype(np.float64)
+            pooled = Statistic(BEHIND, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), n, cases)
+            drawn = as_metric(
+                pooled,
+                pooled.observed(),
+                resample([pooled], self._scoring, self._cases)[0],
+                self._scoring.model_copy(update={"confidence": confidence}),
+            )
+            if drawn.low is not None and drawn.high is not None:
+                low, high = min(low, drawn.low), max(high, drawn.high)
+        return Metric(BEHIND, tidy(lead.sum() / n), tidy(low), tidy(high), n)
 
 
 def _hit(verdict: Verdict, by: str) -> int:
@@ -214,11 +343,27 @@ def _lead(one: Codes, two: Codes, case: Ints, cases: int) -> Ints:
     return np.bincount(case, weights=lead, minlength=cases).astype(np.int64)
 
 
-def _by_resampling(group: Sequence[Contender], scoring: ScoringConfig) -> _Test:
-    """Return the paired bootstrap of two jobs' correlations: the same resamples of cases for each."""
-    numbers = {case: n for n, case in enumerate(dict.fromkeys(v.case_id for one in group for v in one.verdicts))}
-    draws = [_correlations(one, numbers, scoring) for one in group]
-    return lambda one, two: tests.by_resampling(draws[one] - draws[two])
+class _Correlations:
+    """Jobs compared by the paired bootstrap of their correlations: the same resamples of cases for each."""
+
+    def __init__(self, group: Sequence[Contender], scoring: ScoringConfig) -> None:
+        numbers = {case: n for n, case in enumerate(dict.fromkeys(v.case_id for one in group for v in one.verdicts))}
+        self._values, self._cases = [_value(one, SPEARMAN) or 0.0 for one in group], len(numbers)
+        self._draws = [_correlations(one, numbers, scoring) for one in group]
+
+    def test(self, one: int, two: int) -> tuple[float | None, str]:
+        """Return the bootstrap's test."""
+        return tests.by_resampling(self._draws[one] - self._draws[two])
+
+    def difference(self, one: int, two: int, confidence: float) -> Metric:
+        """Return the difference with its expanded percentile interval."""
+        value, drawn = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
+        drawn = drawn[np.isfinite(drawn)]
+        if not len(drawn) or self._cases < 2 or not np.ptp(drawn):
+            return Metric(BEHIND, tidy(value), n=self._cases, note="the same in every resample: no interval")
+        tail = tail_of(self._cases, confidence)
+        low, high = np.quantile(drawn, [tail, 1 - tail], method="weibull")
+        return Metric(BEHIND, tidy(value), tidy(low), tidy(high), self._cases)
 
 
 def _correlations(one: Contender, numbers: Mapping[str, int], scoring: ScoringConfig) -> Floats:

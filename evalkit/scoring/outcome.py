@@ -101,7 +101,7 @@ def statistics(
         found += [*position_statistics(resolved, shown, count), *pass_statistics(resolved, shown, count)]
         found += calibration_statistics(resolved, count)
     elif scored is not None:
-        found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored)]
+        found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored, Scale.of(config.rubric))]
     found += asking_statistics(config, outcome.resolved, shown, outcome.draws, count)
     found += weight_statistics(config, answers, count)
     return [*found, *(correlation_statistics(scored, count, _ends(config, outcome)) if scored is not None else ())]

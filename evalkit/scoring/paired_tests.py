@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import erfc, sqrt
 from statistics import NormalDist
 
@@ -50,6 +50,36 @@ def sign_flip(lead: Ints) -> float:
 def _chi_squared(statistic: float) -> float:
     """Return the upper tail of chi-squared with one degree of freedom."""
     return erfc(sqrt(statistic / 2))
+
+
+def tango(only_first: float, only_second: float, n: float, confidence: float) -> tuple[float, float]:
+    """Return the score interval of the difference of two paired proportions (Tango 1998, Statist. Med. 17, 891-908).
+
+    `only_first` and `only_second` count the units that only one of the two has right, of `n`. Unlike resampling it is
+    sound with few discordant units, and with none: two runs that agree on eight cases are not shown to be equal.
+    """
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    seen = (only_first - only_second) / n
+
+    def statistic(difference: float) -> float:
+        b = (2 * n - only_first + only_second) * difference - only_first - only_second
+        c = -only_second * difference * (1 - difference)
+        share = (sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
+        variance = n * (2 * share + difference * (1 - difference))
+        return (only_first - only_second - n * difference) / sqrt(variance) if variance > 1e-12 else 0.0
+
+    return _crossing(statistic, -1.0, seen, z), _crossing(statistic, seen, 1.0, -z)
+
+
+def _crossing(statistic: Callable[[float], float], low: float, high: float, target: float) -> float:
+    """Return where a falling function of the difference crosses `target`, by bisection; an end if it does not."""
+    for _ in range(50):
+        middle = (low + high) / 2
+        if statistic(middle) > target:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
 
 
 def wilcoxon(difference: Floats) -> tuple[float | None, str]:

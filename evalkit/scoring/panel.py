@@ -40,7 +40,8 @@ class Panel:
         """Return the panel of the judges `judged`, of all those `given` that were to judge."""
         judge = config.judge
         weights = [judge.weights.get(name, 1.0) if judge.vote == "weighted" else 1.0 for name in judged]
-        return cls(tuple(judged), np.array(weights)[:, None], judge.vote, judge.quorum or ceil(len(given) / 2))
+        shares = np.array(weights)[:, None] / (max(weights, default=0.0) or 1.0)  # sums near 1e308 would overflow
+        return cls(tuple(judged), shares, judge.vote, judge.quorum or ceil(len(given) / 2))
 
     def enough(self, there: Bools) -> Bools:
         """Return for which units the quorum is met; a judge of weight 0 has no vote."""

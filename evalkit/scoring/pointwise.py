@@ -9,10 +9,10 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scales import Scale
-from evalkit.scoring.columns import FUZZ, NONE, Columns, Floats, Ints, Pairs, grades, sign
+from evalkit.scoring.columns import FUZZ, NONE, TIE, Columns, Floats, Ints, Pairs, grades, sign
 from evalkit.scoring.resolve import group_mean, pair_margins, weigh
 from evalkit.scoring.samples import Draws, combine
-from evalkit.scoring.ties import JUDGED, MISSING, Resolved, apply_ties
+from evalkit.scoring.ties import EQUAL, JUDGED, MISSING, Resolved, apply_ties
 from evalkit.types import Case
 
 
@@ -70,12 +70,15 @@ def _over_samples(cases: Sequence[Case], columns: Columns, scores: Floats, how: 
 
 
 def compare_scores(config: RunConfig, cases: Sequence[Case], scored: Scored, pairs: Pairs) -> Resolved:
-    """Return the comparisons that scores imply: the higher wins by more than the threshold, else it is a tie."""
+    """Return the comparisons that scores imply: the higher wins by more than the threshold, else it is a tie.
+
+    No judge calls two equal scores a tie, so that such a tie has a reason of its own.
+    """
     i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
     margin = scored.score[i] - scored.score[j]
     lean = sign(margin)
     unstated = np.full(len(pairs), np.nan)
-    reason = np.where(lean == NONE, MISSING, JUDGED).astype(np.int8)
+    reason = np.select([lean == NONE, lean == TIE], [MISSING, EQUAL], JUDGED).astype(np.int8)
     resolved = Resolved(pairs, lean, lean, reason, margin, unstated, settle=margin, surer=lean)
     return apply_ties(resolved, config.tie, cases)
 

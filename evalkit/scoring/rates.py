@@ -9,7 +9,7 @@ from evalkit.scoring.answers import KINDS, READABLE, Answers
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import TIE, A, B
 from evalkit.scoring.pointwise import Scored
-from evalkit.scoring.ties import DISAGREEMENT, JUDGED, SPLIT, THRESHOLD, Resolved
+from evalkit.scoring.ties import DISAGREEMENT, EQUAL, JUDGED, SPLIT, THRESHOLD, Resolved
 from evalkit.scoring.values import tidy
 from evalkit.types import Metric
 
@@ -26,8 +26,9 @@ def tie_statistics(resolved: Resolved, cases: int, *, scored: bool) -> list[Stat
         "win_rate/a": resolved.winner == A,
         "win_rate/b": resolved.winner == B,
     }
-    if scored:  # No pass was shown that another could disagree with.
-        del hits["tie_rate/swap_disagreement"]
+    if scored:  # No pair was shown: no judge could call it a tie, and no order could disagree with the other.
+        del hits["tie_rate/judged"], hits["tie_rate/swap_disagreement"]
+        hits["tie_rate/equal_scores"] = tied & (resolved.reason == EQUAL)
     why = "no pair has a verdict"
     return [tally.rate(name, hit, present, ~present, why=why) for name, hit in hits.items()]
 
@@ -57,7 +58,7 @@ def score_mean(scored: Scored, scale: Scale, cases: int) -> Statistic:
     )
 
 
-def score_distinct(scored: Scored) -> Metric:
+def score_distinct(scored: Scored, scale: Scale) -> Metric:
     """Return `score/distinct`: how many different scores the judge gave, before any normalisation."""
     there = scored.raw[np.isfinite(scored.raw)]
     missing = len(scored.raw) - len(there)
@@ -71,7 +72,7 @@ def score_distinct(scored: Scored) -> Metric:
         missing=missing,
         worst_low=tidy(distinct),
         worst_high=tidy(distinct + missing),
-        note="a count grows with the number of cases: no interval",
+        note=f"of the {len(scale):,} on the scale; a count grows with the number of cases: no interval",
     )
 
 

@@ -12,8 +12,16 @@ from evalkit.hashing import digest
 from evalkit.scoring.columns import FUZZ, NONE, TIE, Bools, Codes, Floats, Pairs, sign
 from evalkit.types import Case, Reason
 
-JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT = range(6)
-REASONS: tuple[Reason, ...] = ("judged", "threshold", "swap_disagreement", "forced", "missing", "split")
+JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL = range(7)
+REASONS: tuple[Reason, ...] = (
+    "judged",
+    "threshold",
+    "swap_disagreement",
+    "forced",
+    "missing",
+    "split",
+    "equal_scores",
+)
 
 
 @dataclass(frozen=True, slots=True)

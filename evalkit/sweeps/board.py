@@ -92,6 +92,7 @@ def as_json(board: Leaderboard) -> str:
         "by": board.by,
         "columns": board.columns,
         "confidence": board.confidence,
+        "margin": board.margin,
         "rows": [_row(row) for row in board.rows],
         "contrasts": [asdict(contrast) for contrast in board.contrasts],
     }
@@ -101,11 +102,16 @@ def as_json(board: Leaderboard) -> str:
 def _row(row: Standing) -> dict[str, Any]:
     return {
         "rank": row.rank,
+        "rank_low": row.rank_low,
+        "rank_high": row.rank_high,
         "job": row.job,
         "name": row.name,
         "dataset": row.dataset,
         "letters": row.letters,
         "pareto": row.pareto,
+        "chance": row.chance,
+        "behind": metric_values(row.behind) if row.behind else None,
+        "non_inferior": row.non_inferior,
         "metrics": {name: metric_values(metric) for name, metric in row.metrics.items()},
     }
 
@@ -115,11 +121,12 @@ def as_csv(board: Leaderboard) -> str:
     out = io.StringIO()
     spread = [f"{name}{end}" for name in board.columns for end in ("", "/low", "/high")]
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["rank", "job", "name", "dataset", "letters", "pareto", *spread])
+    writer.writerow(["rank", "job", "name", "dataset", "letters", "pareto", *spread, "rank/low", "rank/high"])
     for row in board.rows:
         numbers = [number for name in board.columns for number in _ends(row.metrics.get(name))]
         front = "" if row.pareto is None else int(row.pareto)
-        writer.writerow([row.rank, row.job, row.name, row.dataset, row.letters or "", front, *numbers])
+        ends = ["" if end is None else end for end in (row.rank_low, row.rank_high)]
+        writer.writerow([row.rank, row.job, row.name, row.dataset, row.letters or "", front, *numbers, *ends])
     return out.getvalue()
 
 

@@ -53,7 +53,7 @@ def test_findings_come_before_numbers_and_cases(make_run):
     page = render_report(make_run(4))
     places = [
         page.index(text)
-        for text in ("Not distinguishable from chance", 'id="h-figures"', 'id="h-metrics"', 'id="cases"')
+        for text in ("Not shown to be better than chance", 'id="h-figures"', 'id="h-metrics"', 'id="cases"')
     ]
     assert places == sorted(places)
 

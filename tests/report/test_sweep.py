@@ -33,6 +33,7 @@ def board(
         share = sum(right) / n
         metrics = {
             "agreement/accuracy": (share, share - 0.05, min(1.0, share + 0.05)),
+            "agreement/accuracy_decided": (share, share - 0.05, min(1.0, share + 0.05)),
             "agreement/kappa": (2 * share - 1, 2 * share - 1.1, 2 * share - 0.9),
             "position/consistency": (rate, rate - 0.1, rate),
             "position/first_rate": (0.6, 0.55, 0.65) if job == 2 else (0.5, 0.4, 0.6),
@@ -48,25 +49,30 @@ def said(found: Leaderboard, names=("L", "S", "C"), datasets=None) -> list[str]:
 
 def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
     texts = said(board())
-    assert texts[0].startswith("L is highest by agreement with labels, 0.9")
-    assert texts[0].endswith("cannot be told apart from 1 of 2 others (Holm, 5 %): S.")
-    assert texts[1] == "S cannot be told apart from it and costs 20 % of that: US$ 0.02 a case."
-    assert texts[2] == "Not shown to be better than chance, by kappa: 1 of 3: C."
-    assert texts[3].startswith("When the order is swapped, L keeps its verdict in 95 % [85, 95] of pairs, C in 50 %")
+    assert texts[0].startswith("L is highest by accuracy (agreement with labels), 0.9")
+    assert texts[0].endswith(
+        "1 of 2 others does not differ significantly from it but may still be worse (Holm, 5%): S."
+    )
+    assert texts[1].startswith("S costs 20% of what L costs (US$ 0.02 per case), is better than chance and not worse ")
+    assert texts[1].endswith("by more than 0.05: difference -0.010 [-0.042, 0.015].")
+    assert texts[2] == "Not shown to be better than chance: 1 of 3: C."
+    assert texts[3].startswith("When the order is swapped, L keeps its verdict in 95% [85, 95] of pairs, C in 50%")
     assert texts[4] == "1 of 3 configurations clearly prefer the answer shown first, none the second."
 
 
 def test_one_that_is_told_apart_from_all_is_best_and_none_is_where_none_is():
-    assert "is best by agreement with labels" in said(board((0.95, 0.6, 0.5)))[0]
+    assert "is best by accuracy" in said(board((0.95, 0.6, 0.5)))[0]
     alike = said(board((0.8, 0.8, 0.8)))[0]
-    assert alike.startswith("No configuration is clearly best")
-    assert "none of the 2 others can be told apart from it" in alike
+    assert alike.startswith("No configuration is shown to be best")
+    assert (
+        "none of the 2 others differs significantly from it (Holm, 5%). That does not show that they are equal" in alike
+    )
 
 
 def test_each_dataset_is_told_by_itself():
     texts = said(board(datasets=("d", "d", "e")), datasets={"d": "pairs", "e": "others"})
     assert {text.partition(":")[0] for text in texts} == {"pairs", "others"}
-    assert "others: C: agreement with labels 0.5" in "\n".join(texts)
+    assert "others: C: accuracy (agreement with labels) 0.5" in "\n".join(texts)
 
 
 def test_without_anything_to_rank_by_it_says_so():
@@ -99,7 +105,7 @@ def test_the_page_names_jobs_by_what_differs_and_links_to_their_pages():
     assert re.findall(r'href="([^"]*)"', page) == ["0/report.html", "1/report.html"]
     assert "tie.threshold=0</code>" in page
     assert "large · swap=both · " not in page
-    assert page.index("cannot be told apart from it") < page.index('id="board"') < page.index('id="figure-front"')
+    assert page.index("but may still be worse") < page.index('id="board"') < page.index('id="figure-front"')
 
 
 def test_text_from_data_makes_no_markup():
@@ -144,4 +150,4 @@ def test_one_metric_of_all_keeps_the_order_of_the_leaderboard():
 
 @pytest.mark.parametrize(("cost", "told"), [(0.094, True), (0.096, False)])
 def test_a_few_per_cent_cheaper_is_no_finding(cost, told):
-    assert any("of that: US$" in text for text in said(board(costs=(0.1, cost, 0.001)))) == told
+    assert any("of what L costs (US$" in text for text in said(board(costs=(0.1, cost, 0.001)))) == told

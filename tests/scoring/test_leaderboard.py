@@ -63,12 +63,67 @@ def test_the_best_come_first_within_each_dataset_and_ties_share_a_rank():
     assert [row.letters for row in rows] == ["a", "a", "a", None, "a"]
 
 
-def test_the_front_is_of_those_that_nobody_beats_for_less():
-    costs = {"0": 0.1, "1": 0.2, "2": 0.3, "3": 0.3, "4": None, "5": 0.1}
-    right = {"0": [1, 0, 0, 0], "1": [1, 1, 0, 0], "2": [1, 1, 0, 0], "3": [1, 1, 1, 0], "4": [1, 1, 1, 1]}
-    right["5"] = [0, 0, 0, 0]
-    rows = rank([contender(job, right[job], cost) for job, cost in costs.items()], SETTINGS).rows
-    assert {row.job: row.pareto for row in rows} == {"0": True, "1": True, "2": False, "3": True, "4": None, "5": False}
+def judge(job, shares, cost, n=400):
+    """A job right on the first cases, by `shares` (from, to), whose accuracy has an interval."""
+    right = [shares[0] <= k / n < shares[1] for k in range(n)]
+    one = contender(job, right, cost)
+    share = sum(right) / n
+    low, high = max(0.0, share - 0.05), min(1.0, share + 0.05)
+    metrics = {name: Metric(name, share, low, high, n) for name in ("agreement/accuracy", "agreement/accuracy_decided")}
+    return Contender(job, one.name, "d", dict(one.metrics) | metrics, one.verdicts)
+
+
+def fronts(*jobs):
+    return {row.job: row.pareto for row in rank(jobs, SETTINGS).rows}
+
+
+def test_the_front_leaves_out_only_what_is_shown_to_be_worse():
+    best, cheap = judge("best", (0, 0.9), 0.3), judge("cheap", (0, 0.8), 0.1)
+    assert fronts(best, cheap) == {"best": True, "cheap": True}
+    assert fronts(best, cheap, judge("same for more", (0, 0.9), 0.4))["same for more"] is False
+    assert fronts(best, cheap, judge("worse for more", (0, 0.7), 0.4))["worse for more"] is False
+    assert fronts(best, cheap, judge("coin", (0.25, 0.75), 0.001))["coin"] is False, "the cheapest, and at chance"
+    assert fronts(judge("few", (0, 0.9), 0.3, 10), judge("few for more", (0, 0.9), 0.4, 10))["few for more"] is True
+    assert fronts(best, contender("free", [True] * 400)) == {"best": True, "free": None}
+
+
+def test_ranks_have_intervals_that_hold_who_may_be_better():
+    jobs = [judge("0", (0, 0.9), 0.3), judge("1", (0.05, 0.94), 0.1), judge("2", (0, 0.6), 0.1)]
+    rows = {row.job: (row.rank, row.rank_low, row.rank_high) for row in rank(jobs, SETTINGS).rows}
+    assert rows == {"0": (1, 1, 2), "1": (2, 1, 2), "2": (3, 3, 3)}
+
+
+def test_few_cases_that_agree_do_not_show_non_inferiority():
+    def behind(n):
+        (row,) = rank([judge("0", (0, 0.9), 0.3, n), judge("1", (0, 0.9), 0.1, n)], SETTINGS).rows[1:]
+        assert row.behind.value == 0.0
+        return row.behind.low, row.non_inferior
+
+    assert behind(8) == (pytest.approx(-0.324, abs=1e-3), False)
+    assert behind(400) == (pytest.approx(-0.0095, abs=1e-3), True)
+
+
+def test_no_judge_at_chance_is_non_inferior():
+    rows = rank([judge("0", (0, 0.52), 0.3), judge("1", (0, 0.51), 0.1)], SETTINGS).rows
+    assert [(row.chance, row.non_inferior) for row in rows] == [("unclear", None), ("unclear", False)]
+
+
+def test_pairs_of_one_case_do_not_count_as_cases_of_their_own():
+    def job(name, wrong):
+        verdicts = [
+            Verdict(f"c{case}", (i, i + 1), "B" if case < wrong else "A", None, "judged", label="A")
+            for case in range(20)
+            for i in range(10)
+        ]
+        share = 1 - wrong / 20
+        metrics = {
+            key: Metric(key, share, 0.6, 1.0, 200) for key in ("agreement/accuracy", "agreement/accuracy_decided")
+        }
+        return Contender(name, name, "d", metrics, verdicts)
+
+    (row,) = rank([job("0", 1), job("1", 2)], SETTINGS).rows[1:]
+    assert row.behind.value == pytest.approx(-0.05)
+    assert row.behind.low < -0.15, "20 cases, one of which differs, and not 200 pairs"
 
 
 def test_missing_verdicts_are_in_neither_side_of_a_test():

@@ -17,7 +17,7 @@ position/consistency position/first_rate position/repeat_consistency position/sw
 position/order_effect position/identical_preference length/longer_rate length/slope length/slope_at_label
 length/win_rate length/controlled_win_rate conflict/rate conflict/nodes conflict/triads
 conflict/zeta conflict/chance_rate conflict/ratio conflict/weak_rate conflict/reversals
-agreement/accuracy agreement/kappa agreement/accuracy_per_order
+agreement/accuracy agreement/accuracy_decided agreement/kappa agreement/accuracy_per_order
 agreement/accuracy_first_order agreement/accuracy_second_order
 agreement/accuracy_both_orders calibration/ece calibration/brier missing/unparseable missing/refused missing/failed
 missing/budget agreement/kappa_weighted
@@ -26,8 +26,9 @@ calibration/brier_isotonic
 jnd/noise jnd/labels corrected/win_rate/a corrected/win_rate/b corrected/tie_rate corrected/rogan_gladen/a
 corrected/rogan_gladen/b variance/case variance/order variance/sample
 cost/per_case latency/per_case"""
-POINTWISE = """tie_rate tie_rate/judged tie_rate/threshold win_rate/a win_rate/b
+POINTWISE = """tie_rate tie_rate/equal_scores tie_rate/threshold win_rate/a win_rate/b
 length/longer_rate conflict/rate conflict/nodes conflict/triads conflict/weak_rate agreement/accuracy agreement/kappa
+agreement/accuracy_decided
 agreement/pearson agreement/spearman agreement/kendall score/mean score/distinct missing/unparseable missing/refused
 missing/failed missing/budget length/slope length/slope_at_label length/win_rate length/controlled_win_rate
 length/score_slope length/score_slope_at_grade agreement/kappa_weighted agreement/ac1 agreement/pearson_within

@@ -50,9 +50,9 @@ def test_a_single_number_counts_where_there_are_no_criteria(pointwise, make_case
 @pytest.mark.parametrize(
     ("threshold", "winners", "reasons"),
     [
-        (0, ["A", "TIE", "B"], ["judged", "judged", "judged"]),
-        (0.3, ["TIE", "TIE", "TIE"], ["threshold", "judged", "threshold"]),
-        (0.29, ["A", "TIE", "B"], ["judged", "judged", "judged"]),
+        (0, ["A", "TIE", "B"], ["judged", "equal_scores", "judged"]),
+        (0.3, ["TIE", "TIE", "TIE"], ["threshold", "equal_scores", "threshold"]),
+        (0.29, ["A", "TIE", "B"], ["judged", "equal_scores", "judged"]),
     ],
 )
 def test_scores_imply_comparisons(pointwise, make_case, judged, threshold, winners, reasons):

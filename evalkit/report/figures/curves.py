@@ -138,7 +138,7 @@ def histogram(judge: Mapping[float, int], people: Mapping[float, int]) -> Figure
         for place, share in enumerate(shares):
             left = 44 + step * (place + 0.1) + width * k
             bar = node("rect", x=left, y=y(share), width=width, height=y.start - y(share), class_=f"bar bar{k}")
-            drawn.append(node("g", node("title", f"{100 * share:.1f} %"), bar))
+            drawn.append(node("g", node("title", f"{100 * share:.1f}%"), bar))
     for place in range(count):
         said = f"{values[place]:g}" if ends is None else f"{(ends[place] + ends[place + 1]) / 2:.3g}"
         drawn.append(text(44 + step * (place + 0.5), HEIGHT - 28, said, "tick"))

@@ -105,16 +105,18 @@ FIGURES: dict[str, tuple[Words, Words]] = {
     "front": (
         ("What agreement costs", "一致性与费用"),
         (
-            "On the line: those that no other agrees better than for less. Vertical lines: {level} intervals. What an "
-            "answer costs counts also where it came from the store.",
-            "线上各点：没有其他配置能以更低费用取得更高一致性。竖线：{level} 区间。来自缓存的回答同样计费。",
+            "On the line: better than chance, and no other is shown to agree as well for less. Vertical lines: {level} "
+            "intervals. Stored answers count with what they cost.",
+            "线上各点：优于随机，且没有其他配置被证明能以更低费用达到同等一致性。竖线：{level} 区间。"
+            "来自缓存的回答同样计费。",
         ),
     ),
     "told_apart": (
-        ("Who is told apart from whom", "哪些配置可以区分"),
+        ("Which configurations differ", "哪些配置存在差异"),
         (
-            "Filled: the two differ by more than chance (Holm over all pairs, {level}). Empty: not to be told apart.",
-            "实心：两者差异超出随机（对全部配对做 Holm 校正，{level}）；空心：无法区分。",
+            "Filled: the two differ significantly (Holm over all pairs, {level}). Empty: not shown to differ, which "
+            "does not show that they are equal.",
+            "实心：两者差异显著（对全部配对做 Holm 校正，{level}）；空心：未能表明存在差异，但不表示相同。",
         ),
     ),
 }

@@ -1,0 +1,321 @@
+"""What sentences may and may not say, in both languages: of fixed metrics, and of runs scored from judgments."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalkit.config import JudgeConfig, RunConfig, SwapConfig
+from evalkit.report.contests import contest_findings
+from evalkit.report.finding import Finding
+from evalkit.report.findings import findings
+from evalkit.scoring import score_run
+from evalkit.scoring.chance_level import against_chance
+from evalkit.scoring.leaderboard import Contender, rank
+from evalkit.types import Case, Judgment, Metric, Response, Verdict
+
+CONFIG = {"judge": JudgeConfig(model="m"), "criteria": [{"name": "overall"}]}
+
+
+def scored(rows, **settings_):
+    """Score pairs given as (label, winner shown first, winner shown second), winners by response."""
+    config = RunConfig.model_validate({**CONFIG, "scoring": {"bootstrap": 200}, **settings_})
+    values = {"A": 1.0, "TIE": 0.0, "B": -1.0}
+    cases, judgments = [], []
+    for k, (label, *passes) in enumerate(rows):
+        cases.append(Case(f"c{k}", "?", (Response("a" * (1 + k % 3)), Response("bb")), label=label))
+        for shown, winner in zip(((0, 1), (1, 0)), passes, strict=False):
+            read = winner is not None
+            status = "ok" if read else "unparseable"
+            judgments.append(
+                Judgment(f"c{k}", (0, 1), shown, 0, "m", status, values.get(winner), error=None if read else "?")
+            )
+    return score_run(config, cases, judgments).metrics
+
+
+def said(metrics, mode="pairwise") -> list[Finding]:
+    found = findings(metrics, mode)
+    assert all(re.search("[一-鿿]", one.text_zh) and one.text_zh.endswith("。") for one in found)
+    assert not any(re.search(r"\d %", one.text + one.text_zh) for one in found)
+    return found
+
+
+def text_of(metrics, name, mode="pairwise") -> str:
+    return " ".join(one.text for one in said(metrics, mode) if one.metric == name)
+
+
+def test_a_good_judge_of_labels_of_one_class_is_not_called_chance():
+    metrics = scored([("A", "A", "A")] * 46 + [("A", "B", "B")] * 4)
+    assert metrics["agreement/kappa"].value is None
+    assert metrics["agreement/kappa"].note.startswith("labels are all of one class (A)")
+    assert metrics["agreement/kappa_weighted"].value is None
+    text = text_of(metrics, "agreement/accuracy")
+    assert text.startswith("Agrees with the labels far better than chance: accuracy 0.92")
+    assert "kappa not defined (labels are all of one class (A))" in text
+
+
+def test_ties_of_disagreeing_orders_come_first_and_accuracy_is_given_without_them():
+    metrics = scored([("A", "A", "B")] * 23 + [("B", "B", "B")])
+    first, second, *_ = said(metrics)
+    assert first.text.startswith("96% [")
+    assert first.text.endswith("of pairs are ties because the two orders disagree.")
+    assert first.text_zh.endswith("的回答对为平局，因为两种顺序结论不一致。")
+    assert "(a tie is wrong unless the label is one)" in second.text
+    assert "0.52 [0.50, 0.58] in a single order" in second.text
+    assert "1.00 among the one decided pair" in second.text
+    assert second.text.startswith("Too few decided pairs to tell whether it is better than chance (n = 1)")
+    decided = metrics["agreement/accuracy_decided"]
+    assert (decided.value, decided.n, decided.missing) == (1.0, 1, 0)
+
+
+def test_accuracy_among_decided_pairs_is_bounded_over_missing_verdicts():
+    metrics = scored([("A", "A", "A"), ("A", "B", "B"), ("A", None, None), ("A", "A", "B"), ("TIE", "A", "A")])
+    decided = metrics["agreement/accuracy_decided"]
+    assert (decided.value, decided.n, decided.missing) == (0.5, 2, 1)
+    assert (decided.worst_low, decided.worst_high) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize("winner", ["A", "TIE"])
+def test_constant_verdicts_are_not_shown_to_be_better_than_chance(winner):
+    metrics = scored([("A", winner, winner), ("B", winner, winner)] * 20)
+    assert against_chance(metrics).side == "unclear"
+    assert text_of(metrics, "agreement/accuracy").startswith("Not shown to be better than chance")
+    if winner == "A":
+        assert text_of(metrics, "win_rate/a") == "Every one of 40 verdicts is A."
+    else:
+        assert "but most of these verdicts are ties" in text_of(metrics, "position/consistency")
+
+
+def test_a_judge_that_follows_the_position_is_at_chance_whatever_the_labels_are():
+    for label in ("A", "B"):
+        metrics = scored([(label, "A", "B")] * 40)
+        assert "100%" in said(metrics)[0].text
+        assert text_of(metrics, "agreement/accuracy").startswith("Not shown to be better than chance")
+
+
+def test_one_order_with_labels_of_one_class_shows_nothing():
+    metrics = scored([("A", "A")] * 40, swap=SwapConfig(policy="none"))
+    assert against_chance(metrics).side == "unknown"
+    text = text_of(metrics, "agreement/accuracy")
+    assert text.startswith("Each pair was shown in one order and has the same label")
+    assert "better than chance" not in text
+
+
+def test_a_perfectly_consistent_judge_is_not_told_of_half():
+    metrics = scored([("A", "A", "A"), ("B", "B", "B")] * 12)
+    assert text_of(metrics, "position/first_rate") == ""
+    assert text_of(metrics, "position/consistency").startswith("Keeps its verdict in 100% [86, 100] of 24 pairs")
+
+
+def test_missing_answers_come_first_and_with_their_bounds():
+    metrics = scored([("A", "A", "A")] * 12 + [("B", "B", "B")] * 8 + [("A", None, None)] * 20)
+    first, second, *_ = said(metrics)
+    assert first.text.startswith("40 of 80 answers are missing (50.0%)")
+    assert "0.50 to 1.00 over all 40 pairs, 20 without a verdict" in second.text
+
+
+def cycles(rate, chance, ratio=(None, None, None)):
+    values = {"conflict/rate": rate, "conflict/chance_rate": (chance,), "conflict/ratio": ratio}
+    return {name: Metric(name, *value, n=20) for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected", "chinese"),
+    [
+        (
+            cycles((0.0, 0.0, 0.17), 0.05, (0.0,)),
+            "not shown to differ from random verdicts (5%).",
+            "未能表明与随机判定不同",
+        ),
+        (cycles((0.0, 0.0, 0.17), 0.9, (0.0,)), "fewer than random verdicts would have (90%).", "少于随机判定"),
+        (cycles((0.2, 0.1, 0.3), 0.25, (0.8, 0.4, 1.2)), "not shown to differ from random verdicts", "未能表明"),
+        (
+            cycles((0.2, 0.1, 0.3), 0.9, (0.2, 0.1, 0.3)),
+            "fewer than random verdicts would have (90%; ratio 0.20",
+            "少于",
+        ),
+    ],
+)
+def test_cycles_are_fewer_than_by_chance_only_where_that_is_shown(metrics, expected, chinese):
+    (found,) = [one for one in said(metrics) if one.metric == "conflict/rate"]
+    assert expected in found.text
+    assert chinese in found.text_zh
+    assert "0.00 times" not in found.text
+
+
+def test_with_labels_only_the_length_at_equal_label_is_reported():
+    values = {"length/longer_rate": (0.3, 0.2, 0.4), "length/slope_at_label": (0.5, 0.2, 0.8)}
+    metrics = {name: Metric(name, *value, n=90) for name, value in values.items()}
+    text = " ".join(one.text for one in said(metrics))
+    assert "Leans to the longer answer beyond what the labels account for" in text
+    assert "shorter" not in text
+    alone = {"length/longer_rate": metrics["length/longer_rate"]}
+    assert "without labels, this does not show whether that is a preference" in text_of(alone, "length/longer_rate")
+    assert "Prefers" not in text_of(alone, "length/longer_rate")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ((), "Agrees with the labels far"),
+        (("llmbar/mean_accuracy",), "Agrees with the labels far"),
+        (("mt_bench/agreement",), "Agrees with people's labels far"),
+        (("human/alpha",), "Agrees with people's labels far"),
+        (("human/alpha", "judgebench/net_vote_accuracy"), "Agrees with the labels far"),
+    ],
+)
+def test_labels_are_people_s_only_where_that_is_known(more, expected):
+    metrics = scored([("A", "A", "A"), ("B", "B", "B")] * 20)
+    metrics = dict(metrics) | {name: Metric(name, 0.8, 0.7, 0.9, 40) for name in more}
+    assert text_of(metrics, "agreement/accuracy").startswith(expected)
+
+
+def test_equal_scores_are_a_tie_of_scores_and_no_judgment():
+    config = RunConfig.model_validate({**CONFIG, "mode": {"name": "pointwise"}, "swap": {"policy": "none"}})
+    cases = [Case(f"c{k}", "?", (Response("a"), Response("b")), label="A") for k in range(10)]
+    judgments = [Judgment(c.id, (i,), (i,), 0, "m", "ok", criteria={"overall": 3.0}) for c in cases for i in (0, 1)]
+    scores = score_run(config, cases, judgments)
+    assert {v.reason for v in scores.verdicts if len(v.unit) == 2} == {"equal_scores"}
+    assert scores.metrics["tie_rate/equal_scores"].value == 1.0
+    assert "tie_rate/judged" not in scores.metrics
+    assert said(scores.metrics, "pointwise")[0].text.endswith("of pairs are ties because the two scores are equal.")
+    assert text_of(scores.metrics, "score/distinct", "pointwise").startswith("All 20 scores are equal")
+
+
+def test_two_values_of_a_scale_of_two_separate_responses():
+    for note, expected in (
+        ("of the 2 on the scale; x", "Uses 2 different scores."),
+        ("of the 5 on", "hardly separates"),
+    ):
+        metrics = {"score/distinct": Metric("score/distinct", 2.0, n=100, note=note)}
+        assert expected in text_of(metrics, "score/distinct", "pointwise")
+
+
+def test_constant_scores_of_graded_responses_are_not_called_unlabeled():
+    metrics = {
+        "score/distinct": Metric("score/distinct", 1.0, n=50),
+        "agreement/spearman": Metric("agreement/spearman", None, n=50, note="scores or grades are all equal"),
+    }
+    assert text_of(metrics, "agreement/accuracy").startswith(
+        "Not shown to be better than chance: all 50 scores are equal"
+    )
+
+
+def test_weights_near_the_largest_number_decide_as_their_shares_do():
+    weights = {"a": 1e308, "b": 1e308}
+    config = RunConfig.model_validate(
+        {**CONFIG, "criteria": [{"name": "a"}, {"name": "b"}], "scoring": {"weights": weights}}
+    )
+    assert config.weights() == {"a": 0.5, "b": 0.5}
+    case = Case("c", "?", (Response("a"), Response("b")))
+    judgments = [
+        Judgment("c", (0, 1), shown, 0, "m", "ok", value=1.0, criteria={"a": 1.0, "b": 1.0})
+        for shown in ((0, 1), (1, 0))
+    ]
+    assert [verdict.winner for verdict in score_run(config, [case], judgments).verdicts] == ["A"]
+
+
+WINNERS = st.sampled_from(["A", "B", "TIE", None])
+ROWS = st.lists(st.tuples(st.sampled_from(["A", "B", "TIE", None]), WINNERS, WINNERS), min_size=1, max_size=24)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.integers(1, 3))
+def test_sentences_side_with_chance_only_as_the_interval_does(rows, times):
+    metrics = scored(rows * times)
+    found = said(metrics)
+    text = next(one.text for one in found if one.metric == "agreement/accuracy")
+    decided = metrics["agreement/accuracy_decided"]
+    better = bool(re.search("(?<!Not shown to be )(?<!whether it is )better than chance", text))
+    if better:
+        assert decided.low is None or decided.low > 0.5 or metrics["agreement/kappa"].low > 0
+    if decided.low is not None and decided.low > 0.5:
+        assert better
+        assert "Not shown" not in text
+    if decided.high is not None and decided.low <= 0.5:
+        assert not better
+    if metrics["agreement/accuracy"].value is not None and metrics["tie_rate"].value >= 0.5:
+        assert "tie_rate" in [one.metric for one in found[:2]]
+    assert not any(word in one.text for one in found for word in ("place ", "people's choices", "told of"))
+
+
+def contender(job, rate, cost, n):
+    right = [k < round(rate * n) for k in range(n)]
+    verdicts = [Verdict(f"c{k}", (0, 1), "A" if hit else "B", None, "judged", label="A") for k, hit in enumerate(right)]
+    share = sum(right) / n
+    half = 1.96 * (max(share * (1 - share), 0.05) / n) ** 0.5
+    metrics = {
+        name: Metric(name, share, max(0.0, share - half), min(1.0, share + half), n)
+        for name in ("agreement/accuracy", "agreement/accuracy_decided")
+    } | {"cost/per_case": Metric("cost/per_case", cost)}
+    return Contender(job, job, "d", metrics, verdicts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.3, 1.0), st.floats(0.001, 1.0)), min_size=2, max_size=5), st.integers(5, 400))
+def test_no_configuration_at_chance_or_possibly_worse_is_recommended(jobs, n):
+    board = rank([contender(f"j{k}", rate, cost, n) for k, (rate, cost) in enumerate(jobs)], SCORING)
+    found = contest_findings(board, {row.job: row.job for row in board.rows}, {})
+    for one in found:
+        if one.metric == "cost/per_case" and one.tone == "good":
+            row = next(row for row in board.rows if one.text.startswith(f"{row.job} costs"))
+            assert row.metrics["agreement/accuracy_decided"].low > 0.5
+            assert row.behind.low >= -0.05
+    for row in board.rows:
+        assert row.rank_low <= row.rank <= row.rank_high
+        if row.metrics["agreement/accuracy_decided"].low <= 0.5:
+            assert row.pareto is False
+    texts = " ".join(one.text for one in found)
+    at_chance = [row.job for row in board.rows if row.chance != "above"]
+    assert ("Not shown to be better than chance" in texts or "Worse than chance" in texts) == bool(at_chance)
+    assert "cannot be told apart" not in texts
+
+
+SCORING = RunConfig.model_validate(CONFIG).scoring.model_copy(update={"bootstrap": 100})
+
+
+def test_judges_with_constant_verdicts_are_among_those_at_chance():
+    constant = Contender(
+        "constant",
+        "constant",
+        "d",
+        {
+            "agreement/accuracy": Metric("agreement/accuracy", 0.45, 0.35, 0.55, 100),
+            "agreement/accuracy_decided": Metric("agreement/accuracy_decided", 0.45, 0.35, 0.55, 100),
+            "agreement/kappa": Metric("agreement/kappa", 0.0, None, None, 100),
+            "cost/per_case": Metric("cost/per_case", 0.001),
+        },
+        [Verdict(f"c{k}", (0, 1), "A", None, "judged", label="A" if k < 45 else "B") for k in range(100)],
+    )
+    board = rank([contender("good", 0.9, 0.1, 100), constant], SCORING)
+    texts = [one.text for one in contest_findings(board, {"good": "good", "constant": "constant"}, {})]
+    assert "Not shown to be better than chance: 1 of 2: constant." in texts
+    assert not any("constant costs" in text for text in texts)
+
+
+def test_a_sweep_of_judges_at_chance_says_so_first():
+    board = rank([contender("x", 0.52, 0.1, 50), contender("dice", 0.5, 0.004, 50)], SCORING)
+    first, *rest = contest_findings(board, {"x": "x", "dice": "dice"}, {})
+    assert first.text.startswith("No configuration is shown to be better than chance")
+    assert first.text_zh.startswith("没有任何配置被证明优于随机")
+    assert not any("dice costs" in one.text for one in rest)
+
+
+def test_consistency_is_no_reason_to_recommend():
+    def consistent(job, share, cost):
+        name = "position/consistency"
+        return Contender(
+            job,
+            job,
+            "d",
+            {name: Metric(name, share, share, share, 50), "cost/per_case": Metric("cost/per_case", cost)},
+            [],
+        )
+
+    board = rank([consistent("x", 0.9, 0.1), consistent("y", 0.9, 0.01)], SCORING)
+    texts = [one.text for one in contest_findings(board, {"x": "x", "y": "y"}, {})]
+    assert any("a consistent judge can still be wrong" in text for text in texts)
+    assert not any(" costs " in text for text in texts)
