@@ -77,7 +77,7 @@ def test_scoring_again_asks_nobody(commands: Commands, within: Within, provider:
     store = Path(os.environ["EVALKIT_STORE"])
     store.unlink()
     done = within("score", "run", "tie.threshold=1")
-    assert "Ties in 100 %" in done.out
+    assert "of pairs are ties because" in done.out
     after = commands.metrics("run")["metrics"]
     assert (after["tie_rate"]["value"], after["tie_rate/threshold"]["value"]) == (1.0, 1.0)
     assert {v["reason"] for v in said_of(commands.folder / "run", "verdicts") if v["winner"]} == {"threshold"}

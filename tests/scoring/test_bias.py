@@ -41,12 +41,12 @@ def test_position_in_one_order(configure, make_case, judged, policy):
     own = [judged("x", (0, 1), 1), judged("y", (0, 1), -1)]
     metrics = score_run(config, cases, own).metrics
     assert metrics["position/first_rate"].value == 0.5
-    assert "cannot be told apart" in metrics["position/first_rate"].note
+    assert "position and quality cannot be separated" in metrics["position/first_rate"].note
     assert metrics["position/consistency"].value is None
     assert "one order" in metrics["position/consistency"].note
     mixed = score_run(config, cases, [own[0], judged("y", (0, 1), -1, swapped=True)]).metrics
     assert mixed["position/first_rate"].value == 1
-    assert "cannot be told apart" not in mixed["position/first_rate"].note
+    assert "cannot be separated" not in mixed["position/first_rate"].note
 
 
 def test_length_counts_decided_pairs_of_unequal_length(configure, make_case, passes):

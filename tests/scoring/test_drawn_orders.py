@@ -19,7 +19,7 @@ def test_no_sample_is_left_out_for_the_order_it_was_shown_in(configure, make_cas
     assert verdict.confidence == pytest.approx(0.7)
     assert (verdict.orders.first, verdict.orders.second) == ("A", "B")
     assert (scores.metrics["position/first_rate"].value, scores.metrics["position/first_rate"].n) == (1.0, 2)
-    assert "cannot be told apart" not in scores.metrics["position/first_rate"].note
+    assert "cannot be separated" not in scores.metrics["position/first_rate"].note
 
 
 @pytest.mark.parametrize("swapped", [True, False])
