@@ -72,6 +72,7 @@ class CaseStream:
         self.benchmark = None if config.benchmark is None else benchmark_of(config.benchmark)
         self._config, self._mode, self._rows = config, mode, source.rows
         self._files, self._tally, self._told = source.files, Tally(), told
+        self._left_out = source.left_out
         self._joins = joins_of(config.join, base, self._tally)
         self._reader = CaseReader(config, mode, self._joins, self._tally)
         self._choice = Choice(config)
@@ -130,7 +131,8 @@ class CaseStream:
         unlabelled = (f"cases without a label: {missing} of {self.rows}",) if 0 < missing < self.rows else ()
         files = tuple(note for join in self._joins for note in join.notes())
         whose = () if self.benchmark is None else (self.benchmark.note,)
-        return (*whose, *self._choice.notes(), *files, *self._tally.notes(), *unlabelled)
+        lost = tuple(f"{what}, left out: {count}" for what, count in self._left_out.items())
+        return (*whose, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabelled)
 
     def _all(self) -> Iterator[tuple[str, Row]]:
         rows = iter(self._rows())

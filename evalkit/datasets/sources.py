@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ HUB = "hf"
 class Source:
     """Rows that can be read as often as is needed: `rows()` begins anew. `name` is what the manifest calls them.
 
-    `files` are the files, or the folder, that the rows are read from, if they stand there.
+    `files` are the files, or the folder, that the rows are read from, if they stand there. `left_out` counts what no
+    row was made of, by what it is.
     """
 
     name: str
     rows: Callable[[], Rows]
     files: Sequence[Path] = ()
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 Fetch = Callable[[str, str | None], Source]
@@ -103,12 +106,14 @@ def downloaded(path: Path, format: str | None, name: str) -> Source:  # noqa: A0
 def _named(benchmark: str, named: str, base: Path | None, baseline: str | None) -> Source:
     benchmark_of(benchmark)
     path = find_place(named, base)
+    left_out: Counter[str] = Counter()
 
     def rows() -> Iterator[tuple[str, Row]]:
+        left_out.clear()
         with reading(path):
-            yield from named_rows(benchmark, path, baseline)
+            yield from named_rows(benchmark, path, baseline, left_out)
 
-    return Source(named, rows, (path,))
+    return Source(named, rows, (path,), left_out)
 
 
 def _read(path: Path, reader: Reader) -> Iterator[tuple[str, Row]]:

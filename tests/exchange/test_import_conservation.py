@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evalkit.config import DatasetConfig
+from evalkit.datasets import load_cases
 from evalkit.exchange import Options
 from evalkit.exchange import bring as brought
 from evalkit.exchange.gathering import DISPUTED, DIVIDED
@@ -447,3 +449,20 @@ def _labels(rows: list[dict[str, Any]], name: str) -> dict[frozenset[str], set[s
             winner = {"A": _text(row, 0), "B": _text(row, 1), "tie": "tie"}[row[name]]
             found.setdefault(frozenset((_text(row, 0), _text(row, 1))), set()).add(winner)
     return found
+
+
+def test_what_a_benchmarks_reader_leaves_out_is_counted(write, tmp_path):
+    outputs = {"gpt4_turbo": ("One.", "Two.", "Three."), "small": ("Two.",)}
+    for model, instructions in outputs.items():
+        rows = [{"instruction": one, "output": f"{model}: {one}", "generator": model} for one in instructions]
+        write(f"alpaca/{model}.json", rows)
+    notes = load_cases(DatasetConfig(benchmark="alpaca_eval", path=str(tmp_path / "alpaca")), mode="pairwise").notes
+    assert "instructions that small has no output for, left out: 2" in notes
+    questions = [{"uid": uid, "category": "math", "prompt": "?"} for uid in ("u1", "u2")]
+    write("arena/question.jsonl", questions)
+    for model, uids in {"o3-mini-2025-01-31": ("u1", "u2"), "mine": ("u2", "u9")}.items():
+        answers = [{"uid": uid, "model": model, "messages": [{"role": "assistant", "content": model}]} for uid in uids]
+        write(f"arena/model_answer/{model}.jsonl", answers)
+    notes = load_cases(DatasetConfig(benchmark="arena_hard", path=str(tmp_path / "arena")), mode="pairwise").notes
+    assert "questions that mine has no answer to, left out: 1" in notes
+    assert "answers of mine to no question of the file, left out: 1" in notes

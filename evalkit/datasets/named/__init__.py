@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +95,12 @@ def benchmark_of(name: str) -> Benchmark:
     return BENCHMARKS[name]
 
 
-def named_rows(name: str, path: Path, baseline: str | None = None) -> Iterator[Placed]:
+def named_rows(
+    name: str, path: Path, baseline: str | None = None, left_out: Counter[str] | None = None
+) -> Iterator[Placed]:
     """Yield the canonical rows of a benchmark, each with its place, from the file or folder that `path` names.
+
+    What is left out is counted in `left_out`, by what it is.
 
     Raises:
         ConfigError: if there is no such benchmark, or no such `baseline` among its models.
@@ -103,7 +108,7 @@ def named_rows(name: str, path: Path, baseline: str | None = None) -> Iterator[P
     """
     benchmark = benchmark_of(name)
     try:
-        yield from benchmark.read(benchmark, Source(path, baseline))
+        yield from benchmark.read(benchmark, Source(path, baseline, Counter() if left_out is None else left_out))
     except ForeignError as foreign:
         known = (None if foreign.row is None else recognise_row(foreign.row)) or recognise(path)
         if known is None or known.name == name:

@@ -50,6 +50,9 @@ def _alpaca_eval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     difficulty, calibration = _difficulties(source.path), calibrations(_beside(source.path, GAMED))
     models = [model for model in answers if model != baseline]
     for model in models:
+        if absent := len(numbers.keys() - answers[model].keys()):
+            source.left_out[f"instructions that {model} has no output for"] = absent
+    for model in models:
         for instruction, (place, row) in answers[model].items():
             if instruction not in numbers:
                 what = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
@@ -155,6 +158,12 @@ def _arena_hard(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     if not models:
         what = f"holds answers of {', '.join(answers)} only"
         raise DatasetError(what, where=str(folder), remedy="add the answers of a model to compare with it")
+    asked = {_uid(row) for row in questions}
+    for model in models:
+        if absent := len(asked - answers[model].keys()):
+            source.left_out[f"questions that {model} has no answer to"] = absent
+        if strange := len(answers[model].keys() - asked):
+            source.left_out[f"answers of {model} to no question of the file"] = strange
     for model in models:
         for row in questions:
             if _uid(row) in answers[model]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,14 @@ def shape(*columns: str) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a benchmark is read from: `path` is a file or a folder; `baseline` names the model to compare with."""
+    """Where a benchmark is read from: `path` is a file or a folder; `baseline` names the model to compare with.
+
+    `left_out` counts what its reader leaves out, by what it is, before it yields the first row.
+    """
 
     path: Path
     baseline: str | None = None
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)

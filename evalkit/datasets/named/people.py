@@ -27,7 +27,8 @@ def _mt_bench(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         for place, row in checked(benchmark, file):
             judge = str(row["judge"])
             if not judge.startswith(PEOPLE):
-                continue  # the judgments of GPT-4 that are published beside people's
+                source.left_out["models' judgments among people's votes"] += 1
+                continue
             _add_vote(cases, row, judge, place)
     if not cases:
         raise DatasetError(
