@@ -250,6 +250,17 @@ def test_a_folder_of_reward_models_is_a_panel_of_them(bring, write):
     assert values == {("one", 1.0): 3, ("two", -1.0): 2, ("two", 1.0): 1}
 
 
+def test_each_file_of_judgebench_is_a_judge(bring, write):
+    rows = [{**row, "judgments": [{"decision": "A>B"}] * 2} for row in JUDGEBENCH]
+    for name, model in (("vanilla", "gpt-4o"), ("arena_hard", "gpt-4o"), ("arena_hard", "o1")):
+        file = f"outputs/dataset=judgebench,judge_name={name},judge_model={model}.jsonl"
+        write(file, [{**row, "judge_name": name} for row in rows])
+    ran = bring("judgebench", "outputs")
+    judges = Counter(row["judge"] for row in ran.rows("judgments.jsonl"))
+    assert judges == {"gpt-4o vanilla": 4, "gpt-4o arena_hard": 4, "o1 arena_hard": 4}
+    assert {row["sample"] for row in ran.rows("judgments.jsonl")} == {0}
+
+
 def test_mt_benchs_judgments_as_on_hugging_face(bring, write):
     said = {
         f"conversation_{side}": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": f"By {side}"}]

@@ -29,9 +29,14 @@ def sniff(start: Peek) -> bool:
 def read(path: Path, options: Options) -> Found:
     """Return a record for each judgment of each pair."""
     rows = list(rows_of(path))
-    judge = options.judge or _judge(path, [row for _, row in rows])
-    records = [record for place, row in rows for record in _records(row, place, judge)]
     kinds = {str(row.get("judge_name")) for _, row in rows}
+    by_file: dict[str, list[Mapping[str, Any]]] = {}
+    for place, row in rows:
+        by_file.setdefault(place.rpartition(":")[0], []).append(row)
+    judges = {file: options.judge or _judge(Path(file), own) for file, own in by_file.items()}
+    if len(kinds) > 1 and not options.judge:  # one model asked in several ways is several judges
+        judges = {file: f"{judge} {by_file[file][0].get('judge_name')}" for file, judge in judges.items()}
+    records = [record for place, row in rows for record in _records(row, place, judges[place.rpartition(":")[0]])]
     return Found(records, _OUTPUTS.get(kinds.pop()) if len(kinds) == 1 else None, benchmark="judgebench")
 
 
