@@ -31,6 +31,7 @@ from evalkit.resources import project
 from evalkit.runs import unused
 from evalkit.runs.versions import made_with
 from evalkit.scoring import check_names, score_run
+from evalkit.scoring.aggregate import AGGREGATE
 from evalkit.scoring.families import family_notes
 from evalkit.spool import Spool
 from evalkit.store import open_store
@@ -231,7 +232,12 @@ def _write(
     result = RunResult(
         folder=str(folder.resolve()),
         config=config.dump(),
-        manifest={**manifest, "timing": timing, "ended": datetime.now(UTC).isoformat()},
+        manifest={
+            **manifest,
+            "notes": [*manifest["notes"], *scores.notes],
+            "timing": timing,
+            "ended": datetime.now(UTC).isoformat(),
+        },
         cases=dataset.cases,
         judgments=judged.judgments,
         verdicts=scores.verdicts,
@@ -251,7 +257,13 @@ def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[s
     `files` are further files of the folder, by name.
     """
     scores = score_run(config, result.cases, result.judgments)
-    manifest = {**result.manifest, "config_hash": config.hash(), "rescored": datetime.now(UTC).isoformat()}
+    notes = [note for note in result.manifest.get("notes") or () if not note.startswith(AGGREGATE)]
+    manifest = {
+        **result.manifest,
+        "config_hash": config.hash(),
+        "rescored": datetime.now(UTC).isoformat(),
+        "notes": [*notes, *scores.notes],
+    }
     again = replace(
         result,
         folder=str(folder.resolve()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -52,12 +52,23 @@ class RunConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _of_old_runs(cls, given: Any) -> Any:
-        """Let a run folder's config of the time when criteria were a list say that its prompts showed weights."""
+        """Let a run folder's config of the time when criteria were a list say what was done then.
+
+        Prompts for scores showed weights, and a pair's margin was the overall winner unless `scoring.weights` were set.
+        """
         prompt = given.get("prompt") if isinstance(given, Mapping) else None
         if not isinstance(prompt, Mapping) or "language" not in prompt or "show_weights" in prompt:
             return given
-        shown = (given.get("mode") or {}).get("name") == "pointwise" and isinstance(given.get("criteria"), list | tuple)
-        return {**given, "prompt": {**prompt, "show_weights": True}} if shown else given
+        if not isinstance(given.get("criteria"), list | tuple):
+            return given
+        mode, scoring = given.get("mode"), given.get("scoring")
+        found = {
+            **given,
+            "prompt": {**prompt, "show_weights": isinstance(mode, Mapping) and mode.get("name") == "pointwise"},
+        }
+        if isinstance(scoring, Mapping) and scoring.get("aggregate") == "auto":
+            found["scoring"] = {**scoring, "aggregate": "criteria" if scoring.get("weights") else "overall"}
+        return found
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
@@ -97,6 +108,15 @@ class RunConfig(Section):
                 f"judge.logprobs: decisions are found by their place in JSON, and output.format is "
                 f"'{self.output.format}': set output=json, or judge.logprobs=false"
             )
+        if (
+            self.scoring.aggregate == "criteria"
+            and self.mode.name == "pairwise"
+            and self.output.format in ("bracket", "rating", "regex")
+        ):
+            found.append(
+                f"scoring.aggregate: output.format '{self.output.format}' gives no winners by criterion: set "
+                "output=json, or scoring.aggregate=auto"
+            )
         if arbiter is not None and arbiter.label in [member.label for member in self.judge.members]:
             found.append(f"swap.arbiter: '{arbiter.label}' is the judge's name too: give it a name of its own")
         return found
@@ -129,6 +149,20 @@ class RunConfig(Section):
         shares = {name: weight / largest for name, weight in raw.items()}  # a sum of weights near 1e308 would overflow
         total = sum(shares.values())
         return {name: share / total for name, share in shares.items()}
+
+    def weighs_criteria(self) -> bool:
+        """Say whether the criteria's own weights differ."""
+        return len({one.weight for one in self.criteria.values()}) > 1
+
+    def aggregate(self, *, by_criterion: bool = True) -> Literal["overall", "criteria"]:
+        """Return what a pair's margin is made of: `auto` weighs winners by criterion where effective weights differ.
+
+        Without winners by criterion it takes the overall winner, whatever the weights.
+        """
+        how = self.scoring.aggregate
+        if how != "auto":
+            return how
+        return "criteria" if by_criterion and len({*self.raw_weights().values()}) > 1 else "overall"
 
     def notes(self) -> list[str]:
         """Return what the user should know of how this config was understood."""
@@ -188,7 +222,8 @@ class RunConfig(Section):
             dumped[section] = {key: value for key, value in dumped[section].items() if key not in free}
         if not self.prompt.show_weights:
             dumped["criteria"] = [{**one, "weight": None} for one in dumped["criteria"]]
-        return {**dumped, "follows": self.swap.resolve == "third_pass"}
+        follows = self.swap.resolve == "third_pass"
+        return {**dumped, "follows": [follows, follows and self.weighs_criteria()]}
 
 
 def defaults() -> Mapping[str, Any]:

@@ -270,17 +270,18 @@ class OutputConfig(Pluggable):
 class ScoringConfig(Section):
     """How judgments become numbers; changing any of it calls no judge.
 
-    `aggregate` says what a pair's margin is made of: the judge's overall winner, or the weighted mean of its winners by
-    criterion; `auto` takes the overall winner unless `weights` are given here. `conflict_edges` says what counts as an
-    edge when cycles are looked for: a win in the `verdict`, the `net` of the two orders' votes, a win on which `both`
-    orders agree, a win in a `single` order (the one of the case), or as the verdict with `ties` as edges both ways.
-    `combine` makes one number of the samples of one question: their mean, their median, or the value that most of them
-    have (the mean of several such values); so it does of values by criterion, but a panel's. `weighted` judges
-    by expectations where `judge.logprobs` asked for them. `length_control` takes out of scores what a response's length
-    adds to them; pairs have `length/controlled_win_rate` whatever it is. `alt_test_epsilon` is how much more a person's
-    label may be worth than the judge's in the alternative annotator test: 0.2 for experts, 0.1 for crowd workers.
-    `margin` is how far a cheaper configuration of a sweep may be behind the best, in accuracy or correlation, and still
-    be recommended.
+    `aggregate` says what a pair's margin is made of: the judge's `overall` winner, or the weighted mean of its winners
+    by `criteria`; `auto` weighs them where weights differ (those given here come before the criteria's own), and takes
+    the overall winner where they are equal or the output names no winners by criterion. `conflict_edges` says what
+    counts as an edge when cycles are looked for: a win in the `verdict`, the `net` of the two orders' votes, a win on
+    which `both` orders agree, a win in a `single` order (the one of the case), or as the verdict with `ties` as edges
+    both ways. `combine` makes one number of the samples of one question: their mean, their median, or the value that
+    most of them have (the mean of several such values); so it does of values by criterion, but a panel's. `weighted`
+    judges by expectations where `judge.logprobs` asked for them. `length_control` takes out of scores what a response's
+    length adds to them; pairs have `length/controlled_win_rate` whatever it is. `alt_test_epsilon` is how much more a
+    person's label may be worth than the judge's in the alternative annotator test: 0.2 for experts, 0.1 for crowd
+    workers. `margin` is how far a cheaper configuration of a sweep may be behind the best, in accuracy or correlation,
+    and still be recommended.
     """
 
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"

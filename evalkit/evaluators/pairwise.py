@@ -37,8 +37,16 @@ _FORMATS = {
 }
 
 
-def disagree(judgments: Sequence[Judgment]) -> bool:
-    """Say whether the two orders of a pair, each over its samples, have different winners; not if one has none."""
+def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
+    """Say whether the two orders of a pair, each over its samples, have different winners; not if one has none.
+
+    With `names`, also whether they differ on any of these criteria: then some weights would make them disagree.
+    """
+    if any(
+        _differ([(one.shown != one.unit, one.criteria[name]) for one in judgments if name in one.criteria])
+        for name in names
+    ):
+        return True
     read = [one for one in judgments if one.value is not None]
     # Margins as stated and expectations are not averaged with one another.
     stated = any(one.weighted is None for one in read)
@@ -50,6 +58,14 @@ def disagree(judgments: Sequence[Judgment]) -> bool:
         return False
     first, second = (sum(order) / len(order) for order in orders)
     return (first > CLOSE) - (first < -CLOSE) != (second > CLOSE) - (second < -CLOSE)
+
+
+def _differ(margins: Sequence[tuple[bool, float]]) -> bool:
+    orders = [[margin for swapped, margin in margins if swapped is order] for order in (False, True)]
+    if not all(orders):
+        return False
+    first, second = (sum(order) / len(order) for order in orders)
+    return abs(first - second) > CLOSE
 
 
 def _drawn(case: Case | CaseTexts, unit: Unit, sample: int) -> Unit:
@@ -123,7 +139,8 @@ class Pairwise(Templated):
         Its order is drawn for each case and sample. The same judge must draw anew: its samples are numbered on.
         """
         swap, samples = self._config.swap, self._config.mode.samples
-        if swap.policy != "both" or swap.resolve != "third_pass" or not disagree(judgments):
+        names = self._names if self._config.weighs_criteria() else ()
+        if swap.policy != "both" or swap.resolve != "third_pass" or not disagree(judgments, names):
             return ()
         first = 0 if swap.arbiter is not None else samples
         unit, safe = judgments[0].unit, _safe(case)

@@ -14,6 +14,7 @@ from evalkit.report.benchmarks import benchmark_finding
 from evalkit.report.finding import Finding, Metrics, Tone, interval, known, percent, side
 from evalkit.report.leanings import leanings, length_at_label
 from evalkit.report.standings import corrections, standings
+from evalkit.scoring.aggregate import WEIGHED
 from evalkit.scoring.chance_level import FIRST as FIRST_RATE
 from evalkit.scoring.chance_level import one_order
 from evalkit.types import Metric
@@ -190,6 +191,23 @@ def _one_winner(metrics: Metrics) -> Iterator[Finding]:
             yield Finding(name, "warn", f"{text}.", f"{text_zh}。")
 
 
+def _aggregate(metrics: Metrics, _: str) -> Iterator[Finding]:
+    rate = known(metrics, "criteria/overall_disagreement")
+    if rate is None or not rate.value:
+        return
+    weighed = WEIGHED in (rate.note or "")
+    used, used_zh = (
+        ("the weighted winners by criterion", "各准则胜者的加权结果") if weighed else ("the overall winner", "总体胜者")
+    )
+    yield Finding(
+        rate.name,
+        "info",
+        f"Verdicts follow {used}; in {percent(rate)} of judgments the overall winner is not the one that the weighted "
+        "criteria come to.",
+        f"判定采用{used_zh}；在 {percent(rate)} 的评判中，总体胜者与按准则加权的结果不同。",
+    )
+
+
 def _conflicts(metrics: Metrics, mode: str) -> Iterator[Finding]:
     rate = known(metrics, "conflict/rate")
     if rate is not None and (rate.value or mode not in CONSISTENT):
@@ -279,6 +297,7 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _missing,
     _position,
     _ties,
+    _aggregate,
     _length,
     leanings,
     _conflicts,

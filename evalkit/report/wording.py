@@ -62,6 +62,7 @@ METRICS: dict[str, Words] = {
     "conflict/zeta": ("Consistence (zeta)", "一致性系数 ζ"),
     "conflict/reversals": ("Verdicts to reverse to end all cycles", "消除全部循环需反转的判定数"),
     "conflict/condorcet": ("Cycles that no criterion has", "仅由汇总造成的循环"),
+    "criteria/overall_disagreement": ("Overall winner against weighted criteria", "总体胜者与加权准则不一致率"),
     "conflict/weak_rate": ("Intransitive ties", "平局不传递率"),
     "calibration/ece": ("Calibration error", "校准误差"),
     "calibration/brier": ("Brier score", "Brier 分数"),

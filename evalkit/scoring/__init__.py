@@ -6,12 +6,13 @@ Everything that can be decided after judging is decided here, so that it can be 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.scoring.aggregate import aggregate_notes, settled
 from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic, measure
 from evalkit.scoring.expense import expense_statistics
@@ -38,6 +39,7 @@ GROUPS = (
     "samples",
     "length",
     "conflict",
+    "criteria",
     "agreement",
     "human",
     "self",
@@ -70,7 +72,7 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
     """
     scored = unmeasured(config, cases, judgments)
     metrics = _metrics(config, scored.found, len(cases))
-    return Scores(scored.verdicts, metrics, scored.frontier, scored.details)
+    return Scores(scored.verdicts, metrics, scored.frontier, scored.details, scored.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Unmeasured:
     found: Sequence[Statistic | Metric]
     frontier: tuple[FrontierPoint, ...]
     details: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
 
 
 def unmeasured(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Unmeasured:
@@ -90,14 +93,16 @@ def unmeasured(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Jud
         ConfigError: as `score_run` does.
     """
     answers = in_one_kind(config, read_answers(cases, judgments, tuple(config.weights())))
+    notes = aggregate_notes(config, answers)
+    config = settled(config, answers)
     judged = set(answers.by)
     if judged and max(len(judged), len(config.judge.members)) > 1:
-        return _score_panel(config, cases, answers, judged)
+        return replace(_score_panel(config, cases, answers, judged), notes=notes)
     outcome = resolve(config, cases, answers)
     more = further(config, cases, outcome, answers)
     found = [*statistics(config, cases, outcome, answers), *more.metrics, *expense_statistics(answers, len(cases))]
     points = frontier(outcome.resolved, config.tie.min_confidence)
-    return Unmeasured(verdicts(cases, outcome, how=config.scoring.combine), found, points, more.details)
+    return Unmeasured(verdicts(cases, outcome, how=config.scoring.combine), found, points, more.details, notes)
 
 
 def _score_panel(config: RunConfig, cases: Sequence[Case], answers: Answers, judged: Set[str]) -> Unmeasured:

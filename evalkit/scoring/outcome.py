@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.scales import Scale
+from evalkit.scoring.aggregate import overall_statistics
 from evalkit.scoring.agreement import agreement_statistics, pass_statistics
 from evalkit.scoring.answers import Answers
 from evalkit.scoring.asking import asking_statistics
@@ -100,6 +101,7 @@ def statistics(
         resolved = outcome.resolved
         found += [*position_statistics(resolved, shown, count), *pass_statistics(resolved, shown, count)]
         found += calibration_statistics(resolved, count)
+        found += overall_statistics(config, outcome.columns, count)
     elif scored is not None:
         found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored, Scale.of(config.rubric))]
     found += asking_statistics(config, outcome.resolved, shown, outcome.draws, count)

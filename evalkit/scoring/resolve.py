@@ -29,6 +29,7 @@ def resolve_pairs(
         ConfigError: if the judgments do not hold what the settings ask for.
     """
     how, margins = config.scoring.combine, pair_margins(config, columns)
+    columns = replace(columns, confidence=confidence_in(margins, columns))
     passes = combine_samples(columns, margins, pairs, how)
     both = config.swap.policy == "both"
     if both and len(columns) and not passes.asked[:, 1].any():
@@ -69,21 +70,32 @@ def _most_say_tie(columns: Columns, margins: Floats, pairs: Pairs, shown: Shown)
 def pair_margins(config: RunConfig, columns: Columns) -> Floats:
     """Return each judgment's margin: the judge's overall one, or the weighted mean of its margins by criterion.
 
-    A judgment that lacks a criterion of weight above 0 has no weighted margin.
+    A judgment that lacks a criterion of weight above 0 has no weighted margin. For a whole run `auto` is settled first.
 
     Raises:
         ConfigError: if criteria are to be weighted and no judgment holds any.
     """
-    how = config.scoring.aggregate
-    if how == "overall" or (how == "auto" and not config.scoring.weights):
+    given = bool(np.isfinite(columns.criteria).any())
+    if config.aggregate(by_criterion=given) == "overall":
         return columns.value
-    if len(columns) and np.isfinite(columns.value).any() and not np.isfinite(columns.criteria).any():
+    if np.isfinite(columns.value).any() and not given:
         raise ConfigError(
             "winners by criterion are to be weighted, and the judge gave none",
-            where="scoring.weights" if how == "auto" else "scoring.aggregate",
-            remedy="use output=json, or set scoring.aggregate=overall without scoring.weights",
+            where="scoring.aggregate",
+            remedy="use output=json, or set scoring.aggregate=auto",
         )
     return weigh(columns, config.weights())
+
+
+def confidence_in(margins: Floats, columns: Columns) -> Floats:
+    """Return the confidence in each judgment's margin where it was stated in an overall winner that may be another.
+
+    As of a panel's judges: of confidence c, the opposite winner has 1 - c, and 0.5 where either is a tie.
+    """
+    stated, weighed = sign(columns.value), sign(margins)
+    other = np.where((stated == TIE) | (weighed == TIE), 0.5, 1 - columns.confidence)
+    known = np.isfinite(columns.confidence) & (stated != NONE) & (weighed != NONE)
+    return np.where(known & (stated != weighed), other, columns.confidence)
 
 
 def weigh(columns: Columns, weights: dict[str, float]) -> Floats:
@@ -154,7 +166,9 @@ def _third(config: RunConfig, columns: Columns, thirds: Columns, pairs: Pairs) -
             where="swap.resolve",
             remedy="judge again with swap=third_pass, or choose another",
         )
-    passes = combine_samples(thirds, pair_margins(config, thirds), pairs, config.scoring.combine)
+    margins = pair_margins(config, thirds)
+    thirds = replace(thirds, confidence=confidence_in(margins, thirds))
+    passes = combine_samples(thirds, margins, pairs, config.scoring.combine)
     return Third(over_orders(passes.margin), over_orders(passes.confidence), np.asarray(passes.asked.any(axis=1)))
 
 

@@ -33,12 +33,14 @@ class Scores:
     """Everything that follows from judgments: verdicts in case order, metrics by name, the tie threshold's frontier.
 
     `details` holds what is more than a number, by the name of the run folder's file that holds it: JSON values.
+    `notes` say how the settings were understood.
     """
 
     verdicts: Sequence[Verdict]
     metrics: Mapping[str, Metric]
     frontier: tuple[FrontierPoint, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def tidy(value: float) -> float | None:

@@ -174,6 +174,8 @@ def test_an_old_config_is_what_it_was() -> None:
     assert config.dump()["criteria"]["a"] == {"description": "", "weight": 3.0, "levels": {}}
     assert RunConfig.model_validate(config.dump()) == config
     assert not config.prompt.show_weights
+    assert old(scoring={"aggregate": "auto"}).aggregate() == "overall"
+    assert old(scoring={"aggregate": "auto", "weights": {"a": 2}}).aggregate() == "criteria"
     # Scores were asked for with the weights in the prompt.
     assert old(mode={"name": "pointwise"}, swap={"policy": "none"}).prompt.show_weights
 

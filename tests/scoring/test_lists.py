@@ -137,9 +137,10 @@ def test_rankings_by_criterion_are_weighted_into_margins_and_scores(configure):
     case = Case("c", "q", CASE.responses[:3])
     judgment = listed(((2,), (1,), (0,)), (0, 1, 2), rankings=by)
     for settings, margin, score in (
-        ({}, -0.5, 0.0),
-        ({"aggregate": "criteria"}, 0.75 * -0.5 + 0.25 * 0.75, 0.75 * 0.5 + 0.25 * 1),
-        ({"weights": {"x": 1, "y": 1}}, 0.5 * -0.5 + 0.5 * 0.75, 0.75),
+        ({"aggregate": "overall"}, -0.5, 0.0),
+        ({"weights": {"x": 1, "y": 1}}, -0.5, 0.0),
+        ({}, 0.75 * -0.5 + 0.25 * 0.75, 0.75 * 0.5 + 0.25 * 1),
+        ({"aggregate": "criteria", "weights": {"x": 1, "y": 1}}, 0.5 * -0.5 + 0.5 * 0.75, 0.75),
     ):
         config = configure(mode={"name": "listwise"}, criteria=criteria, swap={"policy": "none"}, scoring=settings)
         of = {verdict.unit: verdict for verdict in score_run(config, [case], [judgment]).verdicts}

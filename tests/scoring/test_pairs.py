@@ -181,7 +181,10 @@ CRITERIA = [{"name": "truth", "weight": 3}, {"name": "style", "weight": 1}, {"na
 @pytest.mark.parametrize(
     ("scoring", "held", "margin"),
     [
-        ({}, {"truth": -1.0, "style": 1.0}, 1.0),
+        ({}, {"truth": -1.0, "style": 1.0}, -0.5),
+        ({"weights": {"truth": 1, "idle": 1}}, {"truth": -1.0, "style": 1.0, "idle": 0.0}, 1.0),
+        ({}, {"truth": -1.0}, None),
+        ({}, {}, 1.0),
         ({"aggregate": "overall", "weights": {"style": 5}}, {"truth": -1.0, "style": 1.0}, 1.0),
         ({"aggregate": "criteria"}, {"truth": -1.0, "style": 1.0}, -0.5),
         ({"weights": {"style": 9}}, {"truth": -1.0, "style": 1.0}, 0.5),
@@ -197,8 +200,6 @@ def test_what_a_margin_is_made_of(configure, make_case, judged, scoring, held, m
 
 
 def test_weights_need_criteria(configure, make_case, passes):
-    with pytest.raises(ConfigError, match=r"scoring\.weights.*gave none"):
-        score_run(configure(scoring={"weights": {"quality": 2}}), [make_case("c")], passes("c", 1, 1))
     with pytest.raises(ConfigError, match=r"scoring\.aggregate.*gave none"):
         score_run(configure(scoring={"aggregate": "criteria"}), [make_case("c")], passes("c", 1, 1))
     unread = score_run(configure(scoring={"aggregate": "criteria"}), [make_case("c")], passes("c", None, None))

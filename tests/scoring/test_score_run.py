@@ -15,7 +15,7 @@ from evalkit.scoring import score_run
 PAIRWISE = """tie_rate tie_rate/judged tie_rate/swap_disagreement tie_rate/threshold win_rate/a win_rate/b
 position/consistency position/first_rate position/repeat_consistency position/swap_consistency
 position/order_effect position/identical_preference length/longer_rate length/slope length/slope_at_label
-length/win_rate length/controlled_win_rate conflict/rate conflict/nodes conflict/triads
+length/win_rate length/controlled_win_rate criteria/overall_disagreement conflict/rate conflict/nodes conflict/triads
 conflict/zeta conflict/chance_rate conflict/ratio conflict/weak_rate conflict/reversals
 agreement/accuracy agreement/accuracy_decided agreement/kappa agreement/accuracy_per_order
 agreement/accuracy_first_order agreement/accuracy_second_order
