@@ -19,14 +19,26 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """Exit status of every command."""
+    """Exit status of every command; one that a signal ends has 128 + the signal's number."""
 
     DONE = 0
     WRONG = 1
     TOO_MANY_FAILURES = 2
     NOT_TRACKED = 3
     GATE_FAILED = 4
-    INTERRUPTED = 130
+
+
+class Signaled(KeyboardInterrupt):
+    """A signal ends the command; `str()` of it is one line for the user.
+
+    Args:
+        number: of the signal.
+        text: what became of the work.
+    """
+
+    def __init__(self, number: int, text: str = "interrupted") -> None:
+        self.number = number
+        super().__init__(text)
 
 
 class EvalkitError(Exception):

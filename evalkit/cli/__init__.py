@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from io import TextIOWrapper
+from types import FrameType
 
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled, did_you_mean
 from evalkit.plugins import ALLOW, ALLOW_FLAG
 
 COMMANDS = {
@@ -33,9 +35,10 @@ COMMANDS = {
     "init": ("evalkit.cli.init", "make a project: conf/, prompts/, experiments/, a sample dataset"),
 }
 
+SIGNAL_STATUS = 128
 STATUS = """\
 Exit status: 0 done, 1 wrongly described, 2 too many failed calls or out of budget, 3 not tracked,
-4 a gate or a reproduction did not hold, 130 interrupted."""
+4 a gate or a reproduction did not hold, 128 + signal interrupted (130 by Ctrl-C)."""
 
 HELP = """\
 evalkit: which LLM judge configuration to trust, and how far.
@@ -68,9 +71,31 @@ def entry_point() -> None:
         # What an old terminal has no letter for must not end a run that is paid for.
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
-    status = main(sys.argv[1:])
+    try:
+        _catch_signals()
+        status = main(sys.argv[1:])
+    except KeyboardInterrupt as stop:  # before a command has begun
+        status = _interrupted(stop)
     gc.freeze()
     sys.exit(status)
+
+
+def _catch_signals() -> None:
+    """End by SIGTERM and SIGHUP as by Ctrl-C, from the first import on; a second signal ends at once."""
+    seen: list[int] = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        if seen:
+            os.write(2, b"evalkit: interrupted twice\n")
+            os._exit(SIGNAL_STATUS + number)
+        seen.append(number)
+        raise Signaled(number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # What nohup ignores stays ignored.
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, stop)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -102,12 +127,19 @@ def _ended(argv: list[str]) -> int:
     except EvalkitError as error:
         complain(error)
         return int(error.status)
+    except UnicodeDecodeError as error:
+        complain(ConfigError(f"a file is not UTF-8 (the byte at offset {error.start})", remedy="save it as UTF-8"))
+        return int(ExitStatus.WRONG)
     except KeyboardInterrupt as stop:
-        _say_error(str(stop) or "interrupted")
-        return int(ExitStatus.INTERRUPTED)
+        return _interrupted(stop)
     except BrokenPipeError:
         sys.stderr.close()
         return int(ExitStatus.WRONG)
+
+
+def _interrupted(stop: KeyboardInterrupt) -> int:
+    _say_error(str(stop) or "interrupted")
+    return SIGNAL_STATUS + (stop.number if isinstance(stop, Signaled) else signal.SIGINT)
 
 
 def complain(error: EvalkitError) -> None:

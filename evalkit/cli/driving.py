@@ -38,6 +38,7 @@ from evalkit.compose import (
     for_hydra,
     hidden_files,
     hydra_complaint,
+    not_utf8,
     register,
     to_run_config,
     unknown_study,
@@ -157,13 +158,15 @@ def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
     """Take the study file off a command's words.
 
     Raises:
-        ConfigError: if the first word names no file, no study and no override.
+        ConfigError: if the first word names no file, no study and no override, or a file that is not UTF-8.
     """
     if not words or words[0].startswith(("-", "+", "~")) or "=" in words[0]:
         return None, list(words)
     study = find_study(words[0])
     if study is None:
         raise unknown_study(words[0])
+    if (fault := not_utf8(study)) is not None:
+        raise fault
     enter_project_of(study)
     return study, list(words[1:])
 

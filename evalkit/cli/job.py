@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from signal import SIGINT
 
 from evalkit.app import Interrupted, judge_and_score, prepare, rescore, track
 from evalkit.cli.driving import Job
@@ -14,7 +15,7 @@ from evalkit.cli.summary import print_summary
 from evalkit.cli.voice import log_spoken, manner, say
 from evalkit.config import GateConfig
 from evalkit.engine import Judged
-from evalkit.errors import ExitStatus, TrackingError
+from evalkit.errors import ExitStatus, Signaled, TrackingError
 from evalkit.gating import shortfall
 from evalkit.resources import own_version
 from evalkit.runs import read_config, read_run
@@ -34,7 +35,7 @@ def run_job(job: Job) -> int:
             result = judge_and_score(job.config, job.folder, sweep=job.sweep, observe=display.update, recall=job.recall)
         except Interrupted as stop:
             display.close()
-            raise KeyboardInterrupt(_kept(job, stop.judged)) from None
+            raise Signaled(stop.judged.signal or SIGINT, _kept(job, stop.judged)) from None
     status = ExitStatus.DONE
     if job.recordings is not None:
         job.recordings.begin(job.config.tracking, result)
@@ -118,6 +119,7 @@ def _tell(result: RunResult) -> None:
 
 def _kept(job: Job, judged: Judged) -> str:
     answers = sum(judgment.status != "failed" for judgment in judged.judgments)
+    share = f"{answers:,} of {judged.whole:,}" if judged.whole is not None else f"{answers:,}"
     if job.config.store.mode == "off":
-        return f"interrupted after {answers} of {judged.calls.planned} answers; none is kept, as store.mode is off"
-    return f"interrupted: {answers} of {judged.calls.planned} answers are stored; run again to go on"
+        return f"interrupted after {share} answers; none is kept, as store.mode is off"
+    return f"interrupted: {share} answers are stored; run again to go on"

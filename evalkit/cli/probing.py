@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from signal import SIGINT
 
 from evalkit.app import ask_judges
 from evalkit.cli.voice import say
@@ -13,7 +14,7 @@ from evalkit.engine import Judged
 from evalkit.engine import plan as plan_requests
 from evalkit.engine.blocking import run_async
 from evalkit.engine.probing import Draw, Only
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, Signaled
 from evalkit.judges import spec_of
 from evalkit.report.finding import dollars
 from evalkit.types import JudgeSpec
@@ -87,7 +88,7 @@ def _probe(job: Prospect, judge: JudgeConfig, spec: JudgeSpec, count: int) -> Pr
     from evalkit.cli.job import failures  # and with it what a run needs
 
     if judged.interrupted:
-        raise KeyboardInterrupt("interrupted; what was answered is stored")
+        raise Signaled(judged.signal or SIGINT, "interrupted; what was answered is stored")
     for line in failures(judged.judgments):
         say("failure", line)
     return Probed(len(draw.asks), judged)

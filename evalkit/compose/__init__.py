@@ -19,7 +19,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ValidationError
 
-from evalkit.compose.complaints import RECORDED, config_complaint, hydra_complaint
+from evalkit.compose.complaints import RECORDED, config_complaint, hydra_complaint, not_utf8
 from evalkit.compose.criteria import as_composed, as_written, for_hydra, put_in_place
 from evalkit.compose.jobs import SweepPlace, composed_already, give_values, kind_of, sweep_jobs, sweep_place
 from evalkit.compose.trust import check_place, checked
@@ -45,6 +45,7 @@ __all__ = [
     "load_config",
     "load_jobs",
     "load_settings",
+    "not_utf8",
     "register",
     "to_run_config",
 ]

@@ -70,7 +70,7 @@ def config_complaint(error: ValidationError, files: Sequence[Path]) -> ConfigErr
         place = place or locate(loc[:-1], files)
     where = f"{place}: {key}" if place else key
     if first["type"] == "extra_forbidden":
-        return ConfigError("no such key", where=where, remedy=did_you_mean(str(loc[-1]), known_keys(loc[:-1])))
+        return _no_such("key", where, str(loc[-1]), known_keys(loc[:-1]))
     what, _, remedy = message.partition(": ")
     given = first.get("input")
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) and loc else ""
@@ -111,6 +111,11 @@ def hydra_complaint(error: Exception) -> EvalkitError:
     """Return what went wrong while Hydra composed a config, as one line."""
     if isinstance(error, EvalkitError):
         return error
+    if isinstance(error, UnicodeDecodeError):
+        from evalkit.compose import user_files
+
+        what = ConfigError("a config file is not UTF-8", remedy="save it as UTF-8")
+        return next((fault for file in user_files() if (fault := not_utf8(file))), what)
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
     if _merges_list(str(error)):
@@ -142,6 +147,18 @@ def hydra_complaint(error: Exception) -> EvalkitError:
     return ConfigError(lines[0] if lines else type(error).__name__)
 
 
+def not_utf8(file: Path) -> ConfigError | None:
+    """Return what is wrong with a file that is not UTF-8, `None` if it is."""
+    try:
+        file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        what = f"the byte at offset {error.start} is not UTF-8"
+        return ConfigError(what, where=_short(file), remedy="save the file as UTF-8")
+    except OSError:
+        return None
+    return None
+
+
 def _merges_list(message: str) -> bool:
     """Say whether criteria that are a list were to be composed with others, or changed."""
     merged = "In 'criteria/" in message and "Cannot merge" in message
@@ -152,7 +169,13 @@ def _unknown_key(key: str, cause: OmegaConfBaseException | None = None) -> Confi
     *parents, last = key.split(".")
     if parents == ["criteria"] and cause is not None and cause.parent_node is not None:
         return no_such_criterion(last, [str(name) for name in cause.parent_node])
-    return ConfigError("no such key", where=key, remedy=did_you_mean(last, known_keys(parents)))
+    return _no_such("key", key, last, known_keys(parents))
+
+
+def _no_such(what: str, where: str, name: str, known: Sequence[str]) -> ConfigError:
+    if name in known:  # there is one, but not as it was written
+        return ConfigError("cannot be set in this way", where=where, remedy=f"write {name}=OPTION or {name}.KEY=VALUE")
+    return ConfigError(f"no such {what}", where=where, remedy=did_you_mean(name, known))
 
 
 def _missing_option(error: MissingConfigException) -> ConfigError:
@@ -165,6 +188,5 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
         return ConfigError(f"no such {group}", where=f"{group}={option}", remedy=did_you_mean(option, options))
     if override:
         group = override[1].partition("@")[0]
-        groups = list(RunConfig.model_fields)
-        return ConfigError("no such config group", where=group, remedy=did_you_mean(group, groups))
+        return _no_such("config group", override[1], group, list(RunConfig.model_fields))
     return ConfigError(text.strip().partition("\n")[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from evalkit.protocols import Evaluator, Store
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
 
 BATCH = 64
+COUNTING_SECONDS = 2.0
 _REMEMBERED = 8
 
 
@@ -75,9 +77,10 @@ class Asks:
     ) -> None:
         self._evaluator, self._specs, self._store = evaluator, specs, store
         self._size = len(cases) if isinstance(cases, Sequence) else None
-        self._cases_read = self._asked = 0
+        self._cases_read = self._asked = self._planned = 0
         self._exhausted = False
-        self._asks = self._plan(cases)
+        self._cases = iter(cases)
+        self._asks = self._plan(self._cases)
 
     def batch(self) -> list[Ask]:
         """Return the next asks, or an empty list when there are no more."""
@@ -98,11 +101,21 @@ class Asks:
             return None
         return max(self._asked, round(self._asked / self._cases_read * self._size))
 
+    def whole(self, seconds: float = COUNTING_SECONDS) -> int | None:
+        """Return how many asks there are in all, planning the rest; `None` if that takes too long. No batch follows."""
+        until = time.monotonic() + seconds
+        for case in self._cases:
+            self._planned += len(self._evaluator.plan(case)) * len(self._specs)
+            if time.monotonic() > until:
+                return None
+        return self._planned
+
     def _plan(self, cases: Iterable[Case]) -> Iterator[Ask]:
         position = 0
         for case in cases:
             self._cases_read += 1
             planned = self._evaluator.plan(case)
+            self._planned += len(planned) * len(self._specs)
             for index, spec in enumerate(self._specs):
                 groups = _groups(case, index, planned, position)
                 for request in planned:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request to stop, not as an exception at an arbitrary line."""
+"""Ctrl-C, SIGTERM and SIGHUP as a request to stop, not as an exception at an arbitrary line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 @contextmanager
-def on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` in the running event loop at each signal, as long as the block lasts.
+def on_interrupt(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call `stop` with the number of each signal in the running event loop, as long as the block lasts.
 
     Only a process's main thread is told of signals; in any other this does nothing.
     """
@@ -21,9 +21,11 @@ def on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    # What nohup ignores stays ignored.
+    before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, lambda number, _: loop.call_soon_threadsafe(stop, number))
     try:
         yield
     finally:

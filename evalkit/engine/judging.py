@@ -48,9 +48,9 @@ async def judge(
     Once all judgments of a unit are there, an evaluator's `follow`, if it has one, may ask for more.
 
     Answers come from the store, else from a call; a call's answer is stored before it counts. What fails is a judgment
-    of status `failed`; so is what was not sent because the budget was reached, or too much had failed. SIGINT or
-    SIGTERM stops it: calls in flight may finish (a second signal ends them too), and what is finished is returned with
-    `interrupted` set. Cancelling the task ends calls in flight and raises, as everywhere.
+    of status `failed`; so is what was not sent because the budget was reached, or too much had failed. SIGINT,
+    SIGTERM or SIGHUP stops it: calls in flight may finish (a second signal ends them too), and what is finished is
+    returned with `interrupted` set. Cancelling the task ends calls in flight and raises, as everywhere.
     The judges are closed at the end, the store is not.
 
     Args:
@@ -118,7 +118,7 @@ class _Run:
         self._waiting: deque[Ask] = deque()
         self._done, self._groups = Collected(spool), OpenGroups()
         self._tasks: list[asyncio.Task[None]] = []
-        self._interrupted = False
+        self._signal: int | None = None
         self._followed = 0
         self.sending = 0.0
 
@@ -142,29 +142,33 @@ class _Run:
             if isinstance(end, Exception):
                 raise end
 
-    def interrupt(self) -> None:
-        """Stop at the first call after what is in flight, at the second at once."""
-        if self._interrupted:
+    def interrupt(self, number: int) -> None:
+        """Stop by a signal: at the first after what is in flight, at the second at once."""
+        if self._signal is not None:
             self._end()
             return
-        self._interrupted = True
+        self._signal = number
         self._stop()
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end)
 
     def judged(self) -> Judged:
         """Return what the run gave."""
         tally = self._tally
-        stopped = "interrupted" if self._interrupted else self._sender.stopped
+        interrupted = self._signal is not None
+        stopped = "interrupted" if interrupted else self._sender.stopped
+        rest = self.asks.whole() if interrupted else None
         dropped = {judge.spec.name: left_out for judge in self._judges if (left_out := getattr(judge, "dropped", ()))}
         return Judged(
             self._done.in_order(),
             tally.calls(),
             tally.tokens(),
             tally.cost_usd,
-            self._interrupted,
+            interrupted,
             stopped,
             dropped,
             self.sending,
+            self._signal,
+            None if rest is None else rest + self._followed,
         )
 
     def _end(self) -> None:

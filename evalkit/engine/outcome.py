@@ -39,7 +39,8 @@ class Judged:
     only those are there that were finished. `stopped` says in one line why requests were not made, or none. `tokens`
     (`prompt` and `completion`) and `cost_usd` are of the calls sent in this run; `cost_usd` is none if the price of one
     of them is not known. `dropped` names by judge the parameters that its provider refused and that were left out.
-    `sending` is how many seconds it took from the first call to the last judgment; 0 if nothing was sent.
+    `sending` is how many seconds it took from the first call to the last judgment; 0 if nothing was sent. `signal` is
+    what interrupted it, and `whole` how many judgments the whole run has then, if that can be counted.
     """
 
     judgments: Sequence[Judgment]
@@ -50,6 +51,8 @@ class Judged:
     stopped: str | None = None
     dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sending: float = 0.0
+    signal: int | None = None
+    whole: int | None = None
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -17,6 +18,8 @@ from evalkit.store.schema import check, connect, explain, pragma
 from evalkit.types import Completion
 
 CHUNK = 500
+_HEADER = b"SQLite format 3\0"
+_log = logging.getLogger("evalkit.store")
 
 _INSERT = (
     "INSERT INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?) "
@@ -45,8 +48,7 @@ class SqliteStore:
         self._claims: Claims | None = None
         self._db = self.guard(self._open)
         # To look up must not wait for others' answers to reach the disk: it has a connection of its own.
-        self._eyes = self.guard(lambda: connect(self._uri()))
-        self._eyes.text_factory = bytes  # which both the digest and the parser want
+        self._eyes = self.guard(self._connect_eyes)
         # A file that was only opened to be read may be of the version before rows had a digest.
         self._digest = "digest" if pragma(self._db, "user_version") > 1 else "NULL"
 
@@ -143,7 +145,9 @@ class SqliteStore:
         Raises:
             StoreError: if they could not be; then none was.
         """
-        return self.locked(lambda db: _commit(db, rows, statement))
+        with self._file_lock:
+            self.guard(self._keep_file)
+            return self.guard(lambda: _commit(self._db, rows, statement))
 
     def guard(self, work: Callable[[], T]) -> T:
         """Do something, with errors of SQLite's and the system's told in one line.
@@ -166,7 +170,28 @@ class SqliteStore:
         with self._look_lock:
             return self.guard(lambda: [row for some in _chunks(keys) for row in _select(self._eyes, what, some)])
 
+    def _keep_file(self) -> None:
+        """Write a file that was deleted or replaced meanwhile anew: the connection still has all that was in it."""
+        if self.read_only or _is_same(self.path, self._identity):
+            return
+        lost, self._db = self._db, self._open()
+        with self._look_lock:
+            self._eyes.close()
+            self._eyes = self._connect_eyes()
+        rows = lost.execute("SELECT key, model, created, value, digest FROM completions ORDER BY rowid")
+        saved = 0
+        while some := rows.fetchmany(CHUNK):
+            saved += _commit(self._db, [Row(*row) for row in some], _INSERT)
+        lost.close()
+        _log.warning("the store %s was deleted while it was in use; its %s answers are saved there", self.path, saved)
+
+    def _connect_eyes(self) -> sqlite3.Connection:
+        eyes = connect(self._uri())
+        eyes.text_factory = bytes  # which both the digest and the parser want
+        return eyes
+
     def _open(self) -> sqlite3.Connection:
+        _refuse_foreign(self.path)
         if self.read_only:
             return self._ready(connect(self._uri()))
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -189,7 +214,34 @@ class SqliteStore:
         except BaseException:
             db.close()
             raise
+        self._identity = _identity_of(self.path)
         return db
+
+
+def _identity_of(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _is_same(path: Path, identity: tuple[int, int]) -> bool:
+    try:
+        return _identity_of(path) == identity
+    except FileNotFoundError:
+        return False
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a file that is not SQLite's: a short one it would take for an empty one, and write over.
+
+    Raises:
+        StoreError: if the file holds something else.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        begun = file.read(len(_HEADER))
+    if begun and begun != _HEADER:
+        raise StoreError(f"{path}: not a store (file is not a database); name another file in store.url")
 
 
 def _commit(db: sqlite3.Connection, rows: Sequence[Row], statement: str) -> int:

@@ -261,3 +261,25 @@ def test_a_hidden_config_of_ones_own_is_said(commands: Commands) -> None:
     hidden = Path("conf/judge/gpt-4o.yaml")
     assert f"{hidden} is hidden by evalkit's own of that name; give yours another" in done.err
     assert "model: openai/gpt-4o\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("conf/judge/mine.yaml", ["plan", "judge=mine"]),
+        ("study.yaml", ["plan", "study.yaml"]),
+        ("study.yaml", ["run", "study.yaml"]),
+        ("experiments/mine.yaml", ["plan", "experiments/mine.yaml"]),
+        ("conf/judge/mine.yaml", ["doctor", "judge=mine"]),
+    ],
+)
+def test_a_config_that_is_not_utf8_is_one_line_that_names_it(file, words, within, commands):
+    path = commands.folder / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("# café\nmodel: openai/x\n".encode("latin-1"))
+    assert within(*words, status=1).line() == f"{file}: the byte at offset 5 is not UTF-8; save the file as UTF-8"
+
+
+@pytest.mark.parametrize("word", ["tie@here=allow", "+tie=allow", "tie=true"])
+def test_no_key_is_suggested_in_place_of_itself(word, within):
+    assert "did you mean 'tie'" not in within("plan", word, status=1).line()

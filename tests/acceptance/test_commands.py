@@ -169,9 +169,13 @@ def wait_for(what: Any, process: subprocess.Popen[bytes], log: Path, seconds: fl
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("signals", [1, 2], ids=["once", "twice"])
+@pytest.mark.parametrize(
+    ("number", "signals"),
+    [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1)],
+    ids=["once", "twice", "terminated", "hung up"],
+)
 def test_an_interrupted_run_goes_on_where_it_was(
-    signals: int, commands: Commands, provider: Provider, data: list[str], tmp_path: Path
+    number: int, signals: int, commands: Commands, provider: Provider, data: list[str], tmp_path: Path
 ) -> None:
     """After the fifth answer the server keeps its answers back; what it gives after all is kept too."""
     hold, judged = threading.Event(), prefers()
@@ -189,18 +193,18 @@ def test_an_interrupted_run_goes_on_where_it_was(
     try:
         wait_for(lambda: len(provider.requests) == answered + 2, process, log)
         for _ in range(signals):
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             time.sleep(0.1)  # two signals at once are one
         if signals == 1:
             hold.set()
-        assert process.wait(60) == 130
+        assert process.wait(60) == 128 + number
     finally:
         hold.set()
         process.kill()
     text = log.read_text()
     kept = answered + (2 if signals == 1 else 0)
     assert len(provider.requests) == answered + 2
-    assert f"evalkit: interrupted: {kept} of " in text
+    assert f"evalkit: interrupted: {kept} of 24 answers are stored" in text
     assert text.splitlines()[-1].endswith("answers are stored; run again to go on")
     assert "Traceback" not in text
     assert not (commands.folder / "outputs").exists()
@@ -209,6 +213,44 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert (calls["stored"], calls["sent"]) == (kept, 24 - kept)
     assert len(provider.requests) == answered + 2 + 24 - kept
     assert commands.metrics("run")["metrics"]["agreement/accuracy"]["n"] == CASES
+
+
+def test_an_interrupt_counts_the_whole_plan(commands: Commands, provider: Provider, tmp_path: Path) -> None:
+    """Requests are planned in batches: what is said is how many there are in all, those of later batches included."""
+    hold, judged, log = threading.Event(), prefers(), tmp_path / "log"
+    commands.write("cases.jsonl", *(pair(n) for n in range(200)))
+
+    def rule(body: dict[str, Any]) -> Reply:
+        reply: Reply = judged(body)
+        reply.hang = hold if len(provider.requests) > 3 else None
+        return reply
+
+    provider.rule = rule
+    words = ["run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", *BRIEF, "runner.concurrency=1"]
+    process = commands.start(*words, "judge.transport=direct", "output=bracket", log=log)
+    try:
+        wait_for(lambda: len(provider.requests) == 4, process, log)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        hold.set()
+        assert process.wait(60) == 143
+    finally:
+        hold.set()
+        process.kill()
+    assert "interrupted: 4 of 400 answers are stored" in log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_imports_has_its_line(number: int, commands: Commands) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "evalkit", "run", "--cfg", "job"]
+    with subprocess.Popen(command, cwd=commands.folder, env=commands.env(), stderr=subprocess.PIPE, text=True) as begun:
+        assert begun.stderr is not None
+        before = iter(begun.stderr.readline, "")
+        assert any("evalkit.cli.voice" in line for line in before)
+        begun.send_signal(number)
+        said = [line for line in begun.stderr if not line.startswith("import time:")]
+    assert begun.returncode == 128 + number
+    assert said == ["evalkit: interrupted\n"]
 
 
 def test_an_interrupted_sweep_begins_no_further_job(

@@ -324,3 +324,26 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == ["yes", False]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(transport, model, status):
+    with serving() as elsewhere, serving() as provider:
+        target = f"{elsewhere.api_base}/chat/completions"
+        provider.rule = lambda _: Reply(b"", status, {"location": f"{target}?key=sk-very-secret-key-1234"})
+        [(kind, retryable, _, message)], bodies, _ = await tell(provider, transport, [TEXT], model=model)
+        assert (kind, retryable, len(bodies), elsewhere.requests) == ("bad_response", False, 1, [])
+        assert f"status {status} redirects to {target}, which is not followed" in message
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_log_probabilities_that_are_a_must_and_broken_fail_one_call(transport):
+    broken = choosing({"content": "yes"}, logprobs={"content": [{"token": 5}]})
+    missing, right = choosing({"content": "yes"}, logprobs=None), choosing({"content": "yes"}, logprobs=LOGPROBS)
+    with serving() as provider:
+        provider.script.extend([right, broken, missing, right])
+        told, _, _ = await tell(provider, transport, [TEXT] * 4, logprobs=True)
+    assert [one if isinstance(one, tuple) else None for one in told] == [None, *[told[1]] * 2, None]
+    assert told[1][:2] == ("bad_response", True)

@@ -279,3 +279,33 @@ def test_many_are_kept_in_one_commit_or_none_is(path):
         store.commit([row_of("new", "m", 0.0, Completion("x")), Row("k", None, 0.0, "{}", None)])
     assert store.get_many(["new"]) == {}
     store.close()
+
+
+@pytest.mark.parametrize("text", [b"my notes", b"x", b"SQLite format 2\0 and more", b"\0" * 20])
+def test_a_small_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(text)
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="not a store"):
+            SqliteStore(path, read_only=read_only)
+    assert path.read_bytes() == text
+    assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_store_deleted_while_in_use_is_written_anew(
+    tmp_path: Path, replaced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "folder" / "store.sqlite"
+    store = SqliteStore(path)
+    store.put("a" * 64, "m", Completion("one"))
+    for file in list(path.parent.iterdir()):
+        file.unlink()
+    if replaced:
+        SqliteStore(path).put("c" * 64, "m", Completion("three"))
+    store.put("b" * 64, "m", Completion("two"))
+    keys = [letter * 64 for letter in "abc"]
+    assert [one.text for one in store.get_many(keys[:2]).values()] == ["one", "two"]
+    store.close()
+    assert set(SqliteStore(path).get_many(keys)) == set(keys if replaced else keys[:2])
+    assert "was deleted while it was in use; its 1 answers are saved there" in caplog.text
