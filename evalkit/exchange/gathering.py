@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import count
 from math import floor
 from typing import Any
@@ -15,6 +16,7 @@ from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit
 
 _WHOLE = 0.9
 """From this share of all pairs judged on, a question is one case with all its responses."""
+_LONGEST = 60
 LABEL = "label"
 """The annotator that holds a file's own labels of pairs beyond a case's first, which has the case's label."""
 
@@ -126,7 +128,12 @@ def _pairs_apart(questions: Iterable[_Question]) -> str | None:
 
 def _pair_name(record: Record) -> str:
     names = sorted(one.key if one.key.startswith(one.model or "") else str(one.model) for one in record.shown)
-    return f"{record.question}: {' / '.join(names)}"
+    return f"{record.question}: {' / '.join(map(_short, names))}"
+
+
+def _short(name: str) -> str:
+    """Return a name that can stand in an id: of a long one, such as a text, its beginning and what tells it apart."""
+    return name if len(name) <= _LONGEST else f"{name[:24]}… {sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _by_name(answer: Answer) -> tuple[str, str]:

@@ -83,6 +83,16 @@ def test_responses_without_a_model_are_told_apart_by_their_texts(bring, write):
     assert [row["label"] for row in ran.rows("verdicts.jsonl")] == ["A", "B", "A"]
 
 
+def test_pairs_of_long_texts_have_short_names(bring, write):
+    texts = [("a" * 500 + str(n), "b" * 500 + str(n)) for n in range(2)]
+    rows = [{"id": "q", "response_a": a, "response_b": b, "winner": "A", "label": "B"} for a, b in texts]
+    ran = bring("generic", str(write("m.jsonl", rows)))
+    names = [case["id"] for case in ran.rows("cases.jsonl")]
+    assert len(set(names)) == 2
+    assert max(map(len, names)) < 100
+    assert [case["label"] for case in ran.rows("cases.jsonl")] == ["B", "B"]
+
+
 def test_a_models_texts_to_one_question_are_responses_of_their_own(bring, write):
     rows = [
         {"id": "q", "model": "m", "response": text, "score": score, "grade": grade}
