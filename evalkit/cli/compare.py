@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +13,14 @@ import yaml
 from pydantic import ValidationError
 from rich.table import Table
 
+from evalkit.cli.folders import with_settings
 from evalkit.cli.printing import headed, plain_console
 from evalkit.cli.summary import number
 from evalkit.cli.usage import USAGE
-from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
+from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs.numbers import metric_values
+from evalkit.runs.spreadsheet import as_csv
 from evalkit.scoring.compare import Comparison, Difference, compare_runs
 from evalkit.scoring.pairing import Entrant
 from evalkit.tracking import find_run
@@ -112,7 +112,7 @@ def _metrics(options: dict[str, Any]) -> list[str]:
 def _entrants(words: Sequence[str], results: Sequence[RunResult]) -> list[Entrant]:
     names = _names(words, results)
     return [
-        Entrant(name, RunConfig.model_validate(result.config), result.cases, result.judgments)
+        Entrant(name, with_settings(result), result.cases, result.judgments)
         for name, result in zip(names, results, strict=True)
     ]
 
@@ -177,12 +177,7 @@ def _row(difference: Difference) -> dict[str, Any]:
 
 def _csv(comparison: Comparison) -> str:
     rows = [_row(difference) for difference in (*comparison.differences, *comparison.between)]
-    out = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return out.getvalue()
+    return as_csv(list(rows[0]), rows) if rows else ""
 
 
 def _print(comparison: Comparison) -> None:

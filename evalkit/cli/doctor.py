@@ -16,10 +16,11 @@ from evalkit.compose import DEFAULT, load_jobs
 from evalkit.config import RunConfig
 from evalkit.engine.blocking import run_async
 from evalkit.errors import EvalkitError
+from evalkit.redaction import redact, without_password
 from evalkit.resources import own_version
 from evalkit.runs.versions import PACKAGES, version_of
 from evalkit.store import open_store, store_path
-from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri, without_password
+from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri
 
 Check = tuple[str, Callable[[], str]]
 
@@ -35,7 +36,7 @@ def main(words: Sequence[str]) -> int:
         try:
             mark, found = ("ok   ", "green"), check()
         except (EvalkitError, OSError) as error:
-            mark, found, wrong = ("wrong", "red"), str(error), wrong + 1
+            mark, found, wrong = ("wrong", "red"), redact(str(error)), wrong + 1
         console.print(Text.assemble(mark, f" {name}: {found}"))
     return 1 if wrong else 0
 

@@ -47,6 +47,7 @@ from evalkit.compose import (
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.recall import Recall
+from evalkit.redaction import redact, remedy_for, secret_in
 from evalkit.resources import shipped
 from evalkit.runs import unused
 
@@ -100,6 +101,8 @@ class Driver:
         folder = _unused(Path(settings.runtime.output_dir), settings)
         try:
             check_place(folder, Path(settings.runtime.cwd), self.constant)
+            if (found := secret_in(str(folder))) is not None:
+                raise ConfigError(found, where="the run folder's name", remedy="give another hydra.run.dir")
             config = to_run_config(cfg, _sources(self.study))
             sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
             if sweep is None or not self._alone():
@@ -148,10 +151,13 @@ def _plain(word: str) -> str:
 
 
 def _remove_if_empty(folder: Path) -> None:
+    """Remove a folder that holds nothing, and the two above it, but never the current one or what it stands in."""
+    here = Path.cwd()
     with suppress(OSError):
-        folder.rmdir()
-        folder.parent.rmdir()
-        folder.parent.parent.rmdir()
+        for place in (folder, *folder.parents[:2]):
+            if here.is_relative_to(place.resolve()):
+                return
+            place.rmdir()
 
 
 def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
@@ -207,8 +213,12 @@ def check_words(words: Sequence[str], flags: Collection[str] = FLAGS, also: Coll
     """Check that each word is one of `flags`, a flag's value or an override; `also` are flags that were read before.
 
     Raises:
-        ConfigError: naming the first that is not.
+        ConfigError: naming the first that is not, or that holds a secret: words are kept with a sweep.
     """
+    for word in words:
+        key, _, value = word.partition("=")
+        if (found := secret_in(value)) is not None:
+            raise ConfigError(found, where=key, remedy=remedy_for(key.lstrip("+")))
     for before, word in zip(["", *words], words, strict=False):
         flag = word.partition("=")[0]
         if word.startswith("-") and flag not in flags and not flag.startswith(("-sc", "--shell")):
@@ -255,13 +265,17 @@ def _arguments(words: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _shown(words: Sequence[str]) -> Iterator[None]:
-    """Let a config that Hydra prints show criteria as they are, not as Hydra was told of them."""
-    if not (_asks(words) and any(word != as_written(word) for word in words)):
+    """Let a config that Hydra prints show criteria as they are, not as Hydra was told of them, and no secrets."""
+    if not _asks(words):
         yield
         return
-    with redirect_stdout(StringIO()) as printed:
-        yield
-    print(as_composed(printed.getvalue()), end="")
+    changed = any(word != as_written(word) for word in words)
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            yield
+    finally:
+        print(redact(as_composed(printed.getvalue()) if changed else printed.getvalue()), end="")
 
 
 def _run_hydra(name: str, words: Sequence[str], driver: Driver) -> None:

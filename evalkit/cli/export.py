@@ -11,6 +11,7 @@ from evalkit.cli.words import take_values
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs import read_run
 
+RAW = "--raw"
 TASKS = ("argilla", "label_studio")
 LAYOUTS = ("csv", "parquet", "alpaca_eval", "mt_bench", *TASKS)
 
@@ -21,6 +22,8 @@ def main(words: Sequence[str]) -> int:
     Raises:
         ConfigError: if the words do not say what to write, or the file cannot be written.
     """
+    raw = RAW in words
+    words = [word for word in words if word != RAW]
     values, rest = take_values("export", words, ("--to", "--output", "--n", "--seed"), USAGE["export"])
     if len(rest) != 1:
         raise ConfigError("needs a run folder", where="evalkit export", remedy=USAGE["export"])
@@ -37,11 +40,13 @@ def main(words: Sequence[str]) -> int:
     if "--n" in values and layout not in TASKS:
         remedy = f"leave it out, or use --to {' or '.join(TASKS)}"
         raise ConfigError("holds every judgment, so that --n chooses nothing", where=f"--to {layout}", remedy=remedy)
+    if raw and layout != "csv":
+        raise ConfigError("is only for csv", where=RAW, remedy="leave it out: no other layout changes a text")
     result = read_run(folder)
     from evalkit.exchange.exporters import EXPORTS, export
 
     file = Path(values.get("--output") or folder / _name(layout, EXPORTS[layout][0]))
-    content = export(result, layout, int(seed), int(values["--n"]) if "--n" in values else None)
+    content = export(result, layout, int(seed), int(values["--n"]) if "--n" in values else None, raw=raw)
     _write(file, content)
     count = f"{len(json.loads(content))} tasks" if layout in TASKS else f"{len(result.judgments)} judgments"
     print(f"{count} of {len(result.cases)} cases written to {file}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from evalkit.compose.complaints import config_complaint
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.runs import read_run
+from evalkit.runs.layout import CONFIG
 from evalkit.types import RunResult
 
 
@@ -30,13 +32,13 @@ def one_run(command: str, words: Sequence[str]) -> tuple[Path, RunResult, list[s
     return folder, read_run(folder), list(words[1:])
 
 
-def with_settings(config: RunConfig, overrides: Sequence[str], allowed: Sequence[str]) -> RunConfig:
-    """Return a run's config with some settings changed; only those named in `allowed` may be.
+def with_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Sequence[str] = ()) -> RunConfig:
+    """Return a run's config, checked, with some settings changed; only those named in `allowed` may be.
 
     Raises:
-        ConfigError: if an override is not `key=value`, is not allowed here, or is not valid.
+        ConfigError: if an override is not `key=value` or is not allowed here, or the config is not valid with it.
     """
-    values = config.dump()
+    values = deepcopy(dict(result.config))
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals:
@@ -47,10 +49,12 @@ def with_settings(config: RunConfig, overrides: Sequence[str], allowed: Sequence
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        raise config_complaint(error, ()) from None
+        raise config_complaint(error, [Path(result.folder) / CONFIG] if result.folder else ()) from None
 
 
 def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for part in path[:-1]:
-        values = values.setdefault(part, {})
+        if not isinstance(values.get(part), dict):
+            values[part] = {}
+        values = values[part]
     values[path[-1]] = value

@@ -37,6 +37,7 @@ def main(words: Sequence[str]) -> int:
     if "--to" in values:
         return _send(result, values, overrides)
     source = rest[1] if len(rest) == 2 else values["--from"]
+    _config(result, overrides)  # else what is wrong with it would be found with the labels
     left_out: Counter[str] = Counter()
     found = _from_mlflow(result, overrides) if source == MLFLOW else _from_file(Path(source), left_out)
     labels = list({(label.case_id, label.unit, label.annotator): label for label in found}.values())
@@ -65,7 +66,7 @@ def _from_file(path: Path, left_out: Counter[str]) -> list[Label]:
 def _config(result: RunResult, overrides: Sequence[str]) -> RunConfig:
     from evalkit.cli.folders import with_settings
 
-    return with_settings(RunConfig.model_validate(result.config), overrides, ("tracking",))
+    return with_settings(result, overrides, ("tracking",))
 
 
 def _from_mlflow(result: RunResult, overrides: Sequence[str]) -> list[Label]:

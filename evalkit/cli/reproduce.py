@@ -15,7 +15,7 @@ from rich.table import Table
 from evalkit.cli.folders import with_settings
 from evalkit.cli.printing import headed, plain_console
 from evalkit.cli.voice import say
-from evalkit.config import RunConfig, TrackingConfig
+from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.reproduction import Change, Reproduction, reproduce
 from evalkit.runs import write_files
@@ -52,7 +52,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
-    config = with_settings(RunConfig.model_validate(result.config), overrides, PLACES)
+    config = with_settings(result, overrides, PLACES)
     named = {word.partition("=")[0] for word in overrides}
     return reproduce(result, config, from_dataset="dataset.path" in named, from_store="store.url" in named)
 

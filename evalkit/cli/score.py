@@ -8,7 +8,6 @@ from evalkit.app import rescore
 from evalkit.cli.folders import one_run, with_settings
 from evalkit.cli.gate import tell_gate
 from evalkit.cli.summary import print_summary
-from evalkit.config import RunConfig
 
 FREE = ("scoring", "swap.resolve", "tie.threshold", "tie.min_confidence", "judge.vote", "judge.quorum", "judge.weights")
 GATES = ("gate",)
@@ -17,7 +16,7 @@ GATES = ("gate",)
 def main(words: Sequence[str]) -> int:
     """Score again, rewrite the run folder and print the summary; no judge is called. Return the exit status."""
     folder, result, overrides = one_run("score", words)
-    config = with_settings(RunConfig.model_validate(result.config), overrides, (*FREE, *GATES))
+    config = with_settings(result, overrides, (*FREE, *GATES))
     again = rescore(config, result, folder)
     print_summary(again)
     return tell_gate(again)

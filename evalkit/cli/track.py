@@ -7,13 +7,12 @@ from pathlib import Path
 
 from evalkit.app import track
 from evalkit.cli.folders import one_run, with_settings
-from evalkit.config import RunConfig
 
 
 def main(words: Sequence[str]) -> int:
     """Record a finished run; overrides may set other tracking.* values."""
     folder, result, overrides = one_run("track", words)
-    config = with_settings(RunConfig.model_validate(result.config), overrides, ("tracking",))
+    config = with_settings(result, overrides, ("tracking",))
     recorded = track(config, result)
     tracked = recorded.manifest.get("tracked") or {"tracker": "MLflow", "id": recorded.manifest["mlflow_run_id"]}
     print(f"{tracked['tracker']}: run {tracked['id']} ({Path(folder).name})")

@@ -14,6 +14,7 @@ from pathlib import Path
 from evalkit.cli.driving import check_words, split_study
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.errors import ConfigError
+from evalkit.redaction import without_password
 from evalkit.tracking import server_environment, tracking_uri
 
 PASSED_ON = ("--host", "-h", "--port", "-p", "--workers", "-w")
@@ -27,15 +28,15 @@ def main(words: Sequence[str]) -> int:
     config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
     uri = tracking_uri(config.tracking, Path.cwd())
     if uri.startswith(("http://", "https://")):
-        print(f"the runs are at {uri}")
+        print(f"the runs are at {without_password(uri)}")
         return 0
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
         raise ConfigError("holds no runs yet", where=uri, remedy="`evalkit run` makes the first")
     _check_place(flags)
     # One worker serves one person, and each further one takes the memory of another MLflow.
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", uri, *flags]
-    print(f"MLflow on {uri}; Ctrl-C ends it", flush=True)
-    return _serve(command)
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", *flags]
+    print(f"MLflow on {without_password(uri)}; Ctrl-C ends it", flush=True)
+    return _serve(command, uri)
 
 
 def _check_place(flags: Sequence[str]) -> None:
@@ -79,8 +80,9 @@ def _split_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return flags, rest
 
 
-def _serve(command: Sequence[str]) -> int:
-    server = subprocess.Popen(command, env=server_environment())
+def _serve(command: Sequence[str], uri: str) -> int:
+    # Not as a word of the command, which everybody on the machine can read: it may hold a password.
+    server = subprocess.Popen(command, env={**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri})
     # Whoever ends this process ends the server with it.
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:

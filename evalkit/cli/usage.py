@@ -13,7 +13,7 @@ USAGE: Final = {
     "track": "evalkit track RUN [tracking.…=…]",
     "import": "evalkit import FORMAT PATH [--fields winner=COLUMN …] [--only KEY=VALUE] [overrides…]",
     "export": "evalkit export RUN --to csv|parquet|alpaca_eval|mt_bench|argilla|label_studio [--output FILE] [--n N] "
-    "[--seed N]",
+    "[--seed N] [--raw]",
     "label": "evalkit label RUN FILE | RUN --to mlflow [--n 50] [--annotators ANN,BOB] [--seed 0] | RUN --from mlflow",
     "store": "evalkit store stats | prune --older-than 30d | export FILE.jsonl | import FILE.jsonl",
     "ui": "evalkit ui [STUDY.yaml] [overrides…] [--host HOST] [--port PORT] [--workers N]",
@@ -54,7 +54,8 @@ several jobs share once.""",
                   argilla, label_studio: tasks for people, without judge and verdict
   --output FILE   else a file in the run's folder
   --n N           only the N that would teach most (argilla, label_studio)
-  --seed N        of the order in which people see the two answers""",
+  --seed N        of the order in which people see the two answers
+  --raw           csv: texts as they are; else one that a spreadsheet would run (=…) gets a ' in front""",
     "label": """\
   RUN                    a run's folder; it is scored again with the labels
   FILE                   a table with columns id, annotator, label, or what Argilla or Label Studio export

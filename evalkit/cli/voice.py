@@ -45,7 +45,7 @@ def say(event: str, text: str, **facts: Any) -> None:
         text: it in words, as people are told it; in JSON it stands beside `facts`.
         facts: what programs want to know, as JSON values.
     """
-    from evalkit.judges.redaction import redact
+    from evalkit.redaction import redact
 
     text = redact(" ".join(text.split()))
     if manner() == "json":

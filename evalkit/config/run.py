@@ -25,6 +25,7 @@ from evalkit.config.sections import (
     TrackingConfig,
 )
 from evalkit.hashing import digest
+from evalkit.redaction import remedy_for, secrets_of
 
 
 class RunConfig(Section):
@@ -72,6 +73,9 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
+        # A config is written to the run folder and to MLflow, and is shown.
+        for key, what in secrets_of(self.dump()):
+            raise ValueError(f"{key}: {what}: {remedy_for(key)}")
         for problem in self._problems():
             raise ValueError(problem)
         return self

@@ -16,8 +16,8 @@ from evalkit.engine.collecting import Landed
 from evalkit.engine.outcome import Tally
 from evalkit.engine.waiting import Clock
 from evalkit.errors import CallError
-from evalkit.judges import redact
 from evalkit.protocols import Judge, Store
+from evalkit.redaction import redact
 from evalkit.types import Completion, Failure, JudgeRequest
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.datasets.conversations import conversation_text, is_conversation
+from evalkit.datasets.packed import inner_suffix
 from evalkit.datasets.readers import reader_for
 from evalkit.errors import DatasetError
+from evalkit.runs.spreadsheet import unescaped
 
 _PEEK = 4_000_000
 _TRIED = 5
+_TABLES = ("csv", "tsv")
 _WHOLE = 64_000_000
 
 
@@ -120,9 +123,14 @@ def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise DatasetError("the folder holds no .jsonl or .json file", where=str(path), remedy="name another")
     for file in files:
         try:
-            yield from reader_for(None, file)(file)
+            rows = reader_for(None, file)(file)
+            yield from ((place, _as_exported(row)) for place, row in rows) if inner_suffix(file) in _TABLES else rows
         except OSError as bad:
             raise _unreadable(file, bad) from None
+
+
+def _as_exported(row: dict[str, Any]) -> dict[str, Any]:
+    return {unescaped(name): unescaped(value) for name, value in row.items()}
 
 
 def need(row: Mapping[str, Any], key: str, place: str) -> Any:

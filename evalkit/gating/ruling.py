@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from evalkit.config import LeadRule, RunConfig
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.gating.checking import other_run
@@ -57,5 +59,7 @@ def _lead(lead: LeadRule, config: RunConfig, mine: Entrant) -> Ruling:
         with other_run(lead, config) as other:
             theirs = Entrant(name, RunConfig.model_validate(other.config), other.cases, other.judgments)
             return judge_lead(lead, mine, theirs, config.scoring, config.gate.by)
+    except ValidationError:
+        return Ruling(lead.metric, lead_text(lead, name), "undecided", f"the config of {name} is not valid")
     except EvalkitError as error:
         return Ruling(lead.metric, lead_text(lead, name), "undecided", str(error))

@@ -12,7 +12,7 @@ from typing import Any
 
 from evalkit.errors import CallError
 from evalkit.judges.reading import writable
-from evalkit.judges.redaction import redact
+from evalkit.redaction import redact
 
 LONGEST_MESSAGE = 300
 

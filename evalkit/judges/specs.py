@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from evalkit.config import JudgeConfig
 from evalkit.errors import JudgeSetupError
 from evalkit.judges.smollm2 import COPIES, identified
+from evalkit.redaction import remedy_for, secret_in
 from evalkit.types import JudgeRequest, JudgeSpec
 
 LOCAL = "local/"
@@ -97,7 +98,5 @@ def _check_base(api_base: str) -> None:
         raise JudgeSetupError(
             f"'{api_base}' is not a URL", where="judge.api_base", remedy="write it like http://127.0.0.1:8000/v1"
         )
-    if parts.password:
-        raise JudgeSetupError(
-            "it carries a password", where="judge.api_base", remedy="set the provider's environment variable instead"
-        )
+    if (found := secret_in(api_base)) is not None:
+        raise JudgeSetupError(found, where="judge.api_base", remedy=remedy_for("judge.api_base"))

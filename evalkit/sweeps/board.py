@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
 from evalkit.config import ScoringConfig, TrackingConfig
-from evalkit.runs import read_outcome, write_files
+from evalkit.runs import read_outcome, spreadsheet, write_files
 from evalkit.runs.noted import noted
 from evalkit.runs.numbers import metric_values
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
@@ -118,18 +116,17 @@ def _row(row: Standing) -> dict[str, Any]:
 
 def as_csv(board: Leaderboard) -> str:
     """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x, `pareto` as 1 or 0."""
-    out = io.StringIO()
     spread = [f"{name}{end}" for name in board.columns for end in ("", "/low", "/high")]
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["rank", "job", "name", "dataset", "letters", "pareto", *spread, "rank/low", "rank/high"])
+    columns = ["rank", "job", "name", "dataset", "letters", "pareto", *spread, "rank/low", "rank/high"]
+    rows = []
     for row in board.rows:
         numbers = [number for name in board.columns for number in _ends(row.metrics.get(name))]
-        front = "" if row.pareto is None else int(row.pareto)
-        ends = ["" if end is None else end for end in (row.rank_low, row.rank_high)]
-        writer.writerow([row.rank, row.job, row.name, row.dataset, row.letters or "", front, *numbers, *ends])
-    return out.getvalue()
+        front = None if row.pareto is None else int(row.pareto)
+        ends = (row.rank_low, row.rank_high)
+        cells = [row.rank, row.job, row.name, row.dataset, row.letters, front, *numbers, *ends]
+        rows.append(dict(zip(columns, cells, strict=True)))
+    return spreadsheet.as_csv(columns, rows)
 
 
-def _ends(metric: Metric | None) -> list[float | str]:
-    values = (metric.value, metric.low, metric.high) if metric else (None, None, None)
-    return ["" if value is None else value for value in values]
+def _ends(metric: Metric | None) -> tuple[float | None, float | None, float | None]:
+    return (metric.value, metric.low, metric.high) if metric else (None, None, None)

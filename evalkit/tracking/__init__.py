@@ -12,7 +12,7 @@ from evalkit.protocols import Tracker
 from evalkit.tracking.datasets import dataset_fetchers
 from evalkit.tracking.fetch import fetch_run, is_run_id, job_runs
 from evalkit.tracking.finding import find_run
-from evalkit.tracking.location import server_environment, tracking_uri, without_password
+from evalkit.tracking.location import server_environment, tracking_uri
 from evalkit.tracking.reach import check_tracking
 from evalkit.types import RunResult
 
@@ -27,7 +27,6 @@ __all__ = [
     "server_environment",
     "tracking_uri",
     "warm_up",
-    "without_password",
 ]
 
 

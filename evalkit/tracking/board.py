@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalkit.runs.spreadsheet import unescaped
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
@@ -39,7 +41,7 @@ def table_of(file: Path) -> str:
 
 def _value(column: str, text: str) -> str | float | None:
     if "/" not in column and column not in ("rank", "tie_rate"):
-        return text
+        return str(unescaped(text))
     try:
         return float(text) if text else None
     except ValueError:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from evalkit.errors import TrackingError
-from evalkit.tracking.location import refuse_files, sqlite_file, without_password
+from evalkit.redaction import without_password
+from evalkit.tracking.location import refuse_files, sqlite_file
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

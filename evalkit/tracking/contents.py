@@ -10,8 +10,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict
 
+from evalkit.redaction import without_password
 from evalkit.runs.layout import FINDINGS
-from evalkit.tracking.location import without_password
 from evalkit.types import Judgment, RunResult, Unit, Verdict
 
 MAX_PARAM = 6_000

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalkit.errors import ConfigError, TrackingError
+from evalkit.redaction import without_password
 from evalkit.tracking.connection import open_client
-from evalkit.tracking.location import sqlite_file, without_password
+from evalkit.tracking.location import sqlite_file
 from evalkit.tracking.sweeps import PARENT, ROLE
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError, EvalkitError, TrackingError
 from evalkit.exchange.labelling import CHOICES, Label, shown_of, tasks_of, unswapped
 from evalkit.exchange.spellings import winner_of
+from evalkit.redaction import without_password
 from evalkit.tracking.assessments import QUESTIONS
 from evalkit.tracking.connection import open_client
 from evalkit.tracking.label_traces import ANNOTATOR, CASE, RUN, SHOWN, log_tasks, run_of
-from evalkit.tracking.location import sqlite_file, tracking_uri, without_password
+from evalkit.tracking.location import sqlite_file, tracking_uri
 from evalkit.types import RunResult, Unit
 
 if TYPE_CHECKING:

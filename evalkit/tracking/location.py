@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from evalkit.config import TrackingConfig
@@ -11,7 +10,6 @@ from evalkit.errors import ConfigError, TrackingError
 
 SQLITE = "sqlite:///"
 SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql", "databricks", "databricks-uc", "uc", "file")
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def tracking_uri(config: TrackingConfig, folder: Path) -> str:
@@ -69,8 +67,3 @@ def server_environment() -> dict[str, str]:
 def sqlite_file(uri: str) -> Path | None:
     """Return the file of an SQLite URI, or none for any other."""
     return Path(uri.removeprefix(SQLITE)) if uri.startswith(SQLITE) else None
-
-
-def without_password(text: str) -> str:
-    """Return `text` with the user and password of every URL in it taken out."""
-    return _USERINFO.sub("", text)

@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from evalkit.errors import TrackingError
-from evalkit.tracking.location import refuse_files, sqlite_file, without_password
+from evalkit.redaction import without_password
+from evalkit.tracking.location import refuse_files, sqlite_file
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _SECONDS = 5.0

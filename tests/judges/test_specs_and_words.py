@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import JudgeSetupError
-from evalkit.judges import make_judges, redact, spec_of
+from evalkit.judges import make_judges, spec_of
 from evalkit.judges.faults import LONGEST_MESSAGE, clean, retry_after
 from evalkit.judges.grammar import tighten
 from evalkit.judges.ladder import RUNGS, Shape, adapted, top_rung
+from evalkit.redaction import redact
 from evalkit.types import JudgeSpec
 
 
@@ -39,7 +40,7 @@ def test_a_panel_has_a_spec_and_a_judge_for_each():
             {"model": "openai/x", "api_base": "localhost:8000"},
             "judge.api_base: 'localhost:8000' is not a URL; write it",
         ),
-        ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: it carries a password"),
+        ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: holds a URL with a password"),
         ({"model": "openai/x", "params": {"api_key": "k"}}, "judge.params.api_key: secrets do not belong"),
         ({"model": "openai/x", "params": {"messages": []}}, "judge.params.messages: this is not a sampling parameter"),
         ({"model": "local/smollm"}, "no embedded model is called 'local/smollm'; did you mean 'local/smollm2-135m"),

@@ -6,8 +6,9 @@ import pytest
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError
+from evalkit.redaction import without_password
 from evalkit.tracking import make_tracker, server_environment, tracking_uri
-from evalkit.tracking.location import sqlite_file, without_password
+from evalkit.tracking.location import sqlite_file
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from evalkit.errors import ConfigError
 from evalkit.exchange.exporters.judged import alpaca_eval, mt_bench
-from evalkit.exchange.exporters.table import as_csv, as_parquet, rows_of_run
+from evalkit.exchange.exporters.table import as_parquet, rows_of_run, table_as_csv
 from evalkit.exchange.labelling import Task, argilla_records, label_studio_tasks, tasks_of
 from evalkit.exchange.teaching import worth_labelling
 from evalkit.types import RunResult
@@ -28,9 +28,10 @@ def _tasks(result: RunResult, seed: int, count: int | None) -> list[Task]:
     return tasks_of(result, seed=seed, units=units)
 
 
+CSV = "csv"
 EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, int | None], bytes]]] = MappingProxyType(
     {
-        "csv": ("csv", lambda result, *_: as_csv(rows_of_run(result))),
+        CSV: ("csv", lambda result, *_: table_as_csv(rows_of_run(result))),
         "parquet": ("parquet", lambda result, *_: as_parquet(rows_of_run(result))),
         "alpaca_eval": ("json", lambda result, *_: _listed(alpaca_eval(result))),
         "mt_bench": ("jsonl", lambda result, *_: _lines(mt_bench(result))),
@@ -41,15 +42,17 @@ EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, int | None], bytes]]]
 """Each layout, with its file's suffix and what makes it of a run and a seed for what is shuffled."""
 
 
-def export(result: RunResult, name: str, seed: int = 0, count: int | None = None) -> bytes:
+def export(result: RunResult, name: str, seed: int = 0, count: int | None = None, *, raw: bool = False) -> bytes:
     """Return a run's judgments in a layout of `EXPORTS`, as the content of one file.
 
-    What people are to label is shuffled by `seed`; `count` takes so many of what would teach most.
+    What people are to label is shuffled by `seed`; `count` takes so many of what would teach most. In CSV, texts that a
+    spreadsheet would run get a `'` in front, unless `raw`.
 
     Raises:
         ConfigError: if the run holds nothing that the layout has a place for.
     """
-    content = EXPORTS[name][1](result, seed, count)
+    raw_csv = raw and name == CSV
+    content = table_as_csv(rows_of_run(result), raw=True) if raw_csv else EXPORTS[name][1](result, seed, count)
     if not result.judgments:
         raise ConfigError("the run holds no judgments", where=f"evalkit export --to {name}", remedy="name another run")
     return content

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from importlib import import_module
@@ -10,6 +9,7 @@ from typing import Any
 
 from evalkit.choices import choice_of, grades_of
 from evalkit.errors import ConfigError
+from evalkit.runs.spreadsheet import as_csv
 from evalkit.types import Case, Judgment, RunResult, Verdict
 
 _CLOSE = 1e-9
@@ -88,13 +88,9 @@ def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
     return {"label": verdict and verdict.label} | {f"label.{name}": choice for name, choice in chosen.items()}
 
 
-def as_csv(rows: list[Row]) -> bytes:
-    """Return rows as CSV in UTF-8; what is missing is an empty cell."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode("utf-8", "backslashreplace")
+def table_as_csv(rows: list[Row], *, raw: bool = False) -> bytes:
+    """Return rows as CSV in UTF-8; unless `raw`, no cell is a formula to a spreadsheet."""
+    return as_csv(list(rows[0]) if rows else [], rows, raw=raw).encode("utf-8", "backslashreplace")
 
 
 def as_parquet(rows: list[Row]) -> bytes:

@@ -1,0 +1,121 @@
+"""Keeping secrets out of everything that is written, shown, logged or stored: configs are refused, texts redacted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+_NAMED_LIKE_A_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_(?:PASS|PWD|PAT)$", re.IGNORECASE)
+_SHORTEST_SECRET = 8
+_NO_WORD = 16  # a text of letters alone is no word if it has so many
+_USERINFO = re.compile(r"(?<=://)([^/\s'\"@]*)@")
+_PASSED = re.compile(
+    r"(?i)([?&;](?:api_?key|key|access_?token|auth_?token|token|secret|client_secret|password|passwd|pwd|sig|signature|"
+    r"x-amz-signature|x-amz-credential|x-amz-security-token)=)[^&\s'\"]+"
+)
+_KEYS = frozenset(
+    ("apikey", "apitoken", "accesstoken", "authtoken", "bearertoken", "password", "passwd", "secret", "clientsecret",
+     "authorization", "xapikey", "credentials")
+)  # fmt: skip
+_DATABASE = re.compile(r"(?!https?:)[\w+.-]+://[^/\s:@]*@")
+_PATTERNS = (
+    (re.compile(r"(?i)\b(bearer|basic)\s+[\w\-.~+/=]{6,}"), r"\1 [redacted]"),
+    (
+        re.compile(r"(?i)\b(authorization|x-api-key|api-key|x-goog-api-key)(['\"]?\s*[:=]\s*['\"]?)[^\s'\",}]+"),
+        r"\1\2[redacted]",
+    ),
+    (_PASSED, r"\1[redacted]"),
+    (_USERINFO, "[redacted]@"),
+    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|pplx)[-_][\w\-]{6,}\**[\w\-]*"), "[redacted]"),
+    (re.compile(r"\bAIza[\w\-]{20,}"), "[redacted]"),
+)
+
+
+def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """Return `text` without secrets: values of environment variables named like keys, and what looks like a key."""
+    spellings = {form for value in _secrets(environment).values() for form in (value, quote(value, safe=""))}
+    # Longest first: one secret may be the beginning of another.
+    for secret in sorted(spellings, key=len, reverse=True):
+        text = text.replace(secret, "[redacted]")
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def without_password(text: str) -> str:
+    """Return `text` with the user and password of every URL in it taken out."""
+    return _USERINFO.sub("", text)
+
+
+def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None:
+    """Return what kind of secret a text of a config holds, none if it holds none; the secret itself is not in it.
+
+    `secrets` are those that environment variables hold, by their names, if they are known.
+    """
+    for found in _USERINFO.finditer(text):
+        if ":" in found[1] or (found[1] and not _DATABASE.match(text)):
+            return "holds a URL with a password"
+    if _PASSED.search(text):
+        return "holds a URL with a key"
+    for name, value in (_secrets(None) if secrets is None else secrets).items():
+        whole = text.strip() == value
+        if (whole or _is_no_word(value)) and (value in text or quote(value, safe="") in text) and not _is_path(value):
+            return f"holds the value of ${name}"
+    return None
+
+
+def secrets_of(value: Any, key: str = "", secrets: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield each key under which a config holds a secret, with what it holds."""
+    secrets = _secrets(None) if secrets is None else secrets
+    if isinstance(value, str):
+        if (found := secret_in(value, secrets)) is not None:
+            yield key, found
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            inner = f"{key}.{name}" if key else str(name)
+            if isinstance(part, str) and part and re.sub(r"[\W_]", "", str(name)).casefold() in _KEYS:
+                yield inner, "holds a secret"
+            elif secret_in(str(name), secrets) is not None:
+                yield key, "has a key that holds a secret"
+            else:
+                yield from secrets_of(part, inner, secrets)
+    elif isinstance(value, Sequence):
+        for place, part in enumerate(value):
+            yield from secrets_of(part, f"{key}.{place}", secrets)
+
+
+def remedy_for(key: str) -> str:
+    """Return what to do instead of writing a secret under a key."""
+    if key.startswith("tracking.uri"):
+        return (
+            "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the whole URI as MLFLOW_TRACKING_URI: they "
+            "count by themselves"
+        )
+    if key.startswith("judge"):
+        return "set the provider's environment variable instead"
+    return "leave it out: a config is written to the run folder and to MLflow, and secrets belong in the environment"
+
+
+def _secrets(environment: Mapping[str, str] | None) -> dict[str, str]:
+    variables = os.environ if environment is None else environment
+    return {
+        name: value
+        for name, value in variables.items()
+        if len(value) >= _SHORTEST_SECRET and _NAMED_LIKE_A_SECRET.search(name)
+    }
+
+
+def _is_no_word(value: str) -> bool:
+    return len(value) >= _NO_WORD or not value.isalpha()
+
+
+def _is_path(value: str) -> bool:
+    """Say whether a value is the path of a file that holds the secret, as GOOGLE_APPLICATION_CREDENTIALS is."""
+    try:
+        return value.startswith(("/", "~", ".")) and Path(value).expanduser().exists()
+    except (OSError, RuntimeError):
+        return False

@@ -1,0 +1,169 @@
+"""Secrets of the environment and credentials in URLs: in no file, no MLflow database, and on no terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evalkit import RunConfig, load_config
+from evalkit.cli import main
+from evalkit.redaction import redact, secret_in
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+
+from fake_provider import serving
+
+SECRET = "s3cr3t-Value!/+with#signs"
+PASSWORD = "hunter2-hunter2"
+ENCODED = "s3cr3t-Value%21%2F%2Bwith%23signs"
+WITH_PASSWORD = f"http://someone:{PASSWORD}@127.0.0.1:9"
+IN_WORDS = [
+    f"tracking.uri={WITH_PASSWORD}",
+    f"tracking.uri=postgresql://me:{PASSWORD}@db/mlflow",
+    "tracking.uri=http://127.0.0.1:9/${oc.env:A_TEST_TOKEN}",
+    f"judge.api_base={WITH_PASSWORD}/v1",
+    f"judge.api_base=http://127.0.0.1:9/v1?api_key={PASSWORD}",
+    f"store.url=sqlite://me:{PASSWORD}@/x.db",
+    f"dataset.path=https://me:{PASSWORD}@host/x.jsonl",
+    f"dataset.path=https://host/x.jsonl?X-Amz-Signature={PASSWORD}",
+    "+tracking.tags.key=${oc.env:A_TEST_TOKEN}",
+    "+tracking.tags.key='prefix ${oc.env:A_TEST_TOKEN}'",
+    "+judge.params.note=${oc.env:A_TEST_TOKEN}",
+    f"+judge.params.api_key={PASSWORD}",
+    f"+judge.params.extra_body={{api_key: {PASSWORD}}}",
+    "tracking.run_name=${oc.env:A_TEST_TOKEN}",
+    "prompt.template=${oc.env:A_TEST_TOKEN}",
+    "hydra.run.dir=out/${oc.env:ANOTHER_API_KEY}",
+    f"+tracking.tags.key={PASSWORD}xyz",
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("A_TEST_TOKEN", SECRET)
+    monkeypatch.setenv("ANOTHER_API_KEY", PASSWORD)
+    return folder
+
+
+def written(folder: Path) -> bytes:
+    """Return all that stands in a folder: names and contents."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return b"\n".join([str(file).encode() + b"\n" + file.read_bytes() for file in files])
+
+
+def holds(content: bytes) -> list[str]:
+    return [one for one in (SECRET, ENCODED, PASSWORD) if one.encode() in content]
+
+
+@pytest.mark.parametrize("word", IN_WORDS)
+def test_a_config_with_a_secret_is_refused_and_shown_nowhere(
+    here: Path, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = ["judge=openai_compatible", "judge.model=openai/x", "judge.api_base=http://127.0.0.1:9"]
+    tracking = [] if "tracking" in word else ["tracking=none"]
+    for command in ("run", "plan", "doctor"):
+        if "hydra.run.dir" in word and command != "run":
+            continue
+        status = main([command, *judge, *tracking, "dataset.limit=1", word])
+        out = capsys.readouterr()
+        assert (status, len(out.err.splitlines())) == (1, 1), (command, out)
+        assert holds((out.out + out.err).encode()) == []
+        assert "environment" in out.err or "MLFLOW_TRACKING_URI" in out.err or "hydra.run.dir" in out.err
+    assert holds(written(here)) == []
+    assert main(["run", *judge, "--cfg", "job", "--resolve", word]) in (0, 1)
+    out = capsys.readouterr()
+    assert holds((out.out + out.err).encode()) == []
+
+
+def test_a_finished_run_that_holds_a_secret_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8")
+    assert main(["import", "generic", "judged.csv", "tracking=none", "hydra.run.dir=run"]) == 0
+    file = Path("run/config.yaml")
+    config = yaml.safe_load(file.read_text("utf-8"))
+    for values in ({"uri": WITH_PASSWORD}, {"tags": {"x": SECRET}}, {"experiment": f"at {SECRET}"}):
+        file.write_text(yaml.safe_dump({**config, "tracking": {**config["tracking"], "enabled": True, **values}}))
+        Path("labels.csv").write_text("id,annotator,label\n1,ann,A\n", "utf-8")
+        capsys.readouterr()
+        commands = (["score", "run"], ["reproduce", "run"], ["track", "run"], ["label", "run", "labels.csv"])
+        for words in (*commands, ["compare", "run", "run"], ["run", "run/config.yaml"], ["plan", "run/config.yaml"]):
+            status = main(words)
+            out = capsys.readouterr()
+            assert (status, len(out.err.splitlines())) == (1, 1), (words, out)
+            assert holds((out.out + out.err).encode()) == []
+            assert "tracking." in out.err
+    assert not Path("mlflow.db").exists()
+
+
+def test_python_refuses_as_the_command_line_does(here: Path) -> None:
+    with pytest.raises(ValueError, match="holds a URL with a password"):
+        RunConfig.model_validate({**load_config().dump(), "tracking": {"uri": WITH_PASSWORD}})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("postgresql://me@db/mlflow", None),
+        ("http://me@host", "holds a URL with a password"),
+        ("see http://host/a@b and me@example.com", None),
+        ("https://host/?monkey=1&tokens=2", None),
+        ("https://host/?x=1&token=abc", "holds a URL with a key"),
+        ("a word in a sentence", None),
+        ("wordlike", "holds the value of $WORD_KEY"),
+        ("/etc/hosts", None),
+        ("sqlite:////etc/hosts", None),
+    ],
+)
+def test_what_counts_as_a_secret(monkeypatch: pytest.MonkeyPatch, text: str, found: str | None) -> None:
+    monkeypatch.setenv("WORD_KEY", "wordlike")
+    monkeypatch.setenv("A_CREDENTIALS_FILE", "/etc/hosts")
+    assert secret_in(text) == found
+    assert secret_in("wordlike texts are fine") is None
+
+
+def test_urls_and_encoded_secrets_are_redacted(here: Path) -> None:
+    text = redact(f"at {WITH_PASSWORD}/?token={PASSWORD} and {ENCODED} and {SECRET}")
+    assert holds(text.encode()) == []
+    assert "127.0.0.1:9" in text
+
+
+@pytest.mark.slow
+def test_a_whole_run_writes_no_secret(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that is used, a server's URI with a password, an MLflow that is away, and one that is there."""
+    environment = {
+        **os.environ,
+        "OPENAI_API_KEY": SECRET,
+        "MLFLOW_TRACKING_PASSWORD": PASSWORD,
+        "EVALKIT_STORE": str(here / "store.sqlite"),
+    }
+    shown = b""
+    with serving() as provider:
+        judge = [
+            "judge=openai_compatible",
+            "judge.model=openai/x",
+            f"judge.api_base={provider.api_base}",
+            "output=bracket",
+        ]
+        words = [*judge, "dataset.limit=2", "scoring.bootstrap=20"]
+        for place, more, status in (
+            ("there", ["hydra.run.dir=there"], 0),
+            ("away", ["hydra.run.dir=away"], 3),
+            ("sweep", ["-m", "hydra.sweep.dir=multirun/a/b", "tie.threshold=0,0.1"], 0),
+        ):
+            uri = {"MLFLOW_TRACKING_URI": WITH_PASSWORD if place == "away" else "sqlite:///mlflow.db"}
+            command = [sys.executable, "-m", "evalkit", "run", *words, *more]
+            done = subprocess.run(command, env={**environment, **uri}, capture_output=True, timeout=240, check=False)
+            shown += done.stdout + done.stderr
+            assert done.returncode == status, done.stderr.decode()
+    assert (here / "mlflow.db").is_file()
+    assert json.loads((here / "there" / "manifest.json").read_text("utf-8"))["mlflow_run_id"]
+    assert holds(written(here)) == []
+    assert holds(shown) == []
