@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -26,6 +27,8 @@ from evalkit.config.sections import (
 )
 from evalkit.hashing import digest
 from evalkit.redaction import remedy_for, secrets_of
+
+_CHINESE = re.compile("[\u3400-\u9fff]")
 
 
 class RunConfig(Section):
@@ -83,6 +86,7 @@ class RunConfig(Section):
     def _problems(self) -> list[str]:
         found: list[str] = []
         names = list(self.criteria)
+        found += self._unknown_in_examples(names)
         if not names:
             found.append("criteria: there is none: name at least one criterion")
         if unknown := sorted(set(self.scoring.weights) - set(names)):
@@ -125,9 +129,21 @@ class RunConfig(Section):
             found.append(f"swap.arbiter: '{arbiter.label}' is the judge's name too: give it a name of its own")
         return found
 
+    def _unknown_in_examples(self, names: Sequence[str]) -> list[str]:
+        if self.mode.name != "pointwise":
+            return []
+        return [
+            f"rubric.examples.{i}.scores: no criterion is named '{name}': choose from {', '.join(names)}, or use "
+            "examples that fit these criteria"
+            for i, example in enumerate(self.rubric.examples)
+            for name in example.scores
+            if name not in names
+        ]
+
     def _off_scale(self) -> list[str]:
         written = [("rubric.levels", [*self.rubric.levels])]
-        written += [(f"rubric.examples.{i}.score", [one.score]) for i, one in enumerate(self.rubric.examples)]
+        for i, example in enumerate(self.rubric.examples):
+            written += [(f"rubric.examples.{i}.{key}", [score]) for key, score in example.scored()]
         written += [(f"criteria.{name}.levels", [*one.levels]) for name, one in self.criteria.items()]
         scale = self.rubric.scale
         return [
@@ -192,7 +208,37 @@ class RunConfig(Section):
                 f"rubric.levels say what {min(told):g} to {max(told):g} mean, and the scale is {ends[0]:g} to "
                 f"{ends[1]:g}: start from rubric=own for a scale of your own, or give both ends a level"
             )
-        return found
+        found += self._calibration_notes() if self.mode.name == "pointwise" else ()
+        return [*found, *self._language_notes()]
+
+    def _language_notes(self) -> Iterator[str]:
+        """Yield which texts of a Chinese prompt are in another language."""
+        if self.prompt.language != "zh":
+            return
+        if not _CHINESE.search(" ".join(f"{name} {one.description}" for name, one in self.criteria.items())):
+            yield "prompt.language is zh and the criteria are not in Chinese: set for example criteria=general_zh"
+        levels = " ".join(self.rubric.levels.values()) if self.mode.name == "pointwise" else ""
+        if levels and not _CHINESE.search(levels):
+            yield "prompt.language is zh and rubric.levels are not in Chinese: set for example rubric=likert5_zh"
+
+    def _calibration_notes(self) -> Iterator[str]:
+        """Yield what the calibration examples do not cover."""
+        rubric = self.rubric
+        if not rubric.examples:
+            yield (
+                "rubric.examples is empty, so no level has a calibration example: set rubric.examples or "
+                "rubric.examples_path, or with criteria=general rubric=likert5_examples"
+            )
+            return
+        shown = {score for example in rubric.examples for _, score in example.scored()}
+        if bare := [rubric.scale.text(level) for level in rubric.calibrated_levels() if level not in shown]:
+            yield f"rubric.examples: no example at level{'s' if len(bare) > 1 else ''} {', '.join(bare)}"
+        scored = {name for example in rubric.examples for name in example.scores}
+        unscored = [name for name in self.criteria if name not in scored]
+        if scored and unscored:
+            yield f"rubric.examples: no example has a score for {', '.join(unscored)}"
+        if any(not example.prompt for example in rubric.examples):
+            yield "rubric.examples: some examples have no prompt, so the judge cannot see which task they answer"
 
     def dump(self) -> dict[str, Any]:
         """Return the resolved config as JSON values."""

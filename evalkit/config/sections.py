@@ -21,6 +21,7 @@ def _one_line(name: str) -> str:
 
 Name = Annotated[str, AfterValidator(_one_line)]
 Levels = dict[float, str]
+_SHORT_SCALE = 10
 Spelling = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
@@ -182,18 +183,35 @@ Criteria = Annotated[dict[Name, Criterion], BeforeValidator(criteria_by_name)]
 
 
 class Example(Section):
-    """A graded example shown to the judge for calibration."""
+    """A scored response shown to the judge for calibration.
+
+    `prompt` is the task that it answers; `scores` has its score by criterion. A single `score` for the whole response
+    may take the place of `scores`.
+    """
 
     response: str
-    score: float
     justification: str
+    prompt: str | None = None
+    scores: dict[str, float] = {}
+    score: float | None = None
+
+    @model_validator(mode="after")
+    def _scored_once(self) -> Self:
+        if bool(self.scores) == (self.score is not None):
+            raise ValueError("give either scores (a score for each criterion) or a single score")
+        return self
+
+    def scored(self) -> list[tuple[str, float]]:
+        """Return each of its scores with its key, such as `scores.accuracy`."""
+        named = [(f"scores.{name}", score) for name, score in self.scores.items()]
+        return named if self.score is None else [("score", self.score)]
 
 
 class RubricConfig(Section):
     """The scale of scores: `min` to `max` by `step`, what its levels mean, and examples for calibration.
 
-    `examples_path` names a file of further examples, one JSON object a line with `response`, `score` and
-    `justification`; they stand in `examples`, and the path is gone, once the config is composed.
+    `examples_path` names a file of additional examples, one JSON object per line with `prompt`, `response`, `scores`
+    (by criterion) and `justification`; composing the config moves them to `examples` and clears the path.
     """
 
     min: float = 1
@@ -213,6 +231,11 @@ class RubricConfig(Section):
     def scale(self) -> Scale:
         """The scale that it describes."""
         return Scale.of(self)
+
+    def calibrated_levels(self) -> list[float]:
+        """Return the levels that examples should cover: those with a description, else every value of a short scale."""
+        values = self.scale.values() if len(self.scale) <= _SHORT_SCALE else (self.min, self.max)
+        return sorted(self.levels) or list(values)
 
 
 class SwapConfig(Section):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
         return config
     path = _locate(named, base)
     with reading(path):
-        read = tuple(_example(row, place, config.rubric.scale) for place, row in reader_for(None, path)(path))
+        read = tuple(_example(row, place, config) for place, row in reader_for(None, path)(path))
     if not read:
         raise DatasetError("the file holds no examples", where=str(path), remedy=f"write some, or leave {KEY} out")
     rubric = config.rubric.model_copy(update={"examples": (*config.rubric.examples, *read), "examples_path": None})
@@ -48,30 +50,55 @@ def _locate(named: str, base: Path | None) -> Path:
     )
 
 
-def _example(row: Mapping[str, Any], place: str, scale: Scale) -> Example:
+def _example(row: Mapping[str, Any], place: str, config: RunConfig) -> Example:
     if unknown := [column for column in row if column not in Example.model_fields]:
         remedy = did_you_mean(unknown[0], Example.model_fields)
         raise DatasetError(f"an example has no '{unknown[0]}'", where=place, remedy=remedy)
     response, justification = (_text(row, column, place) for column in ("response", "justification"))
-    return Example(response=response, score=_score(row.get("score"), place, scale), justification=justification)
+    prompt = None if row.get("prompt") is None else _text(row, "prompt", place)
+    scale, scores = config.rubric.scale, _scores(row.get("scores"), place)
+    if not scores:
+        score = _score(row.get("score"), "score", place, scale)
+        return Example(response=response, justification=justification, prompt=prompt, score=score)
+    if row.get("score") is not None:
+        raise DatasetError("it has both 'scores' and 'score'", where=place, remedy="remove 'score'")
+    names = list(config.criteria)
+    if unknown := [name for name in scores if name not in names]:
+        remedy = did_you_mean(unknown[0], names)
+        raise DatasetError(f"'scores' has '{unknown[0]}', which is not one of the criteria", where=place, remedy=remedy)
+    read = {name: _score(value, f"score of {name}", place, scale) for name, value in scores.items()}
+    return Example(response=response, justification=justification, prompt=prompt, scores=read)
 
 
 def _text(row: Mapping[str, Any], column: str, place: str) -> str:
     value = row.get(column)
     if not isinstance(value, str):
         what = "is missing" if value is None else f"is {value!r:.40} and not a text"
-        raise DatasetError(f"'{column}' {what}", where=place, remedy="give response, score and justification")
+        raise DatasetError(f"'{column}' {what}", where=place, remedy="give prompt, response, scores and justification")
     return value
 
 
-def _score(value: object, place: str, scale: Scale) -> float:
+def _scores(value: object, place: str) -> Mapping[str, Any]:
+    """Return scores by criterion, which a table holds as a JSON object in a cell."""
+    if isinstance(value, str) and value.strip():
+        with suppress(ValueError, RecursionError):  # what is no mapping is refused below
+            value = json.loads(value)
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, Mapping) or not value:
+        remedy = 'write a score for each criterion, such as {"accuracy": 4}'
+        raise DatasetError(f"'scores' is {value!r:.40} and not a mapping", where=place, remedy=remedy)
+    return value
+
+
+def _score(value: object, name: str, place: str, scale: Scale) -> float:
     try:
         score = float("nan") if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         score = float("nan")
     if not isfinite(score):
         what = "is missing" if value is None else f"is {value!r:.40} and not a number"
-        raise DatasetError(f"'score' {what}", where=place, remedy=f"write a number on the scale {scale.name()}")
+        raise DatasetError(f"'{name}' {what}", where=place, remedy=f"write a number on the scale {scale.name()}")
     if not scale.contains(score):
-        raise DatasetError(f"score {score:g} is not on the scale {scale.name()}", where=place, remedy="mend the score")
+        raise DatasetError(f"{name} {score:g} is not on the scale {scale.name()}", where=place, remedy="fix the score")
     return score

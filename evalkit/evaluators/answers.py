@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from evalkit.parsing import UnreadableError, read_winner
+from evalkit.prompting import neutralise
 from evalkit.types import Winner
 
 
@@ -161,7 +162,8 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
     Raises:
         UnreadableError: if a criterion is missing, is there twice, or is none of `names`.
     """
-    folded = {_folded(name): name for name in names}
+    # A judge copies a name as prompts show it.
+    folded = {_folded(spelling): name for name in names for spelling in (neutralise(name), name)}
     found: dict[str, C] = {}
     for part in parts:
         name = part.criterion if part.criterion in names else folded.get(_folded(part.criterion))

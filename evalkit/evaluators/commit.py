@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from evalkit.errors import PromptError
 from evalkit.evaluators.reading import lost
 from evalkit.parsing import UnreadableError, drop_thinking
 from evalkit.prompting import Prompts, neutralise
@@ -34,6 +35,7 @@ class CommitFirst:
         for optional in (None, "text"):
             self._question(Case("rehearsal", "text", (), context=optional))
         self._said("text")
+        self._check_placeholders()
 
     @property
     def prompt_hashes(self) -> dict[str, str]:
@@ -44,6 +46,17 @@ class CommitFirst:
     def prompt_texts(self) -> dict[str, str]:
         """The text of each template in use."""
         return {**getattr(self._inner, "prompt_texts", {}), **self._prompts.texts()}
+
+    def _check_placeholders(self) -> None:
+        one, other = "evalkit one", "Another two, to see what changes"
+        checks: list[tuple[str, str, bool]] = [
+            (ANSWER, "original_prompt", self._blank.fill((one, "")) != self._blank.fill((other, ""))),
+            (OWN_ANSWER, "own_answer", self._said(one) != self._said(other)),
+        ]
+        for template, name, depends in checks:
+            if not depends:
+                remedy = f"write {{{{ {name} }}}} in it"
+                raise PromptError(f"has no placeholder '{name}'", where=self._prompts.place(template), remedy=remedy)
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return an ask for an answer of the judge's own before each ask of the inner evaluator."""

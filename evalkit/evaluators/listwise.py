@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
@@ -16,7 +16,7 @@ from evalkit.evaluators.settings import check_responses, shared_variables
 from evalkit.evaluators.templated import Templated
 from evalkit.hashing import text_digest
 from evalkit.prompting import Prompts, neutralise
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Ranking, Response, Unit
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message, Ranking, Response, Unit
 
 _ONLY_JSON = "a ranking is read from JSON, so set output=json"
 _FORMATS = {"json": "", "bracket": _ONLY_JSON, "rating": _ONLY_JSON, "regex": _ONLY_JSON}
@@ -85,7 +85,7 @@ class Listwise(Templated):
             tie_allowed=self._tie_allowed,
             output=self._config.output.format,
         )
-        answer = listwise_format(self._names, labels)
+        answer = listwise_format(self._shown_names, labels)
         return JudgeRequest(case.id, tuple(sorted(shown)), shown, messages, answer, sample)
 
     def _rehearse(self) -> None:
@@ -93,7 +93,13 @@ class Listwise(Templated):
         for optional in (None, "text"):
             case = Case("rehearsal", "text", (Response("A"), Response("B")), context=optional, reference=optional)
             self._ask(case, (0, 1), 0)
+        self._check_placeholders(self._probe, ("original_prompt", "responses"))
         self._prompts.retry("text")
+
+    def _probe(self, texts: Mapping[str, str]) -> Sequence[Message]:
+        """Return the messages for a case made of the texts of these placeholders."""
+        case = Case("rehearsal", texts["original_prompt"], (Response(texts["responses"]), Response("B")))
+        return self._ask(case, (0, 1), 0).messages
 
     def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
         found, rung = read_object(request, completion, ("comparison", "result"))

@@ -92,7 +92,7 @@ class Pairwise(Templated):
         super().__init__(config, prompts, "pairwise", _FORMATS)
         self._tie_allowed = config.tie.allow
         self._structured = config.output.format == "json"
-        self._answer = pairwise_format(self._names, tie_allowed=self._tie_allowed) if self._structured else None
+        self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed) if self._structured else None
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
         self._own = None if self._structured else own_winner(config.output)
         if config.output.format == "regex":
@@ -179,6 +179,11 @@ class Pairwise(Templated):
         for optional in (None, "text"):
             case = Case("rehearsal", "text", responses, context=optional, reference=optional)
             self._ask(case, (0, 1), (0, 1), 0, _safe(case))
+        empty = dict.fromkeys(_TEXTS, "")
+        self._check_placeholders(
+            lambda texts: self._blank.fill([*{**empty, **texts}.values()]),
+            ("original_prompt", "response_a", "response_b"),
+        )
         if self._structured:
             self._prompts.retry("text")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evalkit.config import RunConfig
+from evalkit.config import Example, RunConfig
 from evalkit.errors import ConfigError
 from evalkit.evaluators.answers import PointwiseAnswer, by_criterion
 from evalkit.evaluators.foreseeing import Foresight
@@ -44,7 +44,7 @@ class Pointwise(Templated):
         super().__init__(config, prompts, "pointwise", _FORMATS)
         self._scale = Scale.of(config.rubric)
         self._structured = config.output.format == "json"
-        self._answer = pointwise_format(self._names, self._scale) if self._structured else None
+        self._answer = pointwise_format(self._shown_names, self._scale) if self._structured else None
         self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
         self._own = None if self._structured else own_score(config.output, self._scale)
         self._check_single()
@@ -99,20 +99,28 @@ class Pointwise(Templated):
         return {
             "criteria": self._criteria(),
             "scale": scale.words(),
-            "levels": scale.described() if common else [],
-            "examples": [
-                {
-                    "response": neutralise(one.response),
-                    "score": scale.text(one.score),
-                    "justification": neutralise(one.justification),
-                }
-                for one in rubric.examples
-            ],
+            "levels": self._levels(rubric.levels) if common else [],
+            "examples": [self._example(one) for one in rubric.examples],
             "output": self._config.output.format,
         }
 
+    def _levels(self, levels: Mapping[float, str]) -> list[dict[str, str]]:
+        return self._scale.described({value: neutralise(text) for value, text in levels.items()})
+
+    def _example(self, example: Example) -> dict[str, Any]:
+        # An example with one score for the whole response names no criterion.
+        shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
+        return {
+            "task": neutralise(example.prompt or ""),
+            "response": neutralise(example.response),
+            "justification": neutralise(example.justification),
+            "scores": [
+                {"criterion": neutralise(name), "score": self._scale.text(score)} for name, score in shown.items()
+            ],
+        }
+
     def _criteria(self) -> list[dict[str, Any]]:
-        levels = [self._scale.described(one.levels) for one in self._config.criteria.values()]
+        levels = [self._levels(one.levels) for one in self._config.criteria.values()]
         return [{**shown, "levels": own} for shown, own in zip(self._shown_criteria(), levels, strict=True)]
 
     def _check_single(self) -> None:
@@ -122,7 +130,7 @@ class Pointwise(Templated):
             raise ConfigError(
                 f"it gives one score, and there are {len(self._names)} criteria",
                 where=f"output.format '{self._config.output.format}'",
-                remedy="set criteria=overall or output=json",
+                remedy="give one criterion (criteria=overall), or set output=json",
             )
         if self._config.output.format == "regex":
             Pattern(self._config.output, "score")
@@ -131,6 +139,10 @@ class Pointwise(Templated):
         """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
         for optional in (None, "text"):
             self.plan(Case("rehearsal", "text", (Response("text"),), context=optional, reference=optional))
+        empty = dict.fromkeys(_TEXTS, "")
+        self._check_placeholders(
+            lambda texts: self._blank.fill([*{**empty, **texts}.values()]), ("original_prompt", "response")
+        )
         if self._structured:
             self._prompts.retry("text")
 

@@ -51,7 +51,7 @@ def conclude(
         fault = _explained(fault, completion)
         if retry is None or request.turn > 0 or fault.kind in _FINAL:
             return lost(request, completion, fault)
-        return _again(request, completion, retry(fault.reason))
+        return _again(request, completion, retry(neutralise(fault.reason)))  # it may quote the answer
 
 
 def lost(request: JudgeRequest, completion: Completion, fault: UnreadableError) -> Judgment:

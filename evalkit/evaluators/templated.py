@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from evalkit.config import RunConfig
+from evalkit.errors import PromptError
 from evalkit.evaluators.settings import check_format
-from evalkit.prompting import Prompts
+from evalkit.prompting import Prompts, neutralise
+from evalkit.types import Message
+
+_PROBE, _OTHER_PROBE = "evalkit one", "Another two, to see what changes"
 
 
 class Templated:
@@ -29,7 +33,33 @@ class Templated:
         check_format(config, formats, others=others)
         self._config, self._prompts = config, prompts
         self._names = list(config.criteria)
+        self._shown_names = [neutralise(name) for name in self._names]
         self._template = config.prompt.template or template
+
+    def _check_placeholders(self, fill: Callable[[Mapping[str, str]], Sequence[Message]], names: Sequence[str]) -> None:
+        """Refuse a template whose messages do not depend on each of the texts `names`, or that lacks the criteria.
+
+        Args:
+            fill: fills the template with these texts.
+            names: the placeholders that the mode cannot do without.
+
+        Raises:
+            PromptError: naming the template and the first placeholder that it lacks.
+        """
+        texts = dict.fromkeys(names, _PROBE)
+        messages = fill(texts)
+        lacking = [name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages]
+        if self._config.output.format == "json":
+            shown = "".join(message["content"] for message in messages)
+            lacking += ["criteria"] if any(name not in shown for name in self._shown_names) else []
+        if lacking:
+            raise PromptError(
+                f"has no placeholder '{lacking[0]}'",
+                where=self._prompts.place(self._template),
+                remedy=f"mode {self._config.mode.name} needs {', '.join(lacking)}: write {{{{ {lacking[0]} }}}} in it"
+                if lacking[0] != "criteria"
+                else "name each of the criteria in it, as the shipped templates do",
+            )
 
     @property
     def prompt_hashes(self) -> dict[str, str]:
@@ -50,8 +80,8 @@ class Templated:
         total, shown = sum(weights.values()), self._config.prompt.show_weights and len({*weights.values()}) > 1
         return [
             {
-                "name": name,
-                "description": one.description,
+                "name": neutralise(name),
+                "description": neutralise(one.description),
                 "weight": f"{100 * weights[name] / total:.3g}%" if shown else "",
             }
             for name, one in self._config.criteria.items()

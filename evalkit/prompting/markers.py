@@ -8,13 +8,23 @@ from collections.abc import Iterable, Iterator
 from evalkit.prompting.seeing import OPENERS, shape
 from evalkit.types import Message
 
-MARKERS = ("task", "context", "reference", "response_a", "response_b", "response", "example_response", "own_answer")
+MARKERS = (
+    "task",
+    "context",
+    "reference",
+    "response_a",
+    "response_b",
+    "response",
+    "example_task",
+    "example_response",
+    "own_answer",
+)
 """The markers that the shipped templates put around texts, as `<task>` and `</task>`."""
 
 _OPENER = re.compile(f"[{OPENERS}]")
 # Where nothing passes for anything else, what is not followed by the first letter of a name opens no marker.
 _ASCII_OPENER = re.compile(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
-_NAME = r"(?:task|context|reference|own[_-]?answer|(?:example[_-]?)?response|response[_-]?[ab])"
+_NAME = r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)|response[_-]?[ab])"
 # Two views of the text from an opener on: `packed` without any white space, `plain` with each white space as one blank.
 # Code and prose such as "i < context.length" or "a < task and b > c" hold no markers: a name must be closed, or tight.
 # A tag ends at the next bracket of either kind, so that making the next one safe cannot make a marker of this one.

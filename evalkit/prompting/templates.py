@@ -15,11 +15,12 @@ from evalkit.prompting.blanks import Blank
 from evalkit.prompting.files import TemplateFiles
 from evalkit.prompting.filled import FILLED
 from evalkit.prompting.placing import asked_for
+from evalkit.prompting.reasons import Reasons
 from evalkit.resources import shipped
 from evalkit.types import Message
 
 SUFFIX = ".md.j2"
-RETRY, FALLBACK = "retry", "en"
+RETRY, FALLBACK, REASONS = "retry", "en", "reasons.yaml"
 _JINJA_NAMES = {"super", "self", "caller", "varargs", "kwargs"}
 
 
@@ -43,6 +44,7 @@ class Prompts:
         self._environment = ImmutableSandboxedEnvironment(
             loader=self._files, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
         )
+        self._reasons: Reasons | None = None
         self._fixed = True  # until a template names another only as it is filled
         self._checked: dict[tuple[str, frozenset[str]], Template] = {}
 
@@ -76,12 +78,26 @@ class Prompts:
         return Blank(texts, lambda given: self._fill(name, template, {**fixed, **given}), asked)
 
     def retry(self, error: str) -> str:
-        """Return what is said to a judge whose answer cannot be used; in English where its language has no such text.
+        """Return the text that asks a judge again whose answer cannot be used.
+
+        Both the text and the reason `error` are in the judge's language, or in English if it has no such text.
 
         Raises:
             PromptError: as `render`.
         """
-        return self.render(RETRY, error=error)[-1]["content"]
+        return self.render(RETRY, error=self._translated(error))[-1]["content"]
+
+    def _translated(self, error: str) -> str:
+        path = f"{self.language}/{REASONS}"
+        if self._files.find(path) is None or not self._files.find(f"{self.language}/{RETRY}{SUFFIX}"):
+            return error
+        if self._reasons is None:
+            self._reasons = Reasons.parse(self._files.source(path), self._files.place(path, None))
+        return self._reasons.translate(error)
+
+    def place(self, name: str) -> str:
+        """Return where the template of a name is, for an error message."""
+        return self._files.place(self._path(name), None)
 
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each template file used so far, by its path inside the folder it was found in."""

@@ -91,7 +91,7 @@ def test_the_hash_is_of_what_changes_numbers() -> None:
 )
 def test_levels_of_another_scale_are_noted(rubric: dict[str, Any], said: list[str]) -> None:
     notes = make(rubric=rubric, mode={"name": "pointwise"}, swap={"policy": "none"}).notes()
-    assert [note.partition(":")[0] for note in notes if note.startswith("rubric")] == said
+    assert [note.partition(":")[0] for note in notes if note.startswith("rubric.levels")] == said
 
 
 def test_a_dump_is_read_back_to_the_same_config() -> None:

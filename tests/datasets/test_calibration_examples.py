@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from evalkit.compose import load_config
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RubricConfig, RunConfig, SwapConfig
@@ -14,8 +15,12 @@ from evalkit.datasets import with_examples
 from evalkit.errors import ConfigError, DatasetError, EvalkitError
 from evalkit.evaluators.pointwise import Pointwise
 from evalkit.prompting import Prompts
+from evalkit.types import Case, Response
 
 GOOD = {"response": "Paris.", "score": 5, "justification": "It is the capital."}
+
+
+NAMED = {"prompt": "Capital?", "response": "Paris.", "scores": {"overall": 5}, "justification": "It is."}
 
 
 def config(path: str | None, **rubric: Any) -> RunConfig:
@@ -69,6 +74,74 @@ def test_other_formats_are_known_by_their_suffix(tmp_path: Path) -> None:
     assert with_examples(config(str(path))).rubric.examples[0].score == 5
 
 
+def test_an_example_has_its_task_and_a_score_for_each_criterion(tmp_path: Path) -> None:
+    row = 'Paris.,Capital?,"{""overall"": 5}",Right'
+    for path in (
+        write(tmp_path, NAMED),
+        write(tmp_path, "response,prompt,scores,justification", row, name="examples.csv"),
+    ):
+        [read] = with_examples(config(str(path))).rubric.examples
+        assert (read.prompt, read.scores, read.score) == ("Capital?", {"overall": 5}, None)
+
+
+@pytest.mark.parametrize(
+    ("example", "said"),
+    [
+        ({"response": "x", "justification": "y"}, "give either scores (a score for each criterion) or a single score"),
+        ({**GOOD, "scores": {"overall": 5}}, "give either scores (a score for each criterion) or a single score"),
+        ({**NAMED, "scores": {"tone": 5}}, "rubric.examples.0.scores: no criterion is named 'tone'"),
+        ({**NAMED, "scores": {"overall": 7}}, "rubric.examples.0.scores.overall: 7 is not on the scale 1-5"),
+    ],
+)
+def test_an_example_that_does_not_fit_the_config_is_refused(example: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        config(None, examples=(example,))
+    assert said in str(caught.value)
+
+
+def calibration_notes(*overrides: str) -> list[str]:
+    notes = load_config(overrides=["mode=pointwise", *overrides]).notes()
+    return [note for note in notes if note.startswith("rubric.examples")]
+
+
+def test_levels_without_an_example_are_noted() -> None:
+    assert calibration_notes()[0].startswith("rubric.examples is empty, so no level has a calibration example")
+    some = "rubric.examples=[{prompt: p, response: r, scores: {accuracy: 2, clarity: 5}, justification: j}]"
+    assert calibration_notes(some) == [
+        "rubric.examples: no example at levels 1, 3, 4",
+        "rubric.examples: no example has a score for instruction following",
+    ]
+    assert "rubric.examples: no example at level 1" in calibration_notes(
+        "rubric=own", "rubric.min=1", "rubric.max=2", "rubric.examples=[{response: r, score: 2, justification: j}]"
+    )
+    assert load_config(overrides=["mode=pairwise"]).notes() == []
+
+
+@pytest.mark.parametrize(
+    ("language", "rubric", "criteria"), [("en", "likert5", "general"), ("zh", "likert5_zh", "general_zh")]
+)
+def test_the_shipped_examples_cover_every_level_in_both_languages(language: str, rubric: str, criteria: str) -> None:
+    shipped = rubric.replace("likert5", "likert5_examples")
+    words = ["mode=pointwise", f"prompt={language}", f"criteria={criteria}", f"rubric={shipped}"]
+    composed = load_config(overrides=words)
+    assert calibration_notes(*words[1:]) == []
+    assert composed.rubric.levels == load_config(overrides=[*words[:-1], f"rubric={rubric}"]).rubric.levels
+    prompt = Pointwise(composed, Prompts(language)).plan(Case("c", "Q", (Response("R"),)))[0].messages[0]["content"]
+    assert prompt.count("<example_task>") == prompt.count("</example_response>") == 5
+
+
+@pytest.mark.parametrize("rubric", ["binary", "likert3", "likert5", "likert10", "decimal10", "percent100"])
+def test_a_chinese_rubric_has_the_levels_of_the_english_one(rubric: str) -> None:
+    words = ["mode=pointwise", "prompt=zh", "criteria=general_zh"]
+    english, chinese = (load_config(overrides=[*words, f"rubric={name}"]) for name in (rubric, f"{rubric}_zh"))
+    assert english.rubric.scale.values() == chinese.rubric.scale.values()
+    assert [*english.rubric.levels] == [*chinese.rubric.levels]
+    assert not any(text.isascii() for text in chinese.rubric.levels.values())
+    noted = "prompt.language is zh and rubric.levels are not in Chinese: set for example rubric=likert5_zh"
+    assert noted in english.notes()
+    assert noted not in chinese.notes()
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -80,9 +153,16 @@ def test_other_formats_are_known_by_their_suffix(tmp_path: Path) -> None:
         (GOOD | {"score": True}, "'score' is True and not a number"),
         (GOOD | {"score": None}, "'score' is missing"),
         ({"response": "x", "justification": "y"}, "'score' is missing"),
-        ({"score": 1, "justification": "y"}, "'response' is missing; give response, score and justification"),
+        ({"score": 1, "justification": "y"}, "'response' is missing; give prompt, response, scores and justification"),
         ({"score": 1, "response": "y"}, "'justification' is missing"),
         (GOOD | {"response": 7}, "'response' is 7 and not a text"),
+        (NAMED | {"scores": {"overall": 6}}, "score of overall 6 is not on the scale 1-5"),
+        (NAMED | {"scores": {"overall": "high"}}, "'score of overall' is 'high' and not a number"),
+        (NAMED | {"scores": {"overal": 5}}, "'scores' has 'overal', which is not one of the criteria; did you mean"),
+        (NAMED | {"scores": [5]}, "'scores' is [5] and not a mapping; write a score for each criterion"),
+        (NAMED | {"scores": {}}, "'scores' is {} and not a mapping"),
+        (NAMED | {"score": 5}, "it has both 'scores' and 'score'; remove 'score'"),
+        (NAMED | {"prompt": 7}, "'prompt' is 7 and not a text"),
         (GOOD | {"reponse": "x"}, "an example has no 'reponse'; did you mean 'response'?"),
         ('{"response": "x", "score": NaN, "justification": "y"}', "'score' is missing"),
         ('{"response": "x", "score": 1e999, "justification": "y"}', "'score' is inf and not a number"),

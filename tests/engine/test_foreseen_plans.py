@@ -154,7 +154,9 @@ def test_only_a_class_of_its_own_is_believed(tmp_path: Path) -> None:
     assert foresight(both) is not None
     assert foresight(Altered(config, both._prompts)) is None
     assert foresight(guarded(Altered(config, both._prompts), "altered")) is None
-    (tmp_path / "bare.md.j2").write_text("{{ original_prompt }} {{ response_a }} {{ response_b }}")
+    (tmp_path / "bare.md.j2").write_text(
+        "{{ original_prompt }} {{ response_a }} {{ response_b }}{% for c in criteria %}{{ c.name }}{% endfor %}"
+    )
     bare = config.model_copy(
         update={"prompt": config.prompt.model_copy(update={"template": str(tmp_path / "bare.md.j2")})}
     )

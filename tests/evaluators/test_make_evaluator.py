@@ -66,10 +66,12 @@ def test_ours_are_found() -> None:
 
 def test_a_prompt_folder_is_passed_on(tmp_path: Path) -> None:
     (tmp_path / "en").mkdir()
-    (tmp_path / "en" / "pointwise.md.j2").write_text("{{ response }}", "utf-8")
+    (tmp_path / "en" / "pointwise.md.j2").write_text(
+        "{{ original_prompt }} {{ response }}{% for c in criteria %}{{ c.name }}{% endfor %}", "utf-8"
+    )
     evaluator = make_evaluator(config("pointwise"), prompt_folders=[tmp_path])
     assert isinstance(evaluator, Pointwise)
-    assert evaluator._prompts.render("pointwise", response="r")[0]["content"] == "r"
+    assert evaluator._prompts.render("pointwise", original_prompt="q", response="r", criteria=[])[0]["content"] == "q r"
 
 
 def test_a_class_by_its_path_gets_its_own_settings(code: str) -> None:

@@ -83,7 +83,7 @@ def test_the_prompt_holds_what_a_score_rests_on() -> None:
         examples=(Example(response="Hey</response>", score=4, justification="Warm."),),
     )
     system, user = (one["content"] for one in pointwise(rubric=rubric).plan(CASE)[1].messages)
-    for part in ("whole number from 1 to 5", "- 1: useless", "- 5: perfect", "Hey&lt;/response>", "Warm.", "Score: 4"):
+    for part in ("integer from 1 to 5", "- 1: useless", "- 5: perfect", "Hey&lt;/response>", "Warm.", "Score: 4"):
         assert part in system
     for part in (
         "<response>\nGo away.\n</response>",
@@ -182,7 +182,10 @@ def test_the_schema_puts_the_justification_first_and_accepts_the_answer() -> Non
     ("settings", "said"),
     [
         ({"output": OutputConfig(format="bracket")}, "output.format: mode pointwise cannot read 'bracket'"),
-        ({"output": OutputConfig(format="rating")}, "there are 2 criteria; set criteria=overall or output=json"),
+        (
+            {"output": OutputConfig(format="rating")},
+            "there are 2 criteria; give one criterion",
+        ),
         (
             {"criteria": ONE, "output": OutputConfig(format="regex", pattern="(?P<winner>.)")},
             "output.pattern: .* no group named 'score'",

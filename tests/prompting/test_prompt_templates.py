@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig, TieConfig
 from evalkit.errors import PromptError
+from evalkit.evaluators import make_evaluator
 from evalkit.prompting import Prompts
+from evalkit.types import Case, Completion, JudgeRequest, Response
 
 GOLDEN = Path(__file__).parent / "golden"
 PAIR = {
@@ -33,7 +38,15 @@ POINT = {
     ],
     "scale": {"min": "1", "max": "5", "step": "1", "whole": True, "name": "1-5"},
     "levels": [{"score": "1", "text": "useless"}, {"score": "5", "text": "perfect"}],
-    "examples": [{"response": "Lyon.", "score": "1", "justification": "It is not the capital."}],
+    "examples": [
+        {
+            "task": "Name the capital of Italy.",
+            "response": "Milan.",
+            "justification": "It is not the capital.",
+            "scores": [{"criterion": "accuracy", "score": "1"}, {"criterion": "tone", "score": "5"}],
+        },
+        {"task": "", "response": "Lyon.", "justification": "Wrong.", "scores": [{"criterion": "", "score": "1"}]},
+    ],
     "output": "json",
 }
 DECIMAL = {"min": "1.0", "max": "10.0", "step": "0.1", "whole": False, "name": "1.0-10.0 by 0.1"}
@@ -185,6 +198,88 @@ def test_a_file_that_is_not_text_is_said(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(language: str, name: str, said: str) -> None:
     with pytest.raises(PromptError, match=said):
         Prompts(language).render(name)
+
+
+def reasons() -> list[str]:
+    """Each reason with which JSON answers of the three modes are refused."""
+    pair: dict[str, Any] = {"comparison": [{"criterion": "tone", "reasoning": "r", "winner": "A"}], "result": RESULT}
+    point: dict[str, Any] = {"scores": [{"criterion": "tone", "justification": "j", "score": 4}]}
+    texts = [
+        "",
+        "<think>hm</think>",
+        "I like A.",
+        json.dumps(pair) + json.dumps(pair | {"result": RESULT | {"winner": "B"}}),
+        json.dumps(pair) + "}",
+        '{"result": 1, "result": 2, "comparison": []}',
+        *(json.dumps(pair | {"result": RESULT | change}) for change in PAIR_FAULTS),
+        json.dumps(pair | {"comparison": []}),
+        json.dumps(pair | {"comparison": pair["comparison"] * 2}),
+        json.dumps(pair | {"comparison": [pair["comparison"][0] | {"criterion": "size"}]}),
+        json.dumps(pair | {"comparison": "none", "result": []}),
+        json.dumps({"comparison": [{}, {}], "result": {}}),
+    ]
+    scores = [{"scores": [point["scores"][0] | {"score": score}]} for score in ("good", 9, 3.5, None, True, "3/4")]
+    on_tone = {"criterion": "tone", "reasoning": "r", "ranking": ["A", "B"]}
+    rankings: list[Any] = ["A", [], ["A"], ["A", "A"], ["A", "Z"], [{"response": "A", "rank": 0}], [["A", "B"]]]
+    results = [{"reasoning": "r", "ranking": ranking, "confidence": 0.5} for ranking in rankings]
+    return [
+        *(refused(text, "pairwise") for text in texts),
+        *(refused(json.dumps(answer), "pointwise") for answer in scores),
+        *(refused(json.dumps({"comparison": [on_tone], "result": result}), "listwise") for result in results),
+    ]
+
+
+RESULT = {"reasoning": "r", "winner": "A", "confidence": 0.5}
+PAIR_FAULTS: list[dict[str, Any]] = [
+    *({"winner": one} for one in ("both", "TIE", 7)),
+    *({"confidence": one} for one in (7, -1, True, "high", None, "inf")),
+    {"reasoning": None},
+    {"differentiators": 3},
+]
+
+
+def refused(text: str, mode: str) -> str:
+    config = RunConfig(
+        judge=JudgeConfig(model="a/b"),
+        criteria={"tone": Criterion()},
+        mode=ModeConfig(name=mode),
+        swap=SwapConfig(policy="none"),
+        tie=TieConfig(allow=False),
+    )
+    evaluator = make_evaluator(config)
+    request = evaluator.plan(Case("c", "Q", (Response("one"), Response("two"))))[0]
+    again = evaluator.read(request, Completion(text))
+    assert isinstance(again, JudgeRequest), text
+    return again.messages[-1]["content"].partition("be used: ")[2].partition(".\n\nAnswer the same")[0]
+
+
+def test_every_reason_to_ask_again_is_translated() -> None:
+    prompts = Prompts("zh")
+    for reason in reasons():
+        asked = prompts.retry(reason)
+        said = asked.partition("：")[2].partition("。\n")[0]
+        assert "它不符合所要求的形式" not in asked, reason
+        assert re.search("[一-鿿]", said), reason
+        quoted = re.sub(r"“.*?”|'.*?'|[\w.]+：|\b(?:JSON|A|B|TIE|tone|size|true|false|None|True)\b", "", said)
+        assert not re.search("[a-z]{3}", quoted), (reason, asked)
+
+
+def test_an_unknown_reason_is_a_general_one_and_never_a_mixture() -> None:
+    asked = Prompts("zh").retry("something new; the answer is empty")
+    assert "它不符合所要求的形式" in asked
+    assert "something" not in asked
+
+
+def test_a_users_retry_text_in_another_language_gets_the_english_reason(tmp_path: Path) -> None:
+    write(tmp_path, "Encore: {{ error }}", "fr/retry.md.j2")
+    assert Prompts("fr", [tmp_path]).retry("the answer is empty") == "Encore: the answer is empty"
+
+
+def test_a_broken_catalog_of_reasons_is_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "reasons: {'(': x}\notherwise: y", "zh/reasons.yaml")
+    with pytest.raises(PromptError, match="is not a catalog of reasons") as caught:
+        Prompts("zh", [tmp_path]).retry("x")
+    assert str(path) in str(caught.value)
 
 
 def test_a_language_without_a_retry_text_borrows_the_english_one(tmp_path: Path) -> None:
