@@ -30,6 +30,7 @@ COMMANDS = {
     "label": ("evalkit.cli.label", "add people's labels to a finished run; have people label in MLflow"),
     "store": ("evalkit.cli.store", "look after stored answers: stats, prune, export, import"),
     "ui": ("evalkit.cli.ui", "open MLflow on the configured tracking store"),
+    "tools": ("evalkit.cli.tools", "print the schemas of pairwise_compare and direct_score, for agents"),
     "plugins": ("evalkit.cli.plugins", "list what other packages add, and from where"),
     "doctor": ("evalkit.cli.doctor", "check versions, keys, endpoints and folders before money is spent"),
     "init": ("evalkit.cli.init", "make a project: conf/, prompts/, experiments/, a sample dataset"),

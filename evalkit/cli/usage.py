@@ -17,6 +17,7 @@ USAGE: Final = {
     "label": "evalkit label RUN FILE | RUN --to mlflow [--n 50] [--annotators ANN,BOB] [--seed 0] | RUN --from mlflow",
     "store": "evalkit store stats | prune --older-than 30d | export FILE.jsonl | import FILE.jsonl",
     "ui": "evalkit ui [STUDY.yaml] [overrides…] [--host HOST] [--port PORT] [--workers N]",
+    "tools": "evalkit tools [--format openai|anthropic|mcp|json-schema]",
     "plugins": "evalkit plugins",
     "doctor": "evalkit doctor [STUDY.yaml] [overrides…]",
     "init": "evalkit init DIR",
@@ -69,6 +70,11 @@ several jobs share once.""",
   export FILE.jsonl        write all answers to a file
   import FILE.jsonl        add the answers of such a file
   store.url=FILE           another store than the configured one""",
+    "tools": """\
+  --format FORMAT   openai and anthropic: the `tools` of a request; mcp: the result of tools/list;
+                    json-schema (the default): input and output of each tool
+
+From Python: evalkit.tools.tool_schemas(FORMAT).""",
     "ui": """\
   STUDY.yaml, overrides      say which tracking store, as of `evalkit run`; else that of this folder
   --host, --port, --workers  are MLflow's; 127.0.0.1, 5000 and 1 if they are not given""",

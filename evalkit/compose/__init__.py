@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, TypeAlias
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
@@ -50,6 +50,7 @@ __all__ = [
     "to_run_config",
 ]
 
+Adjust: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 _HYDRA = RLock()  # Hydra composes by what one global says
 DEFAULT = "config"
 STUDY = "study_"
@@ -216,8 +217,8 @@ def _with_named_criteria(study: DictConfig) -> None:
             params[name] = value
 
 
-def to_run_config(cfg: DictConfig, sources: Sequence[Path] = ()) -> RunConfig:
-    """Check a composed config and freeze it.
+def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust | None = None) -> RunConfig:
+    """Check a composed config and freeze it; `adjust` may change its plain values before the check.
 
     Raises:
         ConfigError: naming the file and line, or the command line, the key and what to do.
@@ -226,6 +227,7 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = ()) -> RunConfig:
         values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
         if isinstance(values, dict):
             values["criteria"] = put_in_place(values.get("criteria"))
+        values = adjust(values) if adjust else values  # type: ignore[arg-type]
         return with_examples(RunConfig.model_validate(values), base=project())
     except ValidationError as error:
         raise config_complaint(error, sources) from None
@@ -260,16 +262,19 @@ def _with_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
         raise hydra_complaint(error) from None
 
 
-def load_config(name: str = DEFAULT, overrides: Sequence[str] = (), *, allow_code: bool = False) -> RunConfig:
+def load_config(
+    name: str = DEFAULT, overrides: Sequence[str] = (), *, allow_code: bool = False, adjust: Adjust | None = None
+) -> RunConfig:
     """Compose a config without a shell: `name` is `config`, a study's name, or a file.
 
-    `allow_code` lets its part for Hydra name code; `run` has a parameter of its own for the rest.
+    `allow_code` lets its part for Hydra name code; `run` has a parameter of its own for the rest. `adjust` gets the
+    composed values and returns those to check, such as with settings that are known as Python values.
 
     Raises:
         ConfigError: if something in it is described wrongly.
     """
     with allowing_code(allow_code):
-        return load_jobs(name, overrides, sweep=False)[0][1]
+        return load_jobs(name, overrides, sweep=False, adjust=adjust)[0][1]
 
 
 def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig:
@@ -288,7 +293,9 @@ def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) ->
         return to_run_config(_compose(SETTINGS, for_hydra(overrides)), user_files())
 
 
-def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple[tuple[str, ...], RunConfig]]:
+def load_jobs(
+    name: str, overrides: Sequence[str], *, sweep: bool, adjust: Adjust | None = None
+) -> list[tuple[tuple[str, ...], RunConfig]]:
     """Compose every job of a sweep (or the one job): each job's own overrides and its config.
 
     Raises:
@@ -302,7 +309,7 @@ def load_jobs(name: str, overrides: Sequence[str], *, sweep: bool) -> list[tuple
         config_name = add_study(study) if study else DEFAULT
         sources = ([study] if study else []) + user_files()
         if not sweep:
-            return [((), to_run_config(_compose(config_name, words), sources))]
+            return [((), to_run_config(_compose(config_name, words), sources, adjust))]
         jobs, alike = [], dict[tuple[str, ...], DictConfig]()
         for job in sweep_jobs(config_name, words):
             try:

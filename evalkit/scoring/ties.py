@@ -91,16 +91,19 @@ def apply_ties(resolved: Resolved, tie: TieConfig, cases: Sequence[Case]) -> Res
 
 
 def _forbid(resolved: Resolved, cases: Sequence[Case]) -> Resolved:
-    """Settle every tie by margin, then by the surer pass, then by a coin that depends on case and unit only."""
+    """Settle every tie by margin, then by the surer pass, then by a coin that depends on case and texts only."""
     tied = resolved.winner == TIE
     winner = np.where(tied, sign(resolved.settle), resolved.winner)
     winner = np.where(winner == TIE, resolved.surer, winner).astype(np.int8)
     for place in np.flatnonzero(winner == TIE):
         case = cases[resolved.pairs.case[place]]
-        winner[place] = coin(case.id, int(resolved.pairs.i[place]), int(resolved.pairs.j[place]))
+        winner[place] = coin(case, int(resolved.pairs.i[place]), int(resolved.pairs.j[place]))
     return replace(resolved, winner=winner, reason=np.where(tied, FORCED, resolved.reason).astype(np.int8))
 
 
-def coin(case_id: str, i: int, j: int) -> int:
-    """Toss a coin (1 or -1) that always falls the same way for the same pair of the same case."""
-    return 1 if int(digest([case_id, i, j])[:8], 16) % 2 else -1
+def coin(case: Case, i: int, j: int) -> int:
+    """Toss a coin (1 or -1) that always falls for the same text of a case, whichever of the two stands first."""
+    one, two = (digest([case.id, case.prompt, case.responses[index].text]) for index in (i, j))
+    if one == two:  # the same text twice: nothing but the position tells them apart
+        return 1 if int(digest([case.id, i, j])[:8], 16) % 2 else -1
+    return 1 if one < two else -1

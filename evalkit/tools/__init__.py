@@ -1,4 +1,7 @@
-"""The two tools, `pairwise_compare` and `direct_score`: one judgment from Python, as one call."""
+"""The two tools, `pairwise_compare` and `direct_score`: one judgment from Python, as one call.
+
+`tool_schemas` returns their schemas for model providers and MCP.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from evalkit.app import judge_one
-from evalkit.compose import load_config
-from evalkit.config import RubricConfig, RunConfig, SwapConfig, TieConfig
+from evalkit.config import RunConfig
 from evalkit.engine.blocking import run_async
-from evalkit.errors import ConfigError
-from evalkit.scales import Scale
 from evalkit.tools.models import (
-    SCALES,
     CriterionComparison,
     CriterionScore,
     Differentiators,
@@ -24,15 +23,42 @@ from evalkit.tools.models import (
     PairwiseCompareResult,
     PairwiseMetadata,
     PositionConsistency,
+    ScoreCriterion,
+    ScoreExample,
+    ScoreRubric,
     Summary,
     ToolModel,
 )
-from evalkit.types import Case, Judgment, Response, Verdict, Winner
+from evalkit.tools.results import compared, scored
+from evalkit.tools.schemas import TOOLS, Tool, tool_schemas
+from evalkit.tools.settings import direct_settings, pairwise_settings
+from evalkit.types import Case, Response
 
-__all__ = ["direct_score", "direct_score_sync", "pairwise_compare", "pairwise_compare_sync"]
+__all__ = [
+    "TOOLS",
+    "CriterionComparison",
+    "CriterionScore",
+    "Differentiators",
+    "DirectMetadata",
+    "DirectScoreInput",
+    "DirectScoreResult",
+    "PairwiseCompareInput",
+    "PairwiseCompareResult",
+    "PairwiseMetadata",
+    "PositionConsistency",
+    "ScoreCriterion",
+    "ScoreExample",
+    "ScoreRubric",
+    "Summary",
+    "Tool",
+    "direct_score",
+    "direct_score_sync",
+    "pairwise_compare",
+    "pairwise_compare_sync",
+    "tool_schemas",
+]
 
 T = TypeVar("T", bound=ToolModel)
-ORDERS = ((0, 1), (1, 0))
 
 
 async def pairwise_compare(
@@ -47,27 +73,22 @@ async def pairwise_compare(
 
     Args:
         request: the input as a model or mapping; or give its fields as keywords.
-        config: judge, prompt, store and runner settings; composed from the defaults and `overrides` if not given.
-        overrides: Hydra overrides such as `judge=gpt-4o`.
+        config: judge, prompt, swap, tie, output, store and runner settings; the defaults if not given. What it says of
+            criteria, dataset and tracking is not used.
+        overrides: Hydra overrides such as `judge=gpt-4o`, on `config` or the defaults.
         **fields: the fields of `PairwiseCompareInput`.
 
     Raises:
         pydantic.ValidationError: if the input is not valid.
-        ConfigError: if the configuration is not, or the judge cannot be called at all.
+        ConfigError: if the configuration is not, the tool cannot honor an override, or the judge cannot be called.
     """
     asked = _input(PairwiseCompareInput, request, fields)
     started = time.perf_counter()
-    settings = _settings(config, overrides, "mode=pairwise").model_copy(
-        update={
-            "swap": SwapConfig(policy="both" if asked.swap_positions else "none", resolve="tie"),
-            "tie": TieConfig(allow=asked.allow_tie),
-        }
-    )
-    settings = RunConfig.model_validate({**settings.dump(), "criteria": [{"name": one} for one in asked.criteria]})
+    settings = pairwise_settings(asked, config, overrides)
     responses = (Response(asked.response_a), Response(asked.response_b))
-    judgments, verdicts = await judge_one(settings, Case("pairwise_compare", asked.prompt, responses, asked.context))
-    elapsed = (time.perf_counter() - started) * 1000
-    return _compared(asked, judgments, verdicts[0], elapsed)
+    case = Case("pairwise_compare", asked.prompt, responses, asked.context)
+    judgments, verdicts = await judge_one(settings, case)
+    return compared(settings, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
 
 
 async def direct_score(
@@ -81,18 +102,10 @@ async def direct_score(
     """Score one response on weighted criteria by a rubric; arguments and errors as `pairwise_compare`."""
     asked = _input(DirectScoreInput, request, fields)
     started = time.perf_counter()
-    low, high = SCALES[asked.rubric.scale]
-    levels = {float(k): v for k, v in (asked.rubric.level_descriptions or {}).items()}
-    settings = _settings(config, overrides, "mode=pointwise").model_copy(
-        update={
-            "rubric": RubricConfig(min=low, max=high, step=1, levels=levels),
-        }
-    )
-    settings = RunConfig.model_validate({**settings.dump(), "criteria": [one.model_dump() for one in asked.criteria]})
+    settings = direct_settings(asked, config, overrides)
     case = Case("direct_score", asked.prompt, (Response(asked.response),), asked.context)
     judgments, verdicts = await judge_one(settings, case)
-    elapsed = (time.perf_counter() - started) * 1000
-    return _scored(asked, settings, judgments[0], verdicts[0], elapsed)
+    return scored(settings, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
 
 
 def pairwise_compare_sync(
@@ -123,105 +136,3 @@ def _input(model: type[T], request: Any, fields: Mapping[str, Any]) -> T:
     if isinstance(request, model):
         return request
     return model.model_validate({**(request or {}), **fields})
-
-
-def _settings(config: RunConfig | None, overrides: Sequence[str], mode: str) -> RunConfig:
-    settings = config or load_config(overrides=[mode, *overrides])
-    if f"mode={settings.mode.name}" != mode:
-        raise ConfigError(f"is '{settings.mode.name}'", where="mode.name", remedy=f"this tool needs {mode}")
-    return settings
-
-
-def _compared(
-    asked: PairwiseCompareInput, judgments: Sequence[Judgment], verdict: Verdict, elapsed: float
-) -> PairwiseCompareResult:
-    first, second = (_read(judgments, shown, said) for shown, said in zip(ORDERS, _said(verdict), strict=True))
-    result, analysis = first.get("result", {}), first.get("analysis", {})
-    orders = verdict.orders
-    others = {row["criterion"]: row["winner"] for row in second.get("comparison", [])}
-    return PairwiseCompareResult(
-        success=verdict.winner is not None,
-        winner=verdict.winner,
-        confidence=verdict.confidence,
-        comparison=[_criterion(row, others.get(row["criterion"])) for row in first.get("comparison", [])],
-        overall_reasoning=_reasoning(result, second.get("result", {}).get("winner")),
-        differentiators=Differentiators(
-            a_advantages=analysis.get("responseA", {}).get("strengths", []),
-            b_advantages=analysis.get("responseB", {}).get("strengths", []),
-        ),
-        position_consistency=PositionConsistency(
-            first_pass_winner=orders.first, second_pass_winner=orders.second, consistent=bool(orders.consistent)
-        )
-        if asked.swap_positions and orders
-        else None,
-        metadata=PairwiseMetadata(evaluation_time_ms=elapsed, positions_swapped=asked.swap_positions),
-        error=None if verdict.winner else _why(judgments),
-    )
-
-
-def _said(verdict: Verdict) -> tuple[Winner | None, Winner | None]:
-    return (verdict.orders.first, verdict.orders.second) if verdict.orders else (verdict.winner, None)
-
-
-def _read(judgments: Sequence[Judgment], shown: tuple[int, ...], winner: Winner | None) -> Mapping[str, Any]:
-    """Return the answer of one pass, of several samples one that says what the pass came to."""
-    answers = [j.answer for j in judgments if j.answer and j.shown == shown]
-    agreeing = [a for a in answers if a.get("result", {}).get("winner") == winner]
-    return next(iter([*agreeing, *answers]), {})
-
-
-def _reasoning(result: Mapping[str, Any], other: Winner | None) -> str:
-    """Return the first pass's reasoning: only there do A and B stand in the text for the caller's A and B."""
-    return _with_other(result.get("reasoning", ""), result.get("winner"), other)
-
-
-def _criterion(row: Mapping[str, Any], other: Winner | None) -> CriterionComparison:
-    """Return a criterion's row of the first pass; a tie where the second pass found otherwise."""
-    return CriterionComparison(
-        criterion=row["criterion"],
-        winner=row["winner"] if other in (row["winner"], None) else "TIE",
-        reasoning=_with_other(row["reasoning"], row["winner"], other),
-        a_strength=row["aAssessment"],
-        b_strength=row["bAssessment"],
-    )
-
-
-def _with_other(reasoning: str, winner: Winner | None, other: Winner | None) -> str:
-    if winner is None or other in (winner, None):
-        return reasoning
-    return f"{reasoning} [Shown in the other order, the judge's choice was {other}, not {winner}.]".lstrip()
-
-
-def _scored(
-    asked: DirectScoreInput, settings: RunConfig, judgment: Judgment, verdict: Verdict, elapsed: float
-) -> DirectScoreResult:
-    answer = judgment.answer or {}
-    scores = [
-        CriterionScore(
-            criterion=row["criterion"],
-            score=row["score"],
-            max_score=settings.rubric.max,
-            justification=row["justification"],
-            examples=row["examples"],
-        )
-        for row in answer.get("scores", [])
-    ]
-    success = verdict.score is not None
-    return DirectScoreResult(
-        success=success,
-        scores=scores,
-        overall_score=sum(s.score for s in scores) / len(scores) if success and scores else None,
-        weighted_score=verdict.score,
-        summary=Summary(**{k: answer.get("summary", {}).get(k, []) for k in Summary.model_fields}),
-        metadata=DirectMetadata(
-            evaluation_time_ms=elapsed,
-            criteria_count=len(asked.criteria),
-            rubric_scale=Scale.of(settings.rubric).name(),
-        ),
-        error=None if success else _why([judgment]),
-    )
-
-
-def _why(judgments: Sequence[Judgment]) -> str:
-    reasons = [f"{j.status}: {j.error}" for j in judgments if j.status not in ("ok", "repaired")]
-    return "; ".join(reasons) or "the judge gave no answer that could be read"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -154,10 +155,13 @@ def test_the_coin_is_fair_and_falls_the_same_way_for_the_same_pair(configure, ma
     names = [f"case {k}" for k in range(400)]
     judgments = [judgment for name in names for judgment in passes(name, 1, -1)]
     config = configure(tie={"allow": False}, scoring={"bootstrap": 0})
-    verdicts = score_run(config, [make_case(name) for name in names], judgments).verdicts
+    cases = [make_case(name) for name in names]
+    verdicts = score_run(config, cases, judgments).verdicts
     assert {verdict.reason for verdict in verdicts} == {"forced"}
     assert 150 < sum(verdict.winner == "A" for verdict in verdicts) < 250
-    assert [verdict.winner for verdict in verdicts] == [SIGNS[coin(name, 0, 1)] for name in names]
+    assert [verdict.winner for verdict in verdicts] == [SIGNS[coin(case, 0, 1)] for case in cases]
+    turned = [replace(case, responses=case.responses[::-1]) for case in cases]
+    assert [coin(case, 0, 1) for case in turned] == [-coin(case, 0, 1) for case in cases]
     alone = score_run(config, [make_case(names[7])], judgments[14:16])
     assert only(alone).winner == verdicts[7].winner
 

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from fake_provider import Provider, Reply, said
+from fake_provider import Provider, said
+from judging import SCORED as INPUT
+from judging import scoring
 from pydantic import ValidationError
 
 import evalkit
-
-INPUT: dict[str, Any] = {
-    "response": "Machine learning finds patterns in data.",
-    "prompt": "Explain machine learning to a beginner.",
-    "criteria": [
-        {"name": "accuracy", "description": "It is right.", "weight": 0.4},
-        {"name": "clarity", "description": "A beginner can follow.", "weight": 0.3},
-        {"name": "completeness", "description": "It covers the key ideas.", "weight": 0.3},
-    ],
-    "rubric": {"scale": "1-5", "levelDescriptions": {"1": "fails entirely", "5": "flawless"}},
-}
-
-
-def scoring(scores: Mapping[str, Any]) -> Callable[[dict[str, Any]], Reply]:
-    def rule(body: dict[str, Any]) -> Reply:
-        names = re.findall(r"^- \*\*(.+?)\*\*", body["messages"][1]["content"], re.M)
-        rows = [
-            {"criterion": name, "justification": f"why {name}", "examples": ["patterns"], "score": scores[name]}
-            for name in names
-        ]
-        summary = {"strengths": ["short"], "weaknesses": ["thin"], "suggestions": ["say more"]}
-        return said(json.dumps({"scores": rows, "summary": summary}))
-
-    return rule
 
 
 async def test_every_field_is_there_by_its_published_name(provider: Provider, overrides: list[str]) -> None:

@@ -4,84 +4,29 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from fake_provider import Provider, Reply, refused, said
+from judging import INPUT, always_first, good_first, judging
 from pydantic import ValidationError
 
 import evalkit
 from evalkit.errors import ConfigError, JudgeSetupError
 from evalkit.tools.models import PairwiseCompareInput
 
-INPUT = {
-    "responseA": "good: it strengthens the heart",
-    "responseB": "bad: you will look better",
-    "prompt": "Explain why exercise is healthy.",
-    "criteria": ["accuracy", "clarity"],
-}
 FIELDS = {
     "success": bool,
     "winner": str,
     "confidence": float,
+    "reason": str,
     "comparison": list,
     "overallReasoning": str,
     "differentiators": dict,
     "positionConsistency": dict,
     "metadata": dict,
 }
-Decide = Callable[[str, str], tuple[str, float]]
-
-
-def good_first(first: str, second: str) -> tuple[str, float]:
-    """Prefer the good response wherever it stands, a little less surely in second place."""
-    return ("A", 0.9) if first.startswith("good") else ("B", 0.7)
-
-
-def always_first(first: str, second: str) -> tuple[str, float]:
-    return "A", 0.8
-
-
-def judging(decide: Decide, by_criterion: Mapping[str, Decide] | None = None) -> Callable[[dict[str, Any]], Reply]:
-    """A judge whose prose names the sides as it sees them."""
-
-    def rule(body: dict[str, Any]) -> Reply:
-        text = body["messages"][1]["content"]
-        first, second = (re.search(rf"<response_{x}>\n(.*?)\n</response_{x}>", text, re.S) for x in "ab")
-        assert first
-        assert second
-        sides = {"A": first[1], "B": second[1]}
-        winner, confidence = decide(first[1], second[1])
-        rows = []
-        for name in re.findall(r"^- \*\*(.+?)\*\*", text, re.M):
-            won, _ = (by_criterion or {}).get(name, decide)(first[1], second[1])
-            rows.append(
-                {
-                    "criterion": name,
-                    "aAssessment": f"of {sides['A']}",
-                    "bAssessment": f"of {sides['B']}",
-                    "reasoning": f"{won} wins as {sides.get(won)}",
-                    "winner": won,
-                }
-            )
-        answer = {
-            "analysis": {
-                f"response{x}": {"strengths": [f"+ {sides[x]}"], "weaknesses": [f"- {sides[x]}"]} for x in "AB"
-            },
-            "comparison": rows,
-            "result": {
-                "reasoning": f"Response {winner} is better: {sides.get(winner)}",
-                "differentiators": ["one is better"],
-                "winner": winner,
-                "confidence": confidence,
-            },
-        }
-        return said(json.dumps(answer))
-
-    return rule
 
 
 async def test_every_field_is_there_by_its_published_name(provider: Provider, overrides: list[str]) -> None:
@@ -183,7 +128,7 @@ async def test_an_answer_that_cannot_be_read_is_no_winner(
     assert found == {
         "first_pass_winner": "A" if unread == 1 else None,
         "second_pass_winner": "A" if unread == 0 else None,
-        "consistent": False,
+        "consistent": None,
     }
     # The prose of a pass with the places exchanged speaks of the other response when it says A.
     assert bool(result.comparison) == bool(result.overall_reasoning) == (unread == 1)

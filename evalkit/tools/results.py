@@ -1,0 +1,210 @@
+"""From judgments to the tools' results: every number by the run's own scoring, every text from an answer that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from evalkit.config import RunConfig
+from evalkit.parsing import drop_thinking
+from evalkit.scales import Scale
+from evalkit.scoring import score_run
+from evalkit.tools.models import (
+    CriterionComparison,
+    CriterionScore,
+    Differentiators,
+    DirectMetadata,
+    DirectScoreResult,
+    PairwiseCompareResult,
+    PairwiseMetadata,
+    PositionConsistency,
+    Summary,
+)
+from evalkit.types import Case, Judgment, Verdict, Winner
+
+_OWN_ORDER = (0, 1)
+
+
+class _Answer(NamedTuple):
+    """A readable answer, and all of its text."""
+
+    content: Mapping[str, Any]
+    text: str
+
+
+def compared(
+    settings: RunConfig, case: Case, judgments: Sequence[Judgment], verdict: Verdict, elapsed: float
+) -> PairwiseCompareResult:
+    """Return the result of a comparison."""
+    both, structured = settings.swap.policy == "both", settings.output.format == "json"
+    # Only where A is shown first do A and B in the judge's words stand for the caller's A and B.
+    answers = list(_answers(judgments, _OWN_ORDER))
+    orders = verdict.orders
+    best = _fitting(answers, _choice, verdict)
+    analysis = best.content.get("analysis", {}) if best else {}
+    stated = any(one.confidence is not None for one in judgments)
+    return PairwiseCompareResult(
+        success=verdict.winner is not None,
+        winner=verdict.winner,
+        confidence=verdict.confidence if stated else None,
+        reason=verdict.reason,
+        comparison=_rows(settings, case, judgments, answers) if structured else None,
+        overall_reasoning=_noted(best, _choice, _reasoning(best, structured=structured), verdict) if best else None,
+        differentiators=Differentiators(
+            a_advantages=analysis.get("responseA", {}).get("strengths", []),
+            b_advantages=analysis.get("responseB", {}).get("strengths", []),
+        )
+        if structured
+        else None,
+        position_consistency=PositionConsistency(
+            first_pass_winner=orders.first, second_pass_winner=orders.second, consistent=orders.consistent
+        )
+        if both and orders
+        else None,
+        metadata=PairwiseMetadata(evaluation_time_ms=elapsed, positions_swapped=both),
+        error=None if verdict.winner else _why(judgments),
+    )
+
+
+def scored(
+    settings: RunConfig, case: Case, judgments: Sequence[Judgment], verdict: Verdict, elapsed: float
+) -> DirectScoreResult:
+    """Return the result of scoring one response."""
+    names, structured = list(settings.criteria), settings.output.format == "json"
+    success = verdict.score is not None
+    answers = list(_answers(judgments, (0,)))
+    equal = _verdict(settings, case, judgments, dict.fromkeys(names, 1.0)).score if success else None
+    best = _nearest(answers, _mean, equal)
+    summary = best.content.get("summary") if best and structured else None
+    return DirectScoreResult(
+        success=success,
+        scores=[_score(settings, case, judgments, answers, name) for name in names] if success else [],
+        overall_score=equal,
+        weighted_score=verdict.score,
+        summary=Summary(**{key: summary.get(key, []) for key in Summary.model_fields}) if summary and success else None,
+        metadata=DirectMetadata(
+            evaluation_time_ms=elapsed, criteria_count=len(names), rubric_scale=Scale.of(settings.rubric).name()
+        ),
+        error=None if success else _why(judgments),
+    )
+
+
+def _answers(judgments: Sequence[Judgment], shown: tuple[int, ...]) -> Iterator[_Answer]:
+    for one in judgments:
+        if one.answer and one.shown == shown:
+            yield _Answer(one.answer, drop_thinking(one.completion.text).strip() if one.completion else "")
+
+
+def _verdict(
+    settings: RunConfig, case: Case, judgments: Sequence[Judgment], weights: Mapping[str, float], **swap: Any
+) -> Verdict:
+    """Return the verdict by other weights of the criteria, by the same rules as the result's own."""
+    scoring = settings.scoring.model_copy(update={"weights": dict(weights), "aggregate": "criteria", "bootstrap": 0})
+    config = settings.model_copy(update={"scoring": scoring, "swap": settings.swap.model_copy(update=swap)})
+    return score_run(config, [case], judgments).verdicts[0]
+
+
+def _only(settings: RunConfig, name: str) -> dict[str, float]:
+    return {one: float(one == name) for one in settings.criteria}
+
+
+def _rows(
+    settings: RunConfig, case: Case, judgments: Sequence[Judgment], answers: Sequence[_Answer]
+) -> list[CriterionComparison]:
+    if not answers:
+        return []
+    # The third judgment is asked for where the overall winners differ; without one, criteria that differ are ties.
+    third = settings.swap.resolve == "third_pass" and not any(one.arbiter for one in judgments)
+    swap = {"resolve": "tie"} if third else {}
+    return [
+        _row(_verdict(settings, case, judgments, _only(settings, name), **swap), answers, name)
+        for name in settings.criteria
+    ]
+
+
+def _row(verdict: Verdict, answers: Sequence[_Answer], name: str) -> CriterionComparison:
+    def choice(answer: _Answer) -> Winner | None:
+        winner: Winner | None = _on(answer, "comparison", name).get("winner")
+        return winner
+
+    best = _fitting(answers, choice, verdict)
+    row = _on(best, "comparison", name) if best else {}
+    return CriterionComparison(
+        criterion=name,
+        winner=verdict.winner,
+        reasoning=_noted(best, choice, row.get("reasoning", ""), verdict) if best else "",
+        a_strength=row.get("aAssessment", ""),
+        b_strength=row.get("bAssessment", ""),
+    )
+
+
+def _score(
+    settings: RunConfig, case: Case, judgments: Sequence[Judgment], answers: Sequence[_Answer], name: str
+) -> CriterionScore:
+    structured = settings.output.format == "json"
+    score = _verdict(settings, case, judgments, _only(settings, name)).score
+    assert score is not None  # the weighted score is there, and rests on the same answers
+    best = _nearest(answers, lambda one: _on(one, "scores", name).get("score", one.content.get("score")), score)
+    row = _on(best, "scores", name) if best else {}
+    return CriterionScore(
+        criterion=name,
+        score=score,
+        max_score=settings.rubric.max,
+        justification=row.get("justification", "") if structured else best.text if best else "",
+        examples=row.get("examples", []) if structured else None,
+    )
+
+
+def _on(answer: _Answer, part: str, name: str) -> Mapping[str, Any]:
+    rows: Sequence[Mapping[str, Any]] = answer.content.get(part, ())
+    return next((row for row in rows if row["criterion"] == name), {})
+
+
+def _choice(answer: _Answer) -> Winner | None:
+    winner: Winner | None = answer.content.get("result", answer.content).get("winner")
+    return winner
+
+
+def _reasoning(answer: _Answer, *, structured: bool) -> str:
+    return str(answer.content.get("result", {}).get("reasoning", "")) if structured else answer.text
+
+
+def _mean(answer: _Answer) -> float | None:
+    scores = [row["score"] for row in answer.content.get("scores", ())]
+    return sum(scores) / len(scores) if scores else answer.content.get("score")
+
+
+def _fitting(
+    answers: Sequence[_Answer], choice: Callable[[_Answer], Winner | None], verdict: Verdict
+) -> _Answer | None:
+    """Return the answer whose choice is that of the first pass, else of the verdict, else any."""
+    wanted = [verdict.orders.first if verdict.orders else None, verdict.winner]
+    agreeing = (one for winner in wanted if winner for one in answers if choice(one) == winner)
+    return next(agreeing, next(iter(answers), None))
+
+
+def _nearest(
+    answers: Sequence[_Answer], score: Callable[[_Answer], float | None], wanted: float | None
+) -> _Answer | None:
+    """Return the first of the answers whose score is nearest to the aggregated one."""
+    found = [(abs(value - (wanted or 0.0)), one) for one in answers if (value := score(one)) is not None]
+    return min(found, key=lambda each: each[0])[1] if found else next(iter(answers), None)
+
+
+def _noted(answer: _Answer, choice: Callable[[_Answer], Winner | None], reasoning: str, verdict: Verdict) -> str:
+    """Return an answer's reasoning, with a note in brackets where the result is another than it argues for."""
+    notes, orders, stated = [], verdict.orders, choice(answer)
+    if orders and orders.consistent is False:
+        notes.append(f"Shown in the other order, the judge's choice was {orders.second}, not {orders.first}.")
+    if verdict.winner and verdict.reason == "forced":
+        notes.append(f"This was a tie; {verdict.winner} was chosen because ties are not allowed.")
+    elif verdict.winner and verdict.reason == "threshold":
+        notes.append("The difference or the confidence is below the configured limit, so this is a tie.")
+    elif verdict.winner and stated and stated != verdict.winner and not notes:
+        notes.append(f"This answer's choice is {stated}; over all answers the result is {verdict.winner}.")
+    return " ".join([*([reasoning] if reasoning else []), *(f"[{note}]" for note in notes)])
+
+
+def _why(judgments: Sequence[Judgment]) -> str:
+    reasons = [f"{one.status}: {one.error}" for one in judgments if one.status not in ("ok", "repaired")]
+    return "; ".join(reasons) or "the judge gave no answer that could be read"

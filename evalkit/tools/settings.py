@@ -1,0 +1,168 @@
+"""From a tool's arguments, a config and overrides to one RunConfig; what contradicts the tool is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from evalkit.compose import load_config, load_settings
+from evalkit.compose.complaints import config_complaint
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError
+from evalkit.tools.models import SCALES, DirectScoreInput, PairwiseCompareInput, ScoreRubric
+
+_NO_RUN = "the tool judges the texts it is given and records no run"
+_REFUSED = MappingProxyType(
+    {
+        "criteria": "criteria are an argument of the tool",
+        "dataset": _NO_RUN,
+        "tracking": _NO_RUN,
+        "gate": _NO_RUN,
+        "objective": _NO_RUN,
+        "hydra": _NO_RUN,
+    }
+)
+_USED = MappingProxyType(
+    {
+        "runner": frozenset({"concurrency", "timeout", "retries", "budget_usd", "budget_calls"}),
+        "pairwise scoring": frozenset({"aggregate", "weights", "combine", "weighted"}),
+        "pointwise scoring": frozenset({"weights", "combine", "weighted"}),
+    }
+)
+_OF_ONE = MappingProxyType(
+    {
+        "pairwise": {"rubric": "pairs are compared without a scale"},
+        "pointwise": dict.fromkeys(("swap", "tie"), "there is one response and nothing to compare"),
+    }
+)
+
+
+def pairwise_settings(asked: PairwiseCompareInput, config: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
+    """Return the settings of a comparison; arguments that the caller leaves out are as configured.
+
+    Raises:
+        ConfigError: if an override cannot be honored, contradicts an argument, or does not describe a config.
+    """
+
+    def adjust(values: dict[str, Any]) -> dict[str, Any]:
+        policy, allow = values["swap"]["policy"], values["tie"]["allow"]
+        both = asked.swap_positions if "swap_positions" in asked.model_fields_set else policy == "both"
+        ties = asked.allow_tie if "allow_tie" in asked.model_fields_set else allow
+        if policy == "random":
+            raise _contradiction("swap.policy", "the tool shows both orders or the given one", "set swap=both or none")
+        if both and policy != "both":
+            raise _contradiction("swap.policy", f"it is '{policy}', and swapPositions is true", "give one of the two")
+        if not both and policy == "both" and _touch(overrides, "swap"):
+            raise _contradiction("swap", "swapPositions is false, so there is one order", "give one of the two")
+        if ties and not allow:
+            raise _contradiction("tie.allow", "it is false, and allowTie is true", "give one of the two")
+        if not ties and allow and _touch(overrides, "tie.allow", "tie=allow"):
+            raise _contradiction("tie.allow", "it is true, and allowTie is false", "give one of the two")
+        return {
+            **values,
+            "criteria": [{"name": name} for name in asked.criteria],
+            "swap": {**values["swap"], "policy": "both" if both else "none"},
+            "tie": {**values["tie"], "allow": ties},
+        }
+
+    return _settings(config, overrides, "pairwise", adjust)
+
+
+def direct_settings(asked: DirectScoreInput, config: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
+    """Return the settings of a score; the rubric is the argument's, else the configured one.
+
+    Raises:
+        ConfigError: as `pairwise_settings`.
+    """
+
+    def adjust(values: dict[str, Any]) -> dict[str, Any]:
+        rubric = dict(values["rubric"])
+        if config is None and not _touch(overrides, "rubric", "method"):
+            rubric["levels"] = {}  # those of the default rubric, which are in English
+        return {
+            **values,
+            "criteria": [one.model_dump() for one in asked.criteria],
+            "rubric": rubric if asked.rubric is None else _rubric(asked.rubric, rubric),
+            "tie": {"allow": True},
+            "scoring": {**values["scoring"], "normalize": "none", "length_control": False},
+        }
+
+    return _settings(config, overrides, "pointwise", adjust)
+
+
+def _rubric(asked: ScoreRubric, configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configured rubric with what the argument says in its place."""
+    found = dict(configured)
+    low, high = SCALES[asked.scale]
+    own, given = tuple(float(found[key]) for key in ("min", "max", "step")), (float(low), float(high), 1.0)
+    if "scale" in asked.model_fields_set and own != given:
+        if own != (1.0, 5.0, 1.0):
+            what = f"it is {own[0]:g} to {own[1]:g} by {own[2]:g}, and the argument rubric.scale is {asked.scale}"
+            raise _contradiction("rubric", what, "give one of the two")
+        found |= {"min": low, "max": high, "step": 1, "levels": {}}
+    if asked.level_descriptions is not None:
+        found["levels"] = {float(level): text for level, text in asked.level_descriptions.items()}
+    if asked.examples is not None:
+        found |= {"examples": [one.model_dump() for one in asked.examples], "examples_path": None}
+    return found
+
+
+def _settings(
+    config: RunConfig | None,
+    overrides: Sequence[str],
+    mode: str,
+    adjust: Callable[[dict[str, Any]], dict[str, Any]],
+) -> RunConfig:
+    for word in overrides:
+        _check(word, mode)
+    if config is None:
+        return load_config(overrides=[f"mode={mode}", *overrides], adjust=_in_mode(mode, adjust))
+    settings = load_settings(config.dump(), overrides) if overrides else config
+    try:
+        return RunConfig.model_validate(_in_mode(mode, adjust)(settings.dump()))
+    except ValidationError as error:
+        raise config_complaint(error, ()) from None
+
+
+def _in_mode(mode: str, adjust: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
+    def adjusted(values: dict[str, Any]) -> dict[str, Any]:
+        if values["mode"]["name"] != mode:
+            raise ConfigError(
+                f"is '{values['mode']['name']}'", where="mode.name", remedy=f"this tool needs mode={mode}"
+            )
+        return adjust(values)
+
+    return adjusted
+
+
+def _check(word: str, mode: str) -> None:
+    """Refuse an override that the tool would drop.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    key = word.lstrip("+~").partition("=")[0]
+    group, _, package = key.partition("@")
+    root, _, rest = (package or group).partition(".")
+    root = root.partition("/")[0]
+    refused = {**_REFUSED, **_OF_ONE[mode]}
+    if root in refused:
+        raise ConfigError("the tool cannot honor this override", where=key, remedy=f"{refused[root]}: remove it")
+    used = _USED.get(root, _USED.get(f"{mode} {root}"))
+    if used is not None and rest.partition(".")[0] not in used:
+        known = ", ".join(f"{root}.{name}" for name in sorted(used))
+        raise ConfigError("the tool cannot honor this override", where=key, remedy=f"it uses only {known}: remove it")
+
+
+def _touch(overrides: Sequence[str], *keys: str) -> bool:
+    """Say whether an override sets one of these keys, something below it, or is one of these words."""
+    words = [word.lstrip("+~") for word in overrides]
+    named = [(word, word.partition("=")[0].partition("@")[2] or word.partition("=")[0]) for word in words]
+    return any(word == key or name == key or name.startswith(f"{key}.") for word, name in named for key in keys)
+
+
+def _contradiction(where: str, what: str, remedy: str) -> ConfigError:
+    return ConfigError(what, where=where, remedy=remedy)
