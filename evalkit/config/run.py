@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -189,7 +190,8 @@ class RunConfig(Section):
         found, total = [], sum(self.raw_weights().values())
         if abs(total - 1) > 1e-9:
             shares = ", ".join(f"{name} {weight:.3g}" for name, weight in self.weights().items())
-            found.append(f"criteria weights sum to {total:.4g} and were normalised: {shares}")
+            sums = f"sum to {total:.4g}" if isfinite(total) else "are too large to be summed"
+            found.append(f"criteria weights {sums} and were normalised: {shares}")
         cold = [member.label for member in self.judge.members if member.temperature == 0]
         if cold and self.mode.samples > 1:
             found.append(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalkit.cli.summary import metric_table
 from evalkit.config import JudgeConfig, RunConfig, SwapConfig
 from evalkit.report.contests import contest_findings
 from evalkit.report.finding import Finding
@@ -55,6 +56,8 @@ def test_a_good_judge_of_labels_of_one_class_is_not_called_chance():
     text = text_of(metrics, "agreement/accuracy")
     assert text.startswith("Agrees with the labels far better than chance: accuracy 0.92")
     assert "kappa not defined (labels are all of one class (A))" in text
+    names, values, *_ = [list(column.cells) for column in metric_table(metrics, 0.95).columns]
+    assert dict(zip(names, values, strict=True))["agreement/kappa"] == "not defined"
 
 
 def test_ties_of_disagreeing_orders_come_first_and_accuracy_is_given_without_them():
@@ -210,6 +213,7 @@ def test_weights_near_the_largest_number_decide_as_their_shares_do():
         {**CONFIG, "criteria": [{"name": "a"}, {"name": "b"}], "scoring": {"weights": weights}}
     )
     assert config.weights() == {"a": 0.5, "b": 0.5}
+    assert config.notes() == ["criteria weights are too large to be summed and were normalised: a 0.5, b 0.5"]
     case = Case("c", "?", (Response("a"), Response("b")))
     judgments = [
         Judgment("c", (0, 1), shown, 0, "m", "ok", value=1.0, criteria={"a": 1.0, "b": 1.0})
