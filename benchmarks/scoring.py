@@ -24,7 +24,7 @@ from scipy.stats import norm, t
 
 from evalkit.config import RunConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.bootstrap import draw
+from evalkit.scoring.clusters import Clusters
 from evalkit.types import Case, Judgment, Response
 
 CASES, ORDERS, SAMPLES, RESAMPLES, THOUSANDTH = 250_000, 2, 2, 2000, 1000
@@ -74,7 +74,7 @@ def slow(cases: list[Case], judgments: list[Judgment]) -> dict[str, tuple[float,
         by_case[judgment.case_id].append(judgment)
     observed = count(cases, by_case)
     draws: dict[str, list[float]] = {name: [] for name in observed}
-    for _, weights in draw(len(cases), RESAMPLES, 0):
+    for _, weights in Clusters.each(len(cases)).draw(RESAMPLES, 0):
         for row in weights.astype(int).tolist():
             drawn = [case for case, times in zip(cases, row, strict=True) for _ in range(times)]
             for name, value in count(drawn, by_case).items():

@@ -30,8 +30,9 @@ from evalkit.report import run_files
 from evalkit.resources import project
 from evalkit.runs import unused
 from evalkit.runs.versions import made_with
-from evalkit.scoring import check_names, score_run
+from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.aggregate import AGGREGATE
+from evalkit.scoring.clusters import NOTE, Clusters
 from evalkit.scoring.families import family_notes
 from evalkit.spool import Spool
 from evalkit.store import open_store
@@ -148,6 +149,7 @@ def judge_and_score(
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials = prepare(config, folder, cases, recall)
+    Clusters.of(config, materials.dataset.cases)  # a column that no case has is to be known before anything is paid
     check_gate(config, materials.dataset.cases)
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
@@ -171,7 +173,8 @@ async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], 
     config = with_examples(config, base=project())
     evaluator = evaluator_of(config)
     judged = await ask_judges(config, [case], evaluator)
-    unmeasured = config.model_copy(update={"scoring": config.scoring.model_copy(update={"bootstrap": 0})})
+    free = {"bootstrap": 0, "cluster": None}
+    unmeasured = config.model_copy(update={"scoring": config.scoring.model_copy(update=free)})
     return judged.judgments, score_run(unmeasured, [case], judged.judgments).verdicts
 
 
@@ -233,8 +236,7 @@ def _write(
         folder=str(folder.resolve()),
         config=config.dump(),
         manifest={
-            **manifest,
-            "notes": [*manifest["notes"], *scores.notes],
+            **_understood(manifest, scores),
             "timing": timing,
             "ended": datetime.now(UTC).isoformat(),
         },
@@ -257,12 +259,10 @@ def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[s
     `files` are further files of the folder, by name.
     """
     scores = score_run(config, result.cases, result.judgments)
-    notes = [note for note in result.manifest.get("notes") or () if not note.startswith(AGGREGATE)]
     manifest = {
-        **result.manifest,
+        **_understood(result.manifest, scores),
         "config_hash": config.hash(),
         "rescored": datetime.now(UTC).isoformat(),
-        "notes": [*notes, *scores.notes],
     }
     again = replace(
         result,
@@ -275,6 +275,15 @@ def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[s
     check_rules(config, again)
     again, gate = rule_on(config, again)
     return write_held(folder, again, {**run_files(config, again, scores), **(files or {})}, gate)
+
+
+def _understood(manifest: Mapping[str, Any], scores: Scores) -> dict[str, Any]:
+    """Return a manifest that says how scoring understood its settings, in place of what it said before."""
+    notes = [note for note in manifest.get("notes") or () if not note.startswith((AGGREGATE, NOTE))]
+    clusters = scores.clusters
+    said = [note] if (note := clusters.note()) else []
+    told = {"by": clusters.by, "count": clusters.count, "cases": clusters.cases}
+    return {**manifest, "notes": [*notes, *scores.notes, *said], "clusters": told}
 
 
 def track(config: RunConfig, result: RunResult) -> RunResult:

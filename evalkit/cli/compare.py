@@ -26,7 +26,7 @@ from evalkit.scoring.pairing import Entrant
 from evalkit.tracking import find_run
 from evalkit.types import Metric, RunResult
 
-OPTIONS = ("metrics", "confidence", "bootstrap", "seed", "folder", "tracking.uri")
+OPTIONS = ("metrics", "confidence", "bootstrap", "seed", "cluster", "folder", "tracking.uri")
 _SHOWN = (
     "agreement/accuracy",
     "agreement/accuracy_both_orders",
@@ -54,8 +54,8 @@ class _Asked:
 def main(words: Sequence[str]) -> int:
     """Compare runs, print the tables and write comparison.json and comparison.csv.
 
-    Options: `metrics=[agreement/accuracy]` to be tested, `confidence`, `bootstrap` and `seed`, `folder` to write to,
-    and `tracking.uri` where a run is named by its MLflow id.
+    Options: `metrics=[agreement/accuracy]` to be tested, `confidence`, `bootstrap`, `seed` and `cluster` as in
+    `scoring`, `folder` to write to, and `tracking.uri` where a run is named by its MLflow id.
     """
     asked = _asked(words)
     uri = asked.options.get("tracking.uri")
@@ -96,7 +96,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def _scoring(options: dict[str, Any]) -> ScoringConfig:
-    chosen = {key: options[key] for key in ("confidence", "bootstrap", "seed") if key in options}
+    chosen = {key: options[key] for key in ("confidence", "bootstrap", "seed", "cluster") if key in options}
     try:
         return ScoringConfig.model_validate(chosen)
     except ValidationError as error:
@@ -148,6 +148,7 @@ def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunRes
     content = {
         "runs": runs,
         "cases": comparison.cases,
+        "clusters": comparison.clusters,
         "confidence": comparison.confidence,
         "tested": list(comparison.family),
         "metrics": [
@@ -186,6 +187,8 @@ def _print(comparison: Comparison) -> None:
     for name, count in comparison.left_out.items():
         if count:
             console.print(f"note: {count} cases of {name} are not in every run and were left out")
+    if comparison.clusters:
+        console.print(f"note: {comparison.clusters}")
     console.print()
     console.print(_values_table(comparison))
     console.print()

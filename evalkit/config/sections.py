@@ -304,7 +304,9 @@ class ScoringConfig(Section):
     length adds to them; pairs have `length/controlled_win_rate` whatever it is. `alt_test_epsilon` is how much more a
     person's label may be worth than the judge's in the alternative annotator test: 0.2 for experts, 0.1 for crowd
     workers. `margin` is how far a cheaper configuration of a sweep may be behind the best, in accuracy or correlation,
-    and still be recommended.
+    and still be recommended. `cluster` is the column whose equal values make cases a
+    cluster, the unit of resampling in every interval and test: by default the prompt, where several cases share one;
+    `id` makes each case its own.
     """
 
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
@@ -316,6 +318,7 @@ class ScoringConfig(Section):
     length_control: bool = False
     alt_test_epsilon: Fraction = 0.2
     margin: Fraction = 0.05
+    cluster: str | None = None
     bootstrap: Annotated[int, Field(ge=0)] = 2000
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     seed: int = 0

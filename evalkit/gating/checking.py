@@ -55,7 +55,7 @@ def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
 
 def _metrics_of(config: RunConfig, cases: Sequence[Case]) -> set[str]:
     """Return the metrics that cases can have; a ranking implies scores as well as pairs."""
-    plain = config.model_copy(update={"scoring": config.scoring.model_copy(update={"bootstrap": 0})})
+    plain = config.model_copy(update={"scoring": config.scoring.model_copy(update={"bootstrap": 0, "cluster": None})})
     modes = [plain.mode.name, *(["pointwise"] if plain.mode.name not in ("pairwise", "pointwise") else [])]
     as_mode = [plain.model_copy(update={"mode": plain.mode.model_copy(update={"name": mode})}) for mode in modes]
     return {name for one in as_mode for name in score_run(one, cases, []).metrics}

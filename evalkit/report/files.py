@@ -54,7 +54,19 @@ def run_files(
 
 def _in_words(result: RunResult, further: Mapping[str, Any], language: str) -> str:
     found = findings(result.metrics, str(result.manifest.get("mode") or ""), further)
-    return "".join(f"- {as_markdown(one.text_zh if language == 'zh' else one.text)}\n" for one in found)
+    told = [one.text_zh if language == "zh" else one.text for one in found]
+    return "".join(f"- {as_markdown(text)}\n" for text in [*told, *_clusters(result, language)])
+
+
+def _clusters(result: RunResult, language: str) -> list[str]:
+    """Return what intervals and tests resample, where it is not single cases."""
+    found = result.manifest.get("clusters") or {}
+    if found.get("count") == found.get("cases"):
+        return []
+    by, count, cases = found["by"], found["count"], found["cases"]
+    if language == "zh":
+        return [f"{cases} 个样本分属 {count} 个簇（按 {by}）：区间与检验以簇为重抽样单位。"]
+    return [f"{cases} cases in {count} clusters by {by}: intervals and tests resample clusters."]
 
 
 def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:

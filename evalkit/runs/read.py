@@ -70,6 +70,15 @@ def read_outcome(folder: Path) -> Outcome:
     )
 
 
+def read_cases(folder: Path) -> Sequence[Case]:
+    """Return the cases of the run that a folder holds.
+
+    Raises:
+        ConfigError: if the file is missing or damaged.
+    """
+    return _records(folder.absolute() / layout.CASES, Case)
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the config of the run that a folder holds, as JSON values.
 

@@ -15,6 +15,7 @@ from evalkit.config import RunConfig
 from evalkit.scoring.aggregate import aggregate_notes, settled
 from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic, measure
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.expense import expense_statistics
 from evalkit.scoring.frontier import frontier
 from evalkit.scoring.further import further
@@ -71,8 +72,8 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
         ConfigError: if the judgments do not belong to the cases, or do not hold what the settings ask for.
     """
     scored = unmeasured(config, cases, judgments)
-    metrics = _metrics(config, scored.found, len(cases))
-    return Scores(scored.verdicts, metrics, scored.frontier, scored.details, scored.notes)
+    metrics = _metrics(config, scored.found, scored.clusters)
+    return Scores(scored.verdicts, metrics, scored.frontier, scored.details, scored.notes, scored.clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +84,38 @@ class Unmeasured:
     found: Sequence[Statistic | Metric]
     frontier: tuple[FrontierPoint, ...]
     details: Mapping[str, Any]
+    clusters: Clusters
     notes: tuple[str, ...] = ()
 
 
-def unmeasured(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Unmeasured:
+def unmeasured(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
+) -> Unmeasured:
     """Return all that `score_run` does, with statistics in place of the metrics they are measured as.
+
+    The clusters are those that the config makes, unless others are given.
 
     Raises:
         ConfigError: as `score_run` does.
     """
+    clusters = clusters or Clusters.of(config, cases)
     answers = in_one_kind(config, read_answers(cases, judgments, tuple(config.weights())))
     notes = aggregate_notes(config, answers)
     config = settled(config, answers)
     judged = set(answers.by)
     if judged and max(len(judged), len(config.judge.members)) > 1:
-        return replace(_score_panel(config, cases, answers, judged), notes=notes)
+        return replace(_score_panel(config, cases, answers, judged, clusters), notes=notes)
     outcome = resolve(config, cases, answers)
-    more = further(config, cases, outcome, answers)
+    more = further(config, cases, outcome, answers, clusters)
     found = [*statistics(config, cases, outcome, answers), *more.metrics, *expense_statistics(answers, len(cases))]
     points = frontier(outcome.resolved, config.tie.min_confidence)
-    return Unmeasured(verdicts(cases, outcome, how=config.scoring.combine), found, points, more.details, notes)
+    how = config.scoring.combine
+    return Unmeasured(verdicts(cases, outcome, how=how), found, points, more.details, clusters, notes)
 
 
-def _score_panel(config: RunConfig, cases: Sequence[Case], answers: Answers, judged: Set[str]) -> Unmeasured:
+def _score_panel(
+    config: RunConfig, cases: Sequence[Case], answers: Answers, judged: Set[str], clusters: Clusters
+) -> Unmeasured:
     """Score each judge by itself, and the panel that they are by their votes."""
     members = [member.label for member in config.judge.members]
     given = members if judged <= set(members) else sorted(judged)
@@ -116,7 +126,7 @@ def _score_panel(config: RunConfig, cases: Sequence[Case], answers: Answers, jud
     outcomes = list(each.values())
     panel = Panel.of(config, given, names)
     outcome = vote(panel, config, cases, outcomes)
-    more = further(config, cases, outcome, answers)
+    more = further(config, cases, outcome, answers, clusters)
     found = [*statistics(config, cases, outcome, answers), *between(outcome, outcomes, len(cases)), *more.metrics]
     found += expense_statistics(answers, len(cases))
     for name, one in each.items():
@@ -126,6 +136,7 @@ def _score_panel(config: RunConfig, cases: Sequence[Case], answers: Answers, jud
         found,
         _panel_frontier(panel, config, outcome, outcomes),
         more.details,
+        clusters,
     )
 
 
@@ -137,7 +148,7 @@ def _panel_frontier(
     return frontier(outcome.resolved, config.tie.min_confidence, winners, margins)
 
 
-def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], cases: int) -> dict[str, Metric]:
-    measured = measure([item for item in found if isinstance(item, Statistic)], config.scoring, cases)
+def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:
+    measured = measure([item for item in found if isinstance(item, Statistic)], config.scoring, clusters)
     ordered = sorted(found, key=lambda item: GROUPS.index(item.name.split("/")[0]))
     return {item.name: item if isinstance(item, Metric) else measured[item.name] for item in ordered}

@@ -12,12 +12,13 @@ import numpy as np
 
 from evalkit.scoring.annotators import CLASSES, Annotations, others, others_count
 from evalkit.scoring.bootstrap import Statistic, divide
-from evalkit.scoring.columns import Bools, Floats
+from evalkit.scoring.clusters import Clusters
+from evalkit.scoring.columns import Bools, Floats, Ints
 from evalkit.scoring.values import tidy
 from evalkit.types import Metric
 
 LEAST_CASES = 30
-"""A person who labelled fewer cases is not tested (section 3.2 of the paper)."""
+"""A person who labelled fewer clusters of cases is not tested (section 3.2 of the paper)."""
 LEAST_PEOPLE = 3
 FALSE_DISCOVERIES = 0.05
 
@@ -27,25 +28,26 @@ class Contest:
     """Judge against each person, at being like the others; rows are labels as in Annotations.
 
     `judge_wins` and `person_wins` say who is at least as close to the other people as the other; `used` which rows
-    have others and a judge. `tested` are the people with enough cases.
+    have others and a judge. `cluster` is each row's, and `tested` are the people with enough clusters.
     """
 
     found: Annotations
     judge_wins: Bools
     person_wins: Bools
     used: Bools
+    cluster: Ints
     tested: tuple[int, ...]
 
     @classmethod
-    def of(cls, found: Annotations) -> Contest:
+    def of(cls, found: Annotations, clusters: Clusters) -> Contest:
         """Hold the judge against every person on every item."""
         judge, person, rest = _closeness(found)
         used = (rest > 0) & np.isfinite(found.judge)
-        case = found.case[found.item]
+        cluster = clusters.of_rows(found.case[found.item])
         people = range(len(found.names))
-        tested = tuple(p for p in people if len(np.unique(case[used & (found.person == p)])) >= LEAST_CASES)
+        tested = tuple(p for p in people if len(np.unique(cluster[used & (found.person == p)])) >= LEAST_CASES)
         fuzz = 1e-12
-        return cls(found, used & (judge >= person - fuzz), used & (person >= judge - fuzz), used, tested)
+        return cls(found, used & (judge >= person - fuzz), used & (person >= judge - fuzz), used, cluster, tested)
 
     @property
     def why(self) -> str:
@@ -98,11 +100,8 @@ def _advantage(contest: Contest) -> Statistic:
 
     rows = contest.used & np.isin(found.person, contest.tested)
     lost = int((np.isin(found.person, contest.tested) & ~np.isfinite(found.judge)).sum())
-    covered = len(np.unique(case[rows]))
     note = "missing answers are left out and not bounded" if lost else None
-    return Statistic(
-        "human/advantage", table, advantage, int(rows.sum()), covered, lost, proportion=True, note=note, why=why
-    )
+    return Statistic("human/advantage", table, advantage, int(rows.sum()), lost, proportion=True, note=note, why=why)
 
 
 def _winning_rate(contest: Contest, epsilon: float) -> Metric:
@@ -116,16 +115,16 @@ def _winning_rate(contest: Contest, epsilon: float) -> Metric:
 def p_value(contest: Contest, person: int, epsilon: float) -> float:
     """Return the p-value of "this person's label is worth `epsilon` more than the judge's", by a one-sided t-test.
 
-    Tested are the cases' means of the person's wins less the judge's: with one item a case, the paper's test.
+    Tested are the clusters' means of the person's wins less the judge's: with one item a cluster, the paper's test.
     """
     from scipy.special import stdtr
 
     found = contest.found
     own = contest.used & (found.person == person)
-    case = found.case[found.item][own]
+    cluster = contest.cluster[own]
     lead = contest.person_wins[own].astype(np.float64) - contest.judge_wins[own]
-    size = np.bincount(case)
-    leads = np.bincount(case, weights=lead)[size > 0] / size[size > 0]
+    size = np.bincount(cluster)
+    leads = np.bincount(cluster, weights=lead)[size > 0] / size[size > 0]
     spread, distance = float(leads.std(ddof=1)), float(leads.mean()) - epsilon
     if spread < 1e-12:
         return 0.0 if distance < 0 else 1.0

@@ -102,8 +102,7 @@ def _alpha(found: Annotations) -> Statistic:
         columns, value = interval_columns(found.value, found.item, units, tally), interval_alpha
     several = size > 1
     why = "all labels are equal" if several.any() else "no item was labelled by two people"
-    n, covered = int(size[several].sum()), int(np.count_nonzero(tally(several)))
-    return Statistic("human/alpha", columns, value, n, covered, why=why)
+    return Statistic("human/alpha", columns, value, int(size[several].sum()), why=why)
 
 
 def _leave_one_out(found: Annotations) -> list[Statistic]:
@@ -140,7 +139,6 @@ def _statistic(
         columns,
         value,
         n=int(rows.sum()),
-        cases=int(np.count_nonzero(np.bincount(found.case[found.item][rows], minlength=found.cases))),
         missing=missing,
         proportion=found.chosen and name != "human/gap",
         note="; ".join(notes) or None,

@@ -1,12 +1,13 @@
-"""Statistics as functions of per-case sums, and their intervals by resampling cases.
+"""Statistics as functions of per-case sums, and their intervals by resampling clusters of cases.
 
-A case is drawn whole, with all its pairs, orders, samples and responses: rows of one case are not independent. Since
-a statistic needs only the totals of its columns over cases, one resample is one product of weights and columns.
+A cluster is drawn whole, with all its cases and their pairs, orders, samples and responses: rows of one case are not
+independent, nor are cases of one cluster. Since a statistic needs only the totals of its columns over clusters, one
+resample is one product of weights and columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -18,13 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import Bools, Floats, Ints
 from evalkit.scoring.tables import Table, totals_of
 from evalkit.scoring.values import tidy
 from evalkit.types import Metric
-
-CHUNK = 2**22
-"""Weights held at once: 32 MiB of them, whatever the number of cases and resamples."""
 
 UNVARYING = "the same in every resample: no interval"
 
@@ -37,15 +36,15 @@ class Statistic:
 
     `columns` has a row for each case, and is held as a `Table`; `value` maps their totals, or for `weighted` statistics
     the weights of the cases themselves, to one number for each row: NaN where it is not defined, which `why` then
-    explains. `cases` counts the cases it rests on; a `proportion` lies in [0, 1]. Resamples in which it is not defined
-    are left out; for a `strict` one, which is undefined where it would be extreme, too many of them leave no interval.
+    explains. It rests on the cases that are `covered`, by default those with a number other than 0 in a column; a
+    `proportion` lies in [0, 1]. Resamples in which it is not defined are left out; for a `strict` one, which is
+    undefined where it would be extreme, too many of them leave no interval.
     """
 
     name: str
     columns: Floats | Table
     value: Callable[[Floats], Floats]
     n: int
-    cases: int
     missing: int = 0
     worst: Bounds = (None, None)
     proportion: bool = False
@@ -53,6 +52,7 @@ class Statistic:
     strict: bool = False
     note: str | None = None
     why: str = "nothing to count"
+    covered: Bools | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Table.of(self.columns))
@@ -61,6 +61,16 @@ class Statistic:
     def table(self) -> Table:
         """The columns."""
         return Table.of(self.columns)
+
+    def clusters(self, clusters: Clusters) -> int:
+        """Return how many clusters it rests on."""
+        if self.covered is not None:
+            return clusters.covered(self.covered)
+        table = self.table
+        some = np.zeros(table.cases, dtype=bool)
+        for column in table.columns:
+            some |= column != 0
+        return clusters.covered(some)
 
     def observed(self) -> float:
         """Return the value on the cases as they are, each once."""
@@ -118,7 +128,6 @@ class Tally:
             np.stack([self(hit & among), self(among)], axis=1),
             lambda totals: divide(totals[:, 0], totals[:, 1]),
             n=n,
-            cases=int(np.count_nonzero(self(among))),
             missing=missing,
             worst=share(hits, n + missing, missing),
             proportion=True,
@@ -137,31 +146,34 @@ def divide(over: Floats, under: Floats) -> Floats:
     return np.asarray(np.divide(over, under, out=np.full(np.shape(over), np.nan), where=under != 0))
 
 
-def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, cases: int) -> dict[str, Metric]:
+def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> dict[str, Metric]:
     """Return each statistic as a Metric with its percentile interval (Efron 1979, Ann. Statist. 7, 1-26).
 
-    The percentiles are expanded for the number of cases, see `tail_of`.
-    A proportion of exactly 0 or 1 is the same in every resample; it gets the exact binomial interval over cases instead
-    (`all_alike`). Anything else that never varies has no interval, and says so.
+    The percentiles are expanded for the number of clusters, see `tail_of`.
+    A proportion of exactly 0 or 1 is the same in every resample; it gets the exact binomial interval over clusters
+    instead (`all_alike`). Anything else that never varies has no interval, and says so.
     """
-    draws = resample(statistics, scoring, cases)
+    draws = resample(statistics, scoring, clusters)
     return {
-        statistic.name: as_metric(statistic, statistic.observed(), values, scoring)
+        statistic.name: as_metric(statistic, statistic.observed(), values, scoring, clusters)
         for statistic, values in zip(statistics, draws, strict=True)
     }
 
 
-def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, cases: int) -> Floats:
-    """Return the value of each statistic (rows) in each of `scoring.bootstrap` resamples of the cases (columns)."""
+def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> Floats:
+    """Return the value of each statistic (rows) in each of `scoring.bootstrap` resamples of the clusters (columns)."""
     out = np.full((len(statistics), scoring.bootstrap), np.nan)
-    if not cases:
+    if not clusters.cases:
         return out
     different, places = _different_columns({id(statistic.table): statistic.table for statistic in statistics})
-    for rows, weights in draw(cases, scoring.bootstrap, scoring.seed):
-        sums = totals_of(different, weights)
+    summed = different if clusters.number is None else [clusters.sums(column) for column in different]
+    some_weighted = any(statistic.weighted for statistic in statistics)
+    for rows, weights in clusters.draw(scoring.bootstrap, scoring.seed):
+        sums = totals_of(summed, weights)
         totals = {name: sums[:, columns] for name, columns in places.items()}
+        by_case = clusters.spread(weights) if some_weighted else weights
         for row, statistic in enumerate(statistics):
-            out[row, rows] = statistic.value(weights if statistic.weighted else totals[id(statistic.table)])
+            out[row, rows] = statistic.value(by_case if statistic.weighted else totals[id(statistic.table)])
     return out
 
 
@@ -184,23 +196,9 @@ def _different_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]],
     return kept, places
 
 
-def draw(cases: int, resamples: int, seed: int) -> Iterator[tuple[slice, Floats]]:
-    """Yield, in chunks of bounded size, how often each case stands in each resample: (rows, rows × cases)."""
-    generator = np.random.default_rng(seed)
-    step, few = max(1, CHUNK // cases), max(1, CHUNK // (16 * cases))
-    for start in range(0, resamples, step):
-        counts = np.empty((min(step, resamples - start), cases))
-        for first in range(0, len(counts), few):
-            part = counts[first : first + few]
-            drawn = generator.integers(0, cases, size=part.shape)
-            drawn += cases * np.arange(len(part))[:, None]
-            part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
-        yield slice(start, start + len(counts)), counts
-
-
-def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: ScoringConfig) -> Metric:
+def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: ScoringConfig, clusters: Clusters) -> Metric:
     """Return a statistic's observed value with its interval from its values in resamples, as `measure` does."""
-    low, high, caveat = _interval(statistic, value, draws, scoring.confidence)
+    low, high, caveat = _interval(statistic, value, draws, scoring.confidence, clusters)
     notes = [statistic.why] if isnan(value) else [statistic.note, caveat]
     worst_low, worst_high = (None if bound is None else tidy(bound) for bound in statistic.worst)
     return Metric(
@@ -217,28 +215,29 @@ def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: Scorin
 
 
 def _interval(
-    statistic: Statistic, value: float, draws: Floats, confidence: float
+    statistic: Statistic, value: float, draws: Floats, confidence: float, clusters: Clusters
 ) -> tuple[float | None, float | None, str | None]:
     if isnan(value) or not len(draws):
         return None, None, None
-    if statistic.cases < 2:
-        return None, None, "one case: no interval"
+    n, unit = statistic.clusters(clusters), "case" if clusters.number is None else "cluster"
+    if n < 2:
+        return None, None, f"one {unit}: no interval"
     if statistic.proportion and value in (0.0, 1.0):
-        low, high = all_alike(value, statistic.cases, confidence)
-        return tidy(low), tidy(high), f"all {statistic.cases} cases agree: exact binomial interval"
+        low, high = all_alike(value, n, confidence)
+        return tidy(low), tidy(high), f"all {n} {unit}s agree: exact binomial interval"
     defined = draws[np.isfinite(draws)]
     if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
         return None, None, f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval"
     if not len(defined) or np.ptp(defined) < 1e-12:
         return None, None, UNVARYING
-    tail = tail_of(statistic.cases, confidence)
+    tail = tail_of(n, confidence)
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
     return tidy(low), tidy(high), None
 
 
 @cache
-def tail_of(cases: int, confidence: float) -> float:
-    """Return the share of resamples beyond each end of an interval from so many cases, two or more.
+def tail_of(n: int, confidence: float) -> float:
+    """Return the share of resamples beyond each end of an interval from so many clusters, two or more.
 
     The plain percentile interval is too short by what separates Student's t from the normal distribution, and the
     resamples' own variance from an unbiased one: both are put right by taking percentiles further out, those of
@@ -248,7 +247,7 @@ def tail_of(cases: int, confidence: float) -> float:
     """
     from scipy.special import stdtrit
 
-    further = sqrt(cases / (cases - 1)) * float(stdtrit(cases - 1, (1 - confidence) / 2))
+    further = sqrt(n / (n - 1)) * float(stdtrit(n - 1, (1 - confidence) / 2))
     return NormalDist().cdf(further)
 
 

@@ -74,9 +74,8 @@ def ece_statistic(name: str, found: Stated, cases: int, why: str = "") -> Statis
 def _statistic(
     name: str, found: Stated, columns: Floats, value: Callable[[Floats], Floats], worst: Bounds, why: str
 ) -> Statistic:
-    covered = int(np.count_nonzero(columns[:, -1]))
     n, missing = len(found.right), found.missing
-    return Statistic(name, columns, value, n, covered, missing, (None, None) if why else worst, why=why or NOTHING)
+    return Statistic(name, columns, value, n, missing, (None, None) if why else worst, why=why or NOTHING)
 
 
 def bin_numbers(confidence: Floats) -> Ints:

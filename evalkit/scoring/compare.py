@@ -1,4 +1,4 @@
-"""Runs compared on the cases they share: paired by case, the same resamples for each."""
+"""Runs compared on the cases they share: paired by case, the same resamples of clusters for each."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from evalkit.scoring import paired_tests as tests
 from evalkit.scoring import unmeasured
 from evalkit.scoring.agreement import CLASSES, kappa, unless_one_label
 from evalkit.scoring.bootstrap import Statistic, Tally, as_metric, measure, resample
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import NONE, Floats
 from evalkit.scoring.contradiction import contradiction_statistics
 from evalkit.scoring.pairing import Entrant, Paired, pair_runs
@@ -55,7 +56,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Runs compared: `cases` they share, how many each has beside them, entries, differences, agreement among them."""
+    """Runs compared: `cases` they share, how many each has beside them, entries, differences, agreement among them.
+
+    `clusters` says how many clusters the cases are in, and by what, where these are not the cases themselves.
+    """
 
     runs: tuple[str, ...]
     cases: int
@@ -65,17 +69,19 @@ class Comparison:
     entries: tuple[Entry, ...]
     differences: tuple[Difference, ...]
     between: tuple[Difference, ...] = field(default=())
+    clusters: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """One run on the shared cases: its metrics, each one's values over the resamples, how many cases it rests on."""
+    """One run on the shared cases: its metrics, and of each its values over the resamples and its clusters."""
 
     entrant: Entrant
     metrics: Mapping[str, Metric]
     draws: Mapping[str, Floats]
-    cases: Mapping[str, int]
+    covered: Mapping[str, int]
     paired: Paired
+    clusters: Clusters
 
     @property
     def implied(self) -> bool:
@@ -86,16 +92,20 @@ class _Measured:
 def compare_runs(entrants: Sequence[Entrant], scoring: ScoringConfig, family: Sequence[str] = ()) -> Comparison:
     """Compare runs on the cases that all of them have.
 
-    Each metric's difference has the interval of the same resamples of cases in both runs (paired bootstrap: Efron and
-    Tibshirani 1993, ch. 8). The metrics of `family` are tested as well, McNemar's test for accuracy, Wilcoxon's for
-    scores and else the bootstrap, and the p-values adjusted over all pairs of runs and metrics of the family (Holm).
+    Each metric's difference has the interval of the same resamples of clusters in both runs (paired bootstrap: Efron
+    and Tibshirani 1993, ch. 8). The metrics of `family` are tested as well, McNemar's test for accuracy, Wilcoxon's for
+    scores and else the bootstrap, each over clusters, and the p-values adjusted over all pairs of runs and metrics of
+    the family (Holm).
 
     Raises:
         ConfigError: if there are fewer than two runs, they share no case, a case differs between them, or a metric of
             the family is not there.
     """
     shared, left_out = pair_runs(entrants)
-    measured = [_measure(entrant, scoring) for entrant in shared]
+    own = (entrant.config.scoring.cluster for entrant in entrants)
+    column = scoring.cluster or next((name for name in own if name is not None), None)
+    clusters = Clusters.of(shared[0].config, shared[0].cases, column)
+    measured = [_measure(entrant, scoring, clusters) for entrant in shared]
     chosen = _family(family, measured)
     found = [
         difference
@@ -112,25 +122,26 @@ def compare_runs(entrants: Sequence[Entrant], scoring: ScoringConfig, family: Se
         entries=tuple(_entries(measured, differences, chosen, scoring)),
         differences=tuple(differences),
         between=tuple(d for one, two in combinations(measured, 2) for d in _between(one, two, scoring)),
+        clusters=clusters.note(),
     )
 
 
-def _measure(entrant: Entrant, scoring: ScoringConfig) -> _Measured:
+def _measure(entrant: Entrant, scoring: ScoringConfig, clusters: Clusters) -> _Measured:
     """Score one run under the comparison's own resampling, its other settings as they were."""
     own = entrant.config.scoring
     same = {"bootstrap": scoring.bootstrap, "confidence": scoring.confidence, "seed": scoring.seed}
     config = entrant.config.model_copy(update={"scoring": own.model_copy(update=same)})
-    scored = unmeasured(config, entrant.cases, entrant.judgments)
+    scored = unmeasured(config, entrant.cases, entrant.judgments, clusters)
     statistics = [item for item in scored.found if isinstance(item, Statistic)]
     paired = Paired.of(entrant, scored.verdicts)
     statistics += paired.statistics()
-    rows = resample(statistics, scoring, len(entrant.cases))
+    rows = resample(statistics, scoring, clusters)
     draws = {statistic.name: row for statistic, row in zip(statistics, rows, strict=True)}
     metrics = {item.name: item for item in scored.found if isinstance(item, Metric)}
     for statistic, row in zip(statistics, rows, strict=True):
-        metrics[statistic.name] = as_metric(statistic, statistic.observed(), row, scoring)
-    cases = {statistic.name: statistic.cases for statistic in statistics}
-    return _Measured(entrant, metrics, draws, cases, paired)
+        metrics[statistic.name] = as_metric(statistic, statistic.observed(), row, scoring, clusters)
+    covered = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
+    return _Measured(entrant, metrics, draws, covered, paired, clusters)
 
 
 def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
@@ -167,8 +178,8 @@ def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfi
     only: tuple[int | None, int | None] = (None, None)
     if name == ACCURACY:
         statistic, only = one.paired.accuracy_lead(two.paired)
-        draws = resample([statistic], scoring, len(one.entrant.cases))[0]
-        metric = as_metric(statistic, statistic.observed(), draws, scoring)
+        draws = resample([statistic], scoring, one.clusters)[0]
+        metric = as_metric(statistic, statistic.observed(), draws, scoring, one.clusters)
     else:
         draws = one.draws[name] - two.draws[name]
         metric = _plain(name, one, two, draws, scoring)
@@ -180,12 +191,12 @@ def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfi
 
 def _plain(name: str, one: _Measured, two: _Measured, draws: Floats, scoring: ScoringConfig) -> Metric:
     first, second = one.metrics[name], two.metrics[name]
-    value, cases = (first.value or 0.0) - (second.value or 0.0), min(one.cases[name], two.cases[name])
+    value, count = (first.value or 0.0) - (second.value or 0.0), min(one.covered[name], two.covered[name])
     # Of values alone: each run's metric as it is, over whatever it read.
-    none = np.zeros((max(1, cases), 0))
-    lone = Statistic(name, none, lambda totals: np.full(len(totals), value), min(first.n, second.n), cases)
+    none, every = np.zeros((count, 0)), np.ones(count, dtype=bool)
+    lone = Statistic(name, none, lambda totals: np.full(len(totals), value), min(first.n, second.n), covered=every)
     missing = max(first.missing, second.missing)
-    return replace(as_metric(lone, value, draws, scoring), missing=missing)
+    return replace(as_metric(lone, value, draws, scoring, Clusters.each(count)), missing=missing)
 
 
 def _tested(difference: Difference, one: _Measured, two: _Measured) -> Difference:
@@ -193,9 +204,9 @@ def _tested(difference: Difference, one: _Measured, two: _Measured) -> Differenc
     if not difference.metric.n:
         return replace(difference, test=difference.metric.note)
     if name == ACCURACY:
-        p, test = tests.mcnemar(one.paired.lead_by_case(two.paired))
+        p, test = tests.mcnemar(one.paired.lead_by_cluster(two.paired, one.clusters))
     elif name in (SCORE, ERROR) and one.paired.scored and two.paired.scored:
-        p, test = tests.wilcoxon(one.paired.by_case(name) - two.paired.by_case(name))
+        p, test = tests.wilcoxon(one.paired.by_cluster(name, one.clusters) - two.paired.by_cluster(name, one.clusters))
     else:
         p, test = tests.by_resampling(one.draws[name] - two.draws[name])
     return replace(difference, p=None if p is None else float(p), test=test)
@@ -238,16 +249,16 @@ def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Dif
     used = (first != NONE) & (second != NONE)
     tally = Tally(case, len(one.entrant.cases))
     cells = [tally(used & (first == row) & (second == column)) for row, column in product(CLASSES, CLASSES)]
-    covered, lost = int(np.count_nonzero(tally(used))), int((~used).sum())
+    lost = int((~used).sum())
     why = "no pair has a verdict in both"
     if used.any():
         why = "all verdicts of one run are equal: it would be 0 whatever the other's are"
     coefficient = unless_one_label(unless_one_label(kappa, used, first), used, second)
     statistics = [
         tally.rate("between/agreement", first == second, used, ~used, why=why),
-        Statistic("between/kappa", np.stack(cells, axis=1), coefficient, int(used.sum()), covered, lost, why=why),
+        Statistic("between/kappa", np.stack(cells, axis=1), coefficient, int(used.sum()), lost, why=why),
     ]
     if one.implied != two.implied:
         statistics += contradiction_statistics(first, second, case, len(one.entrant.cases))[:1]
-    found = measure(statistics, scoring, len(one.entrant.cases))
+    found = measure(statistics, scoring, one.clusters)
     return [Difference(one.entrant.name, two.entrant.name, metric) for metric in found.values()]

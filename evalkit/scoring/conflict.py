@@ -133,7 +133,6 @@ def _total(name: str, found: Tournaments, counts: Ints, most: Ints) -> Statistic
         columns,
         lambda totals: np.where(totals[:, 1] > 0, totals[:, 0], np.nan),
         n=int(most[found.whole].sum()),
-        cases=int(found.whole.sum()),
         missing=int(most[found.lacking > 0].sum()),
         worst=worst,
         note="a total, not a share",
@@ -161,7 +160,7 @@ def _zeta(found: Tournaments) -> Statistic:
         columns,
         lambda totals: 1 - divide(totals[:, 0], totals[:, 1]),
         n=int(decided.sum()),
-        cases=int(decided.sum()),
+        covered=decided,
         missing=int(found.lacking.sum()),
         proportion=True,
         note=f"of the cases with a winner in every pair; {tied} with a tie are left out" if tied else None,
@@ -193,6 +192,6 @@ def _against_chance(found: Tournaments) -> list[Statistic]:
     )
     why = "random outcomes would make no cycle either" if n else NO_CASE
     return [
-        Statistic("conflict/chance_rate", columns, chance, n=n, cases=n, missing=missing, note=note, why=NO_CASE),
-        Statistic("conflict/ratio", columns, ratio, n=n, cases=n, missing=missing, why=why),
+        Statistic("conflict/chance_rate", columns, chance, n=n, missing=missing, note=note, why=NO_CASE),
+        Statistic("conflict/ratio", columns, ratio, n=n, missing=missing, why=why),
     ]

@@ -34,7 +34,6 @@ def confusion_statistics(resolved: Resolved, cases: int) -> list[Statistic]:
         Statistic,
         columns=columns,
         n=int(used.sum()),
-        cases=int(np.count_nonzero(tally(used))),
         missing=int(lost.sum()),
         why=one_class(used, resolved),
     )
@@ -153,7 +152,6 @@ def score_agreement(scored: Scored, scale: Scale, cases: int) -> Statistic:
         np.zeros((cases, 6)) if off else columns,
         concordance,
         n=len(x),
-        cases=int(np.count_nonzero(columns[:, 0])),
         missing=missing,
         note="missing scores are left out and not bounded" if missing else None,
         why=_why_no_concordance(off, len(x), scale),

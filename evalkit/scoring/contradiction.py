@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.bootstrap import Statistic, Tally, measure
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import CODES, NONE, TIE, Codes, Ints
 from evalkit.types import Metric, Unit, Verdict
 
 
 def contradictions(
-    pointwise: Sequence[Verdict], pairwise: Sequence[Verdict], scoring: ScoringConfig
+    pointwise: Sequence[Verdict],
+    pairwise: Sequence[Verdict],
+    scoring: ScoringConfig,
+    cluster: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[dict[str, Metric], list[tuple[str, Unit]]]:
     """Return the metrics of two runs' verdicts on the same pairs, and the case and unit of every pair contradicted.
 
-    Pairs that only one of the runs has are left out.
+    Pairs that only one of the runs has are left out. `cluster` holds the cluster of each case by its id; a case that is
+    not in it is its own.
     """
     others = {(verdict.case_id, verdict.unit): verdict for verdict in pairwise}
     shared = [v for v in pointwise if len(v.unit) == 2 and (v.case_id, v.unit) in others]
@@ -25,7 +31,8 @@ def contradictions(
     case = np.array([places[verdict.case_id] for verdict in shared], dtype=np.int64)
     by_score = np.array([CODES[verdict.winner] for verdict in shared], dtype=np.int8)
     compared = np.array([CODES[others[v.case_id, v.unit].winner] for v in shared], dtype=np.int8)
-    found = measure(contradiction_statistics(by_score, compared, case, len(places)), scoring, len(places))
+    clusters = Clusters.by_key([cluster.get(name, -1) + 1 for name in places], "cluster")
+    found = measure(contradiction_statistics(by_score, compared, case, len(places)), scoring, clusters)
     opposite = np.flatnonzero((by_score * compared == -1) & (by_score != NONE) & (compared != NONE))
     return found, [(shared[k].case_id, shared[k].unit) for k in opposite.tolist()]
 

@@ -12,6 +12,7 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.scales import Scale
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import TIE, A, B, Bools, Floats, Ints
 from evalkit.scoring.pointwise import Scored
 from evalkit.scoring.ties import Resolved
@@ -104,7 +105,7 @@ def prediction_powered(target: Target) -> Statistic:
         _sums(target),
         (lambda totals: np.clip(_powered(totals), 0.0, 1.0)) if target.proportion else _powered,
         n=n,
-        cases=int(np.count_nonzero(Tally(target.case, target.cases)(labelled))),
+        covered=Tally(target.case, target.cases)(labelled) > 0,
         missing=target.lost,
         proportion=target.proportion and not others,
         note=rest or f"{n} labels beside {others} answers without; {RANDOM}",
@@ -154,7 +155,7 @@ def rogan_gladen(target: Target) -> Statistic:
         np.stack([tally(column) for column in columns], axis=1),
         _unmixed,
         n=int(there.sum()),
-        cases=int(np.count_nonzero(tally(labelled))),
+        covered=tally(labelled) > 0,
         missing=target.lost,
         strict=True,
         note=f"sensitivity from {positives}, specificity from {n - positives} labels; {SAME_ERRORS}",
@@ -176,18 +177,18 @@ def _binary(target: Target, scale: Scale) -> Statistic:
     return rogan_gladen(replace(target, name="corrected/rogan_gladen", said=said, meant=meant, proportion=True))
 
 
-def corrected_details(config: RunConfig, targets: Sequence[Target]) -> dict[str, Any]:
+def corrected_details(config: RunConfig, targets: Sequence[Target], clusters: Clusters) -> dict[str, Any]:
     """Return what corrected.json holds: the three means of each target, and the widths that more labels would buy."""
     scored = not all(target.proportion for target in targets)
     levels = len(Scale.of(config.rubric)) if scored else 3
     return {
         "confidence": config.scoring.confidence,
-        "targets": [_plan(target, config.scoring.confidence) for target in targets],
+        "targets": [_plan(target, config.scoring.confidence, clusters) for target in targets],
         "notes": [LEVELS] if levels > 2 else [],
     }
 
 
-def _plan(target: Target, confidence: float) -> dict[str, Any]:
+def _plan(target: Target, confidence: float, clusters: Clusters) -> dict[str, Any]:
     totals = _sums(target).sum(axis=0)[None]
     n, others = int(totals[0, 0]), int(totals[0, 4])
     said = target.said[np.isfinite(target.said)]
@@ -202,22 +203,24 @@ def _plan(target: Target, confidence: float) -> dict[str, Any]:
     if n < 2 or not others:
         return plan | {"more_labels": [], "note": "every answered one is labelled" if n > 1 else NO_LABEL}
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return plan | {"trust_in_judge": tidy(tuning(totals)[0]), "more_labels": _widths(target, z)}
+    return plan | {"trust_in_judge": tidy(tuning(totals)[0]), "more_labels": _widths(target, z, clusters)}
 
 
-def _widths(target: Target, z: float) -> list[dict[str, float | None]]:
+def _widths(target: Target, z: float, clusters: Clusters) -> list[dict[str, float | None]]:
     """Return the width of the interval if so many were labelled, the others' number staying as it is.
 
-    From the variance of the two means, with cases as clusters: that of y - k f over the labelled, and k² times that of
-    f over the others; k is tuned anew to each number of labels. `without_judge` is the width of the labels' own mean.
+    From the variance of the two means, rows of one cluster together: that of y - k f over the labelled, and k² times
+    that of f over the others; k is tuned anew to each number of labels. `without_judge` is the width of the labels' own
+    mean.
     """
     n, others = int(target.labelled.sum()), int(target.unlabelled.sum())
     rows = []
     for labels in [n * factor for factor in GROWTH if n * factor <= n + others]:
         left = max(1, n + others - labels)
         k = _tuned(target, labels, left)
-        variance = _spread(target, target.labelled, k, 1.0) / labels + k * k * _spread(target, None, 1.0, 0.0) / left
-        alone = _spread(target, target.labelled, 0.0, 1.0) / labels
+        own = _spread(target, target.labelled, k, 1.0, clusters) / labels
+        variance = own + k * k * _spread(target, None, 1.0, 0.0, clusters) / left
+        alone = _spread(target, target.labelled, 0.0, 1.0, clusters) / labels
         rows.append(
             {
                 "labels": labels,
@@ -237,10 +240,10 @@ def _tuned(target: Target, labels: int, left: int) -> float:
     )
 
 
-def _spread(target: Target, rows: Bools | None, k: float, own: float) -> float:
-    """Return the variance of own·y - k·f for one row, rows of one case being counted together."""
+def _spread(target: Target, rows: Bools | None, k: float, own: float, clusters: Clusters) -> float:
+    """Return the variance of own·y - k·f for one row, rows of one cluster being counted together."""
     used = np.isfinite(target.said) if rows is None else rows
     values = own * np.where(used & (own > 0), target.meant, 0.0) - k * np.where(used, target.said, 0.0)
     centred = np.where(used, values - values[used].mean(), 0.0)
-    sums = np.bincount(target.case, weights=centred, minlength=target.cases)
+    sums = np.bincount(clusters.of_rows(target.case), weights=centred)
     return float((sums**2).sum() / used.sum())

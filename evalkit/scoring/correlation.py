@@ -42,12 +42,12 @@ class _Graded:
     def statistic(
         self, name: str, columns: Floats, value: Callable[[Floats], Floats], *, weighted: bool = False
     ) -> Statistic:
-        covered = int(np.count_nonzero(np.bincount(self.case, minlength=self.cases)))
+        covered = np.bincount(self.case, minlength=self.cases) > 0
         why = "scores or grades are all equal" if len(self.x) else "no scored response has a grade"
         note = "missing scores are left out and not bounded" if self.missing else None
         n, missing = len(self.x), self.missing
         return Statistic(
-            name, columns, value, n=n, cases=covered, missing=missing, weighted=weighted, note=note, why=why
+            name, columns, value, n=n, covered=covered, missing=missing, weighted=weighted, note=note, why=why
         )
 
 

@@ -37,16 +37,16 @@ def elo(systems: int, i: Places, j: Places, score: NDArray[Any], *, step: float 
 
 
 def elo_over_orders(games: Games, *, resampled: bool, seed: int, orders: int = ORDERS) -> Floats:
-    """Return the ratings after each of many random orders of all games, or of the games of resampled cases."""
+    """Return the ratings after each of many random orders of all games, or of the games of resampled clusters."""
     generator = np.random.default_rng(seed)
     again = deepcopy(generator)
-    cases, place = np.unique(games.case, return_inverse=True)
+    clusters, place = np.unique(games.cluster, return_inverse=True)
 
     def drawn(source: np.random.Generator) -> Ints:
-        """Return the games of as many cases, drawn with replacement, as there are with games; or all of them."""
+        """Return the games of as many clusters, drawn with replacement, as have games; or all of them."""
         if not resampled:
             return np.arange(len(games))
-        times = np.bincount(source.integers(0, len(cases), len(cases)), minlength=len(cases))
+        times = np.bincount(source.integers(0, len(clusters), len(clusters)), minlength=len(clusters))
         return np.repeat(np.arange(len(games)), times[place])
 
     # Drawn twice over, so that not all of all orders is held at once.

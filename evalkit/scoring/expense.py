@@ -34,6 +34,4 @@ def _mean(name: str, values: Floats, case: Ints, cases: int, why: str) -> Statis
     there = (tally(known) > 0) & (tally(~known) == 0)
     columns = np.stack([np.where(there, tally(np.where(known, values, 0.0)), 0.0), there.astype(np.float64)], axis=1)
     n = int(there.sum())
-    return Statistic(
-        name, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), n=n, cases=n, missing=cases - n, why=why
-    )
+    return Statistic(name, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), n=n, missing=cases - n, why=why)

@@ -9,6 +9,7 @@ from typing import Any
 from evalkit.config import RunConfig
 from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.components import Design
 from evalkit.scoring.condorcet import ByCriterion, criteria_statistics
 from evalkit.scoring.conflict import Tournaments, reversal_statistic
@@ -33,14 +34,16 @@ class Further:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-def further(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Further:
+def further(
+    config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers, clusters: Clusters
+) -> Further:
     """Return everything beyond verdicts and the metrics they give directly."""
     parts = [
         Further(published_statistics(config, cases, outcome)),
-        Further(*trust(config, cases, outcome, answers)),
+        Further(*trust(config, cases, outcome, answers, clusters)),
         _conflicts(config, cases, outcome, panel=len(answers.by) > 1),
-        _ranking(config, cases, outcome, answers),
-        _corrected(config, cases, outcome),
+        _ranking(config, cases, outcome, answers, clusters),
+        _corrected(config, cases, outcome, clusters),
         _variance(config, cases, outcome, answers),
     ]
     metrics = [metric for part in parts for metric in part.metrics]
@@ -59,9 +62,11 @@ def _conflicts(config: RunConfig, cases: Sequence[Case], outcome: Outcome, *, pa
     return Further(found, {"conflicts": {"edges": rule, "cases": entries, "criteria": criteria.listed(cases)}})
 
 
-def _ranking(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Further:
+def _ranking(
+    config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers, clusters: Clusters
+) -> Further:
     """Return the ranking of systems and the just-noticeable difference; a panel's votes have no margin to notice."""
-    games = games_of(cases, outcome.resolved)
+    games = games_of(cases, outcome.resolved, clusters)
     ranked, ranking = rank_systems(games, config.scoring)
     details: dict[str, Any] = {"ranking": ranking} if ranking else {}
     if len(answers.by) > 1:
@@ -70,10 +75,10 @@ def _ranking(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers
     return Further([*ranked, *noticed], details | {"jnd": noticeable_details(config, outcome, games, noticed)})
 
 
-def _corrected(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Further:
+def _corrected(config: RunConfig, cases: Sequence[Case], outcome: Outcome, clusters: Clusters) -> Further:
     scored = outcome.scored if outcome.shown is None else None
     targets = pair_targets(outcome.resolved, len(cases)) if scored is None else [score_target(scored, len(cases))]
-    return Further(corrected_statistics(config, targets), {"corrected": corrected_details(config, targets)})
+    return Further(corrected_statistics(config, targets), {"corrected": corrected_details(config, targets, clusters)})
 
 
 def _variance(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Further:

@@ -64,7 +64,7 @@ def _of_winners(winners: Codes, tally: Tally) -> list[Statistic]:
     same = counts.max(axis=1) == votes
     why = _why(several)
     return [
-        _alpha(columns, nominal_alpha, winners != NONE, tally),
+        _alpha(columns, nominal_alpha, winners != NONE),
         tally.rate("panel/unanimous", same, several, ~several, note="of the pairs on which two judges voted", why=why),
     ]
 
@@ -76,17 +76,16 @@ def _alpha_of_scores(scores: Floats, case: Ints, cases: int) -> Statistic:
     # Centred, since sums of squares of large numbers that differ little lose what they differ by.
     centre = float(scores[there].mean()) if there.any() else 0.0
     columns = interval_columns(scores[there] - centre, unit[there], units, tally)
-    return _alpha(columns, interval_alpha, there, tally)
+    return _alpha(columns, interval_alpha, there)
 
 
-def _alpha(columns: Floats, value: Callable[[Floats], Floats], there: Bools, tally: Tally) -> Statistic:
+def _alpha(columns: Floats, value: Callable[[Floats], Floats], there: Bools) -> Statistic:
     several = there.sum(axis=0) > 1
     return Statistic(
         "panel/alpha",
         columns,
         value,
         n=int(there[:, several].sum()),
-        cases=int(np.count_nonzero(tally(several))),
         missing=int((~there).sum()),
         note="missing votes are left out and not bounded" if not there.all() else None,
         why="all votes are equal" if several.any() else _why(several),

@@ -75,7 +75,6 @@ def _mean(name: str, values: Floats, has: Bools, tally: Tally) -> Statistic:
         np.stack([tally(numbers), tally(has)], axis=1),
         lambda totals: divide(totals[:, 0], totals[:, 1]),
         n=len(values),
-        cases=int(np.count_nonzero(tally(has))),
         note="most of the probability was on what is no value of the scale" if unlikely else None,
         why="no judgment has probabilities",
     )

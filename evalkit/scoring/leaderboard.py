@@ -11,8 +11,9 @@ import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import paired_tests as tests
-from evalkit.scoring.bootstrap import Statistic, as_metric, divide, resample, tail_of
+from evalkit.scoring.bootstrap import Statistic, divide, measure, resample, tail_of
 from evalkit.scoring.chance_level import DECIDED, Side, against_chance
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import NONE, Codes, Floats, Ints
 from evalkit.scoring.correlation import spearman_statistic
 from evalkit.scoring.values import tidy
@@ -45,7 +46,7 @@ CHEAPER = 0.95
 
 
 class _Paired(Protocol):
-    """Jobs of one dataset, by their place in it, compared case by case."""
+    """Jobs of one dataset, by their place in it, compared cluster by cluster."""
 
     def test(self, one: int, two: int) -> tuple[float | None, str]:
         """Return the p-value of "they do not differ", and the name of the test."""
@@ -56,13 +57,17 @@ class _Paired(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One job of a sweep: `job` is its folder's name in the sweep, `name` what differs, `dataset` the fingerprint."""
+    """One job of a sweep: `job` is its folder's name in the sweep, `name` what differs, `dataset` the fingerprint.
+
+    `cluster` holds the cluster of each case by its id; a case that is not in it is its own.
+    """
 
     job: str
     name: str
     dataset: str
     metrics: Mapping[str, Metric]
     verdicts: Sequence[Verdict]
+    cluster: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +127,9 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     """Rank a sweep's jobs by agreement with labels, or without labels by agreement of the two orders.
 
     Accuracy and consistency are tested by McNemar's test over the pairs that both jobs read, Spearman's rho by the
-    paired bootstrap with the seed and number of resamples of `scoring`; p-values are adjusted over all pairs of jobs
-    on one dataset (Holm), and those above 1 - `scoring.confidence` share a letter (Piepho 2004).
+    paired bootstrap with the seed and number of resamples of `scoring`, both over clusters of cases; p-values are
+    adjusted over all pairs of jobs on one dataset (Holm), and those above 1 - `scoring.confidence` share a letter
+    (Piepho 2004).
 
     Ranks have simultaneous intervals from the same tests: from 1 and as many as are significantly better, to all but
     those that are significantly worse (Al Mohamad, van Zwet, Solari and Goeman 2021, Electron. J. Statist. 15,
@@ -291,9 +297,9 @@ class _Counts:
     def __init__(self, group: Sequence[Contender], by: str, scoring: ScoringConfig) -> None:
         units = {(v.case_id, v.unit): None for one in group for v in one.verdicts if len(v.unit) == 2}
         places = {unit: place for place, unit in enumerate(units)}
-        numbers = {case: number for number, case in enumerate(dict.fromkeys(case for case, _ in units))}
-        self._scoring, self._cases = scoring, len(numbers)
-        self._case: Ints = np.array([numbers[name] for name, _ in units], dtype=np.int64)
+        numbers, clusters = _numbered(group, [case for case, _ in units])
+        self._scoring, self._clusters = scoring, clusters.count
+        self._cluster = clusters.of_rows(np.array([numbers[name] for name, _ in units], dtype=np.int64))
         self._hits = np.full((len(group), len(units)), NONE, dtype=np.int8)
         for row, one in zip(self._hits, group, strict=True):
             for verdict in one.verdicts:
@@ -302,29 +308,25 @@ class _Counts:
 
     def test(self, one: int, two: int) -> tuple[float | None, str]:
         """Return McNemar's test."""
-        return tests.mcnemar(_lead(self._hits[one], self._hits[two], self._case, self._cases))
+        return tests.mcnemar(_lead(self._hits[one], self._hits[two], self._cluster, self._clusters))
 
     def difference(self, one: int, two: int, confidence: float) -> Metric:
-        """Return the difference with Tango's interval; where cases have several pairs, as wide as resampling needs."""
+        """Return the difference with Tango's interval; where clusters have several pairs, as wide as resampling needs."""
         first, second = self._hits[one], self._hits[two]
         used = (first != NONE) & (second != NONE)
-        size = np.bincount(self._case[used], minlength=self._cases)
-        n, cases = int(used.sum()), int(np.count_nonzero(size))
+        size = np.bincount(self._cluster[used], minlength=self._clusters)
+        n, clusters = int(used.sum()), int(np.count_nonzero(size))
         if not n:
             return Metric(BEHIND, None, note="no pair was read in both")
-        lead = _lead(first, second, self._case, self._cases)
-        share = cases / n  # a case counts once, however many pairs it has
+        lead = _lead(first, second, self._cluster, self._clusters)
+        share = clusters / n  # a cluster counts once, however many pairs it has
         only = [float((used & (a > b)).sum()) * share for a, b in ((first, second), (second, first))]
-        low, high = tests.tango(only[0], only[1], cases, confidence)
+        low, high = tests.tango(only[0], only[1], clusters, confidence)
         if size.max() > 1:
             columns = np.stack([lead, size], axis=1).astype(np.float64)
-            pooled = Statistic(BEHIND, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), n, cases)
-            drawn = as_metric(
-                pooled,
-                pooled.observed(),
-                resample([pooled], self._scoring, self._cases)[0],
-                self._scoring.model_copy(update={"confidence": confidence}),
-            )
+            pooled = Statistic(BEHIND, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), n)
+            scoring = self._scoring.model_copy(update={"confidence": confidence})
+            drawn = measure([pooled], scoring, Clusters.each(self._clusters))[BEHIND]
             if drawn.low is not None and drawn.high is not None:
                 low, high = min(low, drawn.low), max(high, drawn.high)
         return Metric(BEHIND, tidy(lead.sum() / n), tidy(low), tidy(high), n)
@@ -337,19 +339,26 @@ def _hit(verdict: Verdict, by: str) -> int:
     return NONE if verdict.winner is None or verdict.label is None else int(verdict.winner == verdict.label)
 
 
-def _lead(one: Codes, two: Codes, case: Ints, cases: int) -> Ints:
+def _numbered(group: Sequence[Contender], names: Sequence[str]) -> tuple[dict[str, int], Clusters]:
+    """Return the number of each case named, in order of appearance, and the clusters of these cases."""
+    numbers = {case: number for number, case in enumerate(dict.fromkeys(names))}
+    known = {case: number for one in group for case, number in one.cluster.items()}
+    return numbers, Clusters.by_key([known.get(case, -1) + 1 for case in numbers], "cluster")
+
+
+def _lead(one: Codes, two: Codes, cluster: Ints, clusters: int) -> Ints:
     used = (one != NONE) & (two != NONE)
     lead = np.where(used, one.astype(np.int64) - two, 0)
-    return np.bincount(case, weights=lead, minlength=cases).astype(np.int64)
+    return np.bincount(cluster, weights=lead, minlength=clusters).astype(np.int64)
 
 
 class _Correlations:
-    """Jobs compared by the paired bootstrap of their correlations: the same resamples of cases for each."""
+    """Jobs compared by the paired bootstrap of their correlations: the same resamples of clusters for each."""
 
     def __init__(self, group: Sequence[Contender], scoring: ScoringConfig) -> None:
-        numbers = {case: n for n, case in enumerate(dict.fromkeys(v.case_id for one in group for v in one.verdicts))}
-        self._values, self._cases = [_value(one, SPEARMAN) or 0.0 for one in group], len(numbers)
-        self._draws = [_correlations(one, numbers, scoring) for one in group]
+        numbers, clusters = _numbered(group, [v.case_id for one in group for v in one.verdicts])
+        self._values, self._clusters = [_value(one, SPEARMAN) or 0.0 for one in group], clusters.count
+        self._draws = [_correlations(one, numbers, scoring, clusters) for one in group]
 
     def test(self, one: int, two: int) -> tuple[float | None, str]:
         """Return the bootstrap's test."""
@@ -359,14 +368,14 @@ class _Correlations:
         """Return the difference with its expanded percentile interval."""
         value, drawn = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
         drawn = drawn[np.isfinite(drawn)]
-        if not len(drawn) or self._cases < 2 or not np.ptp(drawn):
-            return Metric(BEHIND, tidy(value), n=self._cases, note="the same in every resample: no interval")
-        tail = tail_of(self._cases, confidence)
+        if not len(drawn) or self._clusters < 2 or not np.ptp(drawn):
+            return Metric(BEHIND, tidy(value), n=self._clusters, note="the same in every resample: no interval")
+        tail = tail_of(self._clusters, confidence)
         low, high = np.quantile(drawn, [tail, 1 - tail], method="weibull")
-        return Metric(BEHIND, tidy(value), tidy(low), tidy(high), self._cases)
+        return Metric(BEHIND, tidy(value), tidy(low), tidy(high), self._clusters)
 
 
-def _correlations(one: Contender, numbers: Mapping[str, int], scoring: ScoringConfig) -> Floats:
+def _correlations(one: Contender, numbers: Mapping[str, int], scoring: ScoringConfig, clusters: Clusters) -> Floats:
     graded = [v for v in one.verdicts if len(v.unit) == 1 and v.score is not None and isinstance(v.label, float | int)]
     statistic = spearman_statistic(
         np.array([numbers[v.case_id] for v in graded], dtype=np.int64),
@@ -374,5 +383,5 @@ def _correlations(one: Contender, numbers: Mapping[str, int], scoring: ScoringCo
         np.array([v.label for v in graded], dtype=np.float64),
         len(numbers),
     )
-    drawn: Floats = resample([statistic], scoring, len(numbers))[0]
+    drawn: Floats = resample([statistic], scoring, clusters)[0]
     return drawn

@@ -117,7 +117,6 @@ def _win_rate(resolved: Resolved, credit: Floats, cases: int) -> Statistic:
         np.stack([sums, tally(present)], axis=1),
         lambda totals: divide(totals[:, 0], totals[:, 1]),
         n,
-        int(np.count_nonzero(tally(present))),
         missing,
         worst=(total / every, (total + missing) / every) if every else (None, None),
         proportion=True,
@@ -198,8 +197,8 @@ def _linear(name: str, scored: Scored, used: Bools, columns: list[Floats], cases
         np.stack(moments, axis=1),
         lambda totals: _first_coefficient(totals, k),
         len(y),
-        int(np.count_nonzero(tally(np.ones(len(y))))),
         missing,
+        covered=tally(np.ones(len(y))) > 0,
         note="missing scores are left out and not bounded" if missing else None,
         why="lengths do not vary apart from case and grade" if len(y) else "no such response has a score",
     )

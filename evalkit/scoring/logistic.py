@@ -106,12 +106,12 @@ def regression(
     `why` says what keeps the number from being identifiable although a fit may exist; empty if nothing does.
     """
     found = Fit(None, why) if why else fit(design, outcome)
-    n, cases = len(outcome), int(np.count_nonzero(tally(np.ones(len(outcome)))))
+    n = len(outcome)
     unbounded = "missing verdicts are left out and not bounded" if missing else None
     notes = "; ".join(part for part in (note, unbounded) if part) or None
     if found.coefficients is None:
         nothing = np.zeros((tally.cases, 0))
-        return Statistic(name, nothing, lambda totals: np.full(len(totals), np.nan), n, cases, missing, why=found.why)
+        return Statistic(name, nothing, lambda totals: np.full(len(totals), np.nan), n, missing, why=found.why)
     fitted = found.coefficients
     columns = one_step(design, outcome, fitted, tally)
     return Statistic(
@@ -119,7 +119,6 @@ def regression(
         columns,
         lambda totals: read(after_step(totals, fitted)),
         n,
-        cases,
         missing,
         proportion=proportion,
         note=notes,

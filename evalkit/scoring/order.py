@@ -55,7 +55,6 @@ def _effects(resolved: Resolved, counts: Floats, shown: Shown, cases: int) -> li
             np.stack([tally(np.where(used, values, 0.0)), tally(used)], axis=1),
             lambda totals: divide(totals[:, 0], totals[:, 1]),
             int(used.sum()),
-            int(np.count_nonzero(tally(used))),
             lost,
             proportion=proportion,
             note="pairs with fewer than two answers in an order are left out and not bounded" if lost else None,

@@ -18,17 +18,17 @@ POWER = 0.8
 def mcnemar(lead: Ints) -> tuple[float | None, str]:
     """Return the p-value of "neither run is right more often", and the name of the test.
 
-    `lead` holds for each case the units that only the first run had right, less those that only the second had. With
-    one unit a case this is McNemar's test (1947, Psychometrika 12, 153-157): exact below 25 discordant cases, else
-    chi-squared with Edwards' (1948) continuity correction. Where a case has several units, whole cases change sign
-    (exact; Obuchowski 1998, Statist. Med. 17, 1495-1507, beyond 25 cases). None where no case is discordant.
+    `lead` holds for each cluster the units that only the first run had right, less those that only the second had. With
+    one unit a cluster this is McNemar's test (1947, Psychometrika 12, 153-157): exact below 25 discordant ones, else
+    chi-squared with Edwards' (1948) continuity correction. Where a cluster has several units, whole clusters change
+    sign (exact; Obuchowski 1998, Statist. Med. 17, 1495-1507, from 25 on). None where no cluster is discordant.
     """
     lead = lead[lead != 0]
     single = bool(len(lead)) and bool((np.abs(lead) == 1).all())
     if not len(lead):
         return None, "the runs are right and wrong in the same cases"
     if len(lead) < EXACT_BELOW:
-        return sign_flip(lead), "McNemar, exact" if single else "sign flips of whole cases, exact"
+        return sign_flip(lead), "McNemar, exact" if single else "sign flips of whole clusters, exact"
     excess = abs(int(lead.sum())) - (1 if single else 0)
     statistic = max(excess, 0) ** 2 / float((lead**2).sum())
     return _chi_squared(statistic), "McNemar, chi-squared" if single else "McNemar of clusters (Obuchowski)"

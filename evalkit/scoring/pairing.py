@@ -13,6 +13,7 @@ from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.lazy import Arranged
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import CODES, NONE, Codes, Floats, Ints
 from evalkit.types import Case, Judgment, Verdict
 
@@ -113,15 +114,15 @@ class Paired:
         used = graded & np.isfinite(self.score)
         tally = Tally(self.response_case, self.cases)
         columns = np.stack([tally(np.where(used, np.abs(self.score - self.grade), 0.0)), tally(used)], axis=1)
-        covered, missing = int(np.count_nonzero(tally(used))), int((graded & ~used).sum())
+        missing = int((graded & ~used).sum())
         why = "no graded response has a score"
-        return [Statistic("agreement/error", columns, _ratio, int(used.sum()), covered, missing, why=why)]
+        return [Statistic("agreement/error", columns, _ratio, int(used.sum()), missing, why=why)]
 
-    def by_case(self, name: str) -> Floats:
-        """Return each case's mean score, or its mean absolute distance from the grades, NaN where it has none."""
+    def by_cluster(self, name: str, clusters: Clusters) -> Floats:
+        """Return each cluster's mean score, or its mean absolute distance from the grades, NaN where it has none."""
         values = self.score if name == "score/mean" else np.abs(self.score - self.grade)
         there = np.isfinite(values)
-        tally = Tally(self.response_case, self.cases)
+        tally = Tally(clusters.of_rows(self.response_case), clusters.count)
         return divide(tally(np.where(there, values, 0.0)), tally(there))
 
     def right(self, other: Paired) -> tuple[Codes, Codes]:
@@ -146,7 +147,6 @@ class Paired:
             columns,
             _ratio,
             n=int(used.sum()),
-            cases=int(np.count_nonzero(columns[:, 1])),
             missing=int((labelled & ~used).sum()),
             worst=_worst(one[labelled], two[labelled]),
             why="no labelled pair has a verdict in both",
@@ -158,12 +158,12 @@ class Paired:
         """Whether responses have scores in units of the judge's scale."""
         return bool(np.isfinite(self.score).any())
 
-    def lead_by_case(self, other: Paired) -> Ints:
-        """Return for each case the labelled pairs that only this run had right, less those only the other had."""
+    def lead_by_cluster(self, other: Paired, clusters: Clusters) -> Ints:
+        """Return for each cluster the labelled pairs that only this run had right, less those only the other had."""
         one, two = self.right(other)
         used = (self.label != NONE) & (one != NONE) & (two != NONE)
         lead = np.where(used, one.astype(np.int64) - two, 0)
-        return np.bincount(self.case, weights=lead, minlength=self.cases).astype(np.int64)
+        return np.bincount(clusters.of_rows(self.case), weights=lead, minlength=clusters.count).astype(np.int64)
 
 
 def _ratio(totals: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Which system is better: ratings, win rates and ranks with intervals, cases resampled."""
+"""Which system is better: ratings, win rates and ranks with intervals, clusters of cases resampled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.bootstrap import Statistic, as_metric, divide, draw
+from evalkit.scoring.bootstrap import Statistic, as_metric, divide
 from evalkit.scoring.columns import FUZZ, Floats
 from evalkit.scoring.davidson import fit
 from evalkit.scoring.elo import SCALE, elo_over_orders
@@ -59,14 +59,14 @@ def standing(wins: Floats, ties: Floats) -> Standing:
 
 
 def resampled_standing(games: Games, scoring: ScoringConfig) -> Standing:
-    """Return the standing as observed and in each resample of the cases."""
+    """Return the standing as observed and in each resample of the clusters."""
     from scipy.sparse import csr_array
 
     size = len(games.names)
-    shape = (2 * size * size, games.cases)
-    counts = csr_array((np.ones(len(games)), (games.codes(), games.case)), shape=shape)
+    shape = (2 * size * size, games.clusters.count)
+    counts = csr_array((np.ones(len(games)), (games.codes(), games.cluster)), shape=shape)
     totals = [np.asarray(counts.sum(axis=1)).reshape(1, -1)]
-    totals += [(counts @ weights.T).T for _, weights in draw(games.cases, scoring.bootstrap, scoring.seed)]
+    totals += [(counts @ weights.T).T for _, weights in games.clusters.draw(scoring.bootstrap, scoring.seed)]
     every = np.concatenate(totals).reshape(-1, 2, size, size)
     ties = every[:, 1] + np.swapaxes(every[:, 1], 1, 2)
     step = max(1, BLOCK // (size * size))
@@ -113,15 +113,15 @@ def _with(games: Games, scoring: ScoringConfig, what: str, place: int, value: fl
     mine = (games.i == place) | (games.j == place)
     statistic = Statistic(
         f"ranking/{what}/{games.names[place]}",
-        np.zeros((games.cases, 0)),
+        np.zeros((games.clusters.count, 0)),
         lambda _: np.full(1, value),
         n=int(mine.sum()),
-        cases=len(np.unique(games.case[mine])),
         missing=games.missing,
         strict=True,
+        covered=np.bincount(games.cluster[mine], minlength=games.clusters.count) > 0,
         why=NO_MAXIMUM if mine.any() else "this system was compared with no other",
     )
-    return as_metric(statistic, value, draws, scoring)
+    return as_metric(statistic, value, draws, scoring, games.clusters.themselves())
 
 
 def _separated(games: Games, scoring: ScoringConfig, found: Standing) -> Metric:

@@ -51,7 +51,6 @@ def score_mean(scored: Scored, scale: Scale, cases: int) -> Statistic:
         np.stack([sums, tally(there)], axis=1),
         lambda totals: divide(totals[:, 0], totals[:, 1]),
         n=n,
-        cases=int(np.count_nonzero(tally(there))),
         missing=missing,
         worst=((total + missing * scale.min) / every, (total + missing * scale.max) / every) if every else (None, None),
         why="no response has a score",

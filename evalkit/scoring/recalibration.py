@@ -10,6 +10,7 @@ import numpy as np
 from evalkit.hashing import digest
 from evalkit.scoring.bootstrap import Statistic, Tally, of_share
 from evalkit.scoring.calibration import BINS, Stated, bin_numbers, brier_statistic, ece_statistic, stated
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import Floats, Ints
 from evalkit.scoring.logistic import expit, fit, logit, regression
 from evalkit.scoring.ties import Resolved
@@ -25,18 +26,19 @@ EDGE = 1e-4
 Recalibrate = Callable[[Floats, Floats, Floats], Floats]
 
 
-def recalibration_statistics(resolved: Resolved, cases: Sequence[Case]) -> list[Statistic]:
+def recalibration_statistics(resolved: Resolved, cases: Sequence[Case], clusters: Clusters) -> list[Statistic]:
     """Return ECE and Brier score after recalibration out of fold, and `calibration/slope`.
 
-    Cases are dealt into five folds by their ids; each fold's confidences are recalibrated by what the other four say.
-    The folds stay as they are when cases are resampled.
+    Clusters are dealt into five folds by the id of their first case; each fold's confidences are recalibrated by what
+    the other four say. The folds stay as they are when clusters are resampled.
     """
     found = stated(resolved)
     tally = Tally(found.case, len(cases))
-    enough = int(np.count_nonzero(tally(np.ones(len(found.case))))) >= LEAST
-    why = "" if enough else f"fewer than {LEAST} cases have a label, a winner and a stated confidence"
+    enough = len(np.unique(clusters.of_rows(found.case))) >= LEAST
+    unit = "cases" if clusters.number is None else "clusters"
+    why = "" if enough else f"fewer than {LEAST} {unit} have a label, a winner and a stated confidence"
     statistics = [_slope(found, tally, why)]
-    folds = _folds(cases)[found.case]
+    folds = _folds(cases, clusters)[found.case]
     for name, recalibrate in METHODS.items():
         after = found.with_confidence(out_of_fold(found, folds, recalibrate)) if enough else found.without()
         statistics.append(ece_statistic(f"calibration/ece_{name}", after, len(cases), why))
@@ -44,8 +46,12 @@ def recalibration_statistics(resolved: Resolved, cases: Sequence[Case]) -> list[
     return statistics
 
 
-def _folds(cases: Sequence[Case]) -> Ints:
-    return np.array([int(digest(["fold", case.id])[:8], 16) % FOLDS for case in cases], dtype=np.int64)
+def _folds(cases: Sequence[Case], clusters: Clusters) -> Ints:
+    own = np.array([int(digest(["fold", case.id])[:8], 16) % FOLDS for case in cases], dtype=np.int64)
+    if clusters.number is None:
+        return own
+    first = np.unique(clusters.number, return_index=True)[1]
+    return np.asarray(own[first][clusters.number])
 
 
 def _slope(found: Stated, tally: Tally, why: str) -> Statistic:
@@ -113,35 +119,38 @@ def pooled(hits: Floats, weight: Floats) -> Floats:
 METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by_isotonic}
 
 
-def reliability_table(resolved: Resolved, cases: Sequence[Case], confidence: float) -> dict[str, Any]:
+def reliability_table(
+    resolved: Resolved, cases: Sequence[Case], confidence: float, clusters: Clusters
+) -> dict[str, Any]:
     """Return the reliability curve before and after recalibration: accuracy by bin of confidence.
 
-    Niculescu-Mizil and Caruana 2005 (ICML, 625-632). Each bin has its own interval over cases.
+    Niculescu-Mizil and Caruana 2005 (ICML, 625-632). Each bin has its own interval, over clusters.
     """
-    found, count = stated(resolved), len(cases)
-    curves = {"stated": _curve(found, count, confidence)}
-    if len(np.unique(found.case)) >= LEAST:
-        folds = _folds(cases)[found.case]
+    found = stated(resolved)
+    curves = {"stated": _curve(found, clusters, confidence)}
+    if len(np.unique(clusters.of_rows(found.case))) >= LEAST:
+        folds = _folds(cases, clusters)[found.case]
         for name, recalibrate in METHODS.items():
             after = found.with_confidence(out_of_fold(found, folds, recalibrate))
-            curves[name] = _curve(after, count, confidence)
+            curves[name] = _curve(after, clusters, confidence)
     return curves
 
 
-def _curve(found: Stated, count: int, level: float) -> list[dict[str, Any]]:
+def _curve(found: Stated, clusters: Clusters, level: float) -> list[dict[str, Any]]:
     numbers = bin_numbers(found.confidence)
-    return [_bin(found, numbers == number, number, count, level) for number in range(BINS) if (numbers == number).any()]
+    return [
+        _bin(found, numbers == number, number, clusters, level) for number in range(BINS) if (numbers == number).any()
+    ]
 
 
-def _bin(found: Stated, inside: Any, number: int, count: int, level: float) -> dict[str, Any]:
+def _bin(found: Stated, inside: Any, number: int, clusters: Clusters, level: float) -> dict[str, Any]:
     accuracy = float(found.right[inside].mean())
-    covered = int(np.count_nonzero(np.bincount(found.case[inside], minlength=count)))
-    low, high = of_share(accuracy, covered, level)
+    low, high = of_share(accuracy, len(np.unique(clusters.of_rows(found.case[inside]))), level)
     return {
         "from": number / BINS,
         "to": (number + 1) / BINS,
         "n": int(inside.sum()),
-        "cases": covered,
+        "cases": len(np.unique(found.case[inside])),
         "confidence": tidy(float(found.confidence[inside].mean())),
         "accuracy": tidy(accuracy),
         "low": tidy(low),

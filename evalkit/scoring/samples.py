@@ -109,7 +109,6 @@ def _mean(name: str, values: Floats, among: Bools, tally: Tally) -> Statistic:
         np.stack([tally(np.where(among, values, 0.0)), tally(among)], axis=1),
         lambda totals: divide(totals[:, 0], totals[:, 1]),
         n=int(among.sum()),
-        cases=int(np.count_nonzero(tally(among))),
         why=UNREAD,
     )
 

@@ -55,7 +55,6 @@ def _preference(resolved: Resolved, own: Codes, tally: Tally, why: str) -> Stati
         columns,
         lambda totals: divide(totals[:, 0], totals[:, 1]) - divide(totals[:, 2], totals[:, 3]),
         n=int(used.sum()),
-        cases=int(np.count_nonzero(tally(used))),
         missing=int(((sides[0] | sides[1]) & ~resolved.present).sum()),
         worst=_worst(sides, right, resolved),
         why="people preferred own and other responses to each other in too few pairs" if (own != TIE).any() else why,

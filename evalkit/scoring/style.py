@@ -19,7 +19,7 @@ class Controlled:
     """Ratings in natural units, of mean 0, at equal length; `effect` is that of one standard deviation of difference.
 
     The deviation is that of the differences of log-lengths between the two responses of a game. Errors are standard
-    errors with cases as clusters.
+    errors that hold games of one cluster together.
     """
 
     ratings: Floats
@@ -105,7 +105,8 @@ def _controlled(games: Games, model: _Fit, at: Floats) -> Controlled:
 
     lead, tied, spread, both = model.expected(at)
     bread = np.linalg.inv(model.information(lead, spread, both))
-    cluster = csr_array((np.ones(len(games)), (games.case, np.arange(len(games)))), shape=(games.cases, len(games)))
+    shape = (games.clusters.count, len(games))
+    cluster = csr_array((np.ones(len(games)), (games.cluster, np.arange(len(games)))), shape=shape)
     scores = np.column_stack([(cluster @ model.design.multiply(lead[:, None])).toarray(), cluster @ tied * model.ties])
     errors = np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))
     size = len(games.names)

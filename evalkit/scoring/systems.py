@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import NONE, TIE, A, B, Codes, Floats, Ints, flat
 from evalkit.scoring.ties import Resolved
 from evalkit.types import Case
@@ -14,7 +15,7 @@ from evalkit.types import Case
 
 @dataclass(frozen=True, slots=True)
 class Games:
-    """Comparisons of two systems, `i` < `j` by place in `names`; `winner` is A where i won.
+    """Comparisons of two systems, `i` < `j` by place in `names`; `winner` is A where i won; `cluster` is each one's.
 
     `longer` is the difference of the log-lengths of their responses (characters plus one); `pair` the comparison's
     place among the pairs of all cases, `turn` -1 where its two sides are the other way round there; `missing` counts
@@ -22,18 +23,18 @@ class Games:
     """
 
     names: tuple[str, ...]
-    case: Ints
+    cluster: Ints
     i: Ints
     j: Ints
     winner: Codes
     longer: Floats
     pair: Ints
     turn: Codes
-    cases: int
+    clusters: Clusters
     missing: int
 
     def __len__(self) -> int:
-        return len(self.case)
+        return len(self.cluster)
 
     @property
     def met(self) -> bool:
@@ -57,7 +58,7 @@ class Games:
         return wins, ties + ties.T
 
 
-def games_of(cases: Sequence[Case], resolved: Resolved) -> Games:
+def games_of(cases: Sequence[Case], resolved: Resolved, clusters: Clusters) -> Games:
     """Return every comparison between two named systems; pairs of one system, or of an unknown one, are none."""
     named = [response.model for case in cases for response in case.responses]
     names = tuple(sorted({name for name in named if name is not None}))
@@ -76,7 +77,7 @@ def games_of(cases: Sequence[Case], resolved: Resolved) -> Games:
     missing = int((apart & (resolved.winner == NONE)).sum())
     met, (low, high) = _renumbered(low, high)
     kept = tuple(names[k] for k in met.tolist())
-    return Games(kept, pairs.case[used], low, high, winner, longer, used, turn, len(cases), missing)
+    return Games(kept, clusters.of_rows(pairs.case[used]), low, high, winner, longer, used, turn, clusters, missing)
 
 
 def _renumbered(low: Ints, high: Ints) -> tuple[Ints, Ints]:

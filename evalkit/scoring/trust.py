@@ -14,6 +14,7 @@ from evalkit.scoring.alternative import Contest, alternative_statistics, annotat
 from evalkit.scoring.annotators import annotator_statistics, read_annotations
 from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.confusion import confusion_statistics, confusion_table, score_agreement
 from evalkit.scoring.length import length_models, score_slopes
 from evalkit.scoring.missing import missing_table
@@ -28,7 +29,7 @@ from evalkit.types import Case, Metric
 Found: TypeAlias = tuple[list[Statistic | Metric], dict[str, Any]]
 
 
-def trust(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Found:
+def trust(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers, clusters: Clusters) -> Found:
     """Return further metrics, and tables by the name of the file they go to."""
     resolved = outcome.resolved
     metrics: list[Statistic | Metric] = [
@@ -41,25 +42,25 @@ def trust(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: A
         tables["missing"] = missing_table(resolved, outcome.shown, answers)
         tables["confusion"] = confusion_table(resolved)
     for more, further_tables in (
-        _of_orders(config, cases, outcome, panel=len(answers.by) > 1),
+        _of_orders(config, cases, outcome, clusters, panel=len(answers.by) > 1),
         _of_scores(config, cases, outcome),
-        _of_people(config, cases, outcome),
+        _of_people(config, cases, outcome, clusters),
     ):
         metrics += more
         tables |= further_tables
     return metrics, tables
 
 
-def _of_orders(config: RunConfig, cases: Sequence[Case], outcome: Outcome, *, panel: bool) -> Found:
+def _of_orders(config: RunConfig, cases: Sequence[Case], outcome: Outcome, clusters: Clusters, *, panel: bool) -> Found:
     if outcome.shown is None:
         return [], {}
     resolved, columns = outcome.resolved, outcome.columns
     margins = pair_margins(config, columns)
     metrics = [
         *order_statistics(resolved, columns, margins, outcome.shown, cases, panel=panel),
-        *recalibration_statistics(resolved, cases),
+        *recalibration_statistics(resolved, cases, clusters),
     ]
-    curves = reliability_table(resolved, cases, config.scoring.confidence)
+    curves = reliability_table(resolved, cases, config.scoring.confidence, clusters)
     return list(metrics), {"reliability": curves} if curves["stated"] else {}
 
 
@@ -73,11 +74,11 @@ def _of_scores(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Fo
     return metrics, {}
 
 
-def _of_people(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Found:
+def _of_people(config: RunConfig, cases: Sequence[Case], outcome: Outcome, clusters: Clusters) -> Found:
     scored = outcome.scored if outcome.shown is None else None
     found = read_annotations(cases, outcome.resolved, scored)
     if found is None:
         return [], {}
-    contest, epsilon = Contest.of(found), config.scoring.alt_test_epsilon
+    contest, epsilon = Contest.of(found, clusters), config.scoring.alt_test_epsilon
     metrics = [*annotator_statistics(found), *alternative_statistics(contest, epsilon)]
     return metrics, {"annotators": annotator_table(contest, epsilon)}

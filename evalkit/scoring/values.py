@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+from evalkit.scoring.clusters import Clusters
 from evalkit.types import Metric, Verdict
 
 # Sums of floats differ in their last bits between machines; what is handed out must not.
@@ -34,6 +35,7 @@ class Scores:
 
     `details` holds what is more than a number, by the name of the run folder's file that holds it: JSON values.
     `notes` say how the settings were understood.
+    `clusters` are what was resampled.
     """
 
     verdicts: Sequence[Verdict]
@@ -41,6 +43,7 @@ class Scores:
     frontier: tuple[FrontierPoint, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    clusters: Clusters = field(default_factory=lambda: Clusters.each(0))
 
 
 def tidy(value: float) -> float | None:

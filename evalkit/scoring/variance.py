@@ -92,7 +92,6 @@ def _statistic(design: Design, value: Any, name: str) -> Statistic:
         design.columns,
         (lambda totals: np.full(len(totals), np.nan)) if blind or not design.sound else value,
         n=len(seen.value),
-        cases=len(np.unique(seen.case)),
         note=None if design.repeated else ONCE.format(_words(design.top)),
         why=why,
     )

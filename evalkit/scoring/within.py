@@ -65,7 +65,6 @@ def _mean(name: str, r: Floats, some: Bools, missing: int) -> Statistic:
         np.stack([np.where(defined, r, 0.0), defined.astype(np.float64)], axis=1),
         lambda totals: divide(totals[:, 0], totals[:, 1]),
         n=n,
-        cases=n,
         missing=missing,
         note="; ".join(notes) or None,
         why="no case has two graded scores that differ",

@@ -8,10 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from evalkit.config import ScoringConfig, TrackingConfig
-from evalkit.runs import read_outcome, spreadsheet, write_files
+from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
+from evalkit.runs import read_cases, read_outcome, spreadsheet, write_files
 from evalkit.runs.noted import noted
 from evalkit.runs.numbers import metric_values
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
 from evalkit.sweeps.page import sweep_page
 from evalkit.tracking import MLFLOW, make_tracker
@@ -40,21 +41,26 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
         ConfigError: if a run's file is missing or damaged.
     """
     contenders, scoring = [], None
+    clusters: dict[str, dict[str, int]] = {}
     for place, job in enumerate(jobs):
         outcome = read_outcome(folder / job)
         manifest = outcome.manifest
         own = ", ".join((manifest.get("sweep") or {}).get("overrides") or []) or str(manifest.get("judge") or job)
-        dataset = manifest.get("dataset") or {}
+        dataset = str((manifest.get("dataset") or {}).get("fingerprint") or "")
+        scoring = scoring or ScoringConfig.model_validate(outcome.config.get("scoring") or {})
+        if dataset not in clusters:
+            cases = read_cases(folder / job)
+            clusters[dataset] = Clusters.of(RunConfig.model_validate(outcome.config), cases).by_id(cases)
         contenders.append(
             Contender(
                 job=job,
                 name=names[place] if names else own,
-                dataset=str(dataset.get("fingerprint") or ""),
+                dataset=dataset,
                 metrics=outcome.metrics,
                 verdicts=outcome.verdicts,
+                cluster=clusters[dataset],
             )
         )
-        scoring = scoring or ScoringConfig.model_validate(outcome.config.get("scoring") or {})
     return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
 
 

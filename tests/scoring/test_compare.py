@@ -13,7 +13,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from evalkit.config import ScoringConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.bootstrap import draw, tail_of
+from evalkit.scoring.bootstrap import tail_of
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.compare import compare_runs
 from evalkit.scoring.pairing import Entrant
 
@@ -64,7 +65,7 @@ def test_accuracy_by_mcnemar_and_the_paired_bootstrap(run):
     assert (found.only_first, found.only_second) == (table[0][1], table[1][0])
     lead = right[0].astype(float) - right[1]
     assert found.metric.value == pytest.approx(lead.mean())
-    draws = np.concatenate([weights @ lead / 60 for _, weights in draw(60, 300, 0)])
+    draws = np.concatenate([weights @ lead / 60 for _, weights in Clusters.each(60).draw(300, 0)])
     tail = tail_of(60, 0.95)
     ends = np.quantile(draws, [tail, 1 - tail], method="weibull")
     assert (found.metric.low, found.metric.high) == pytest.approx(tuple(ends))
@@ -258,7 +259,7 @@ def test_cases_of_many_pairs_are_tested_as_cases(configure, make_case, passes):
     found = difference(compare_runs([entrant("one", 0), entrant("two", 4)], SETTINGS), "agreement/accuracy")
     assert found.metric.n == 18
     assert found.p == pytest.approx(2 / 2**4)
-    assert "whole cases" in found.test
+    assert "whole clusters" in found.test
     assert all(a < b for a, b in pairwise([found.metric.low, found.metric.value, found.metric.high]))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
-from evalkit.scoring.bootstrap import draw
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.components import Design, Observations
 
 
@@ -53,7 +53,7 @@ def slow(seen, weights=None):
 def test_sums_over_pairs_equal_going_through_all_of_them(seed):
     generator = np.random.default_rng(seed)
     design = Design(observations(generator, cases=3, samples=2))
-    for weights in (np.ones(3, dtype=int), next(draw(3, 1, seed))[1][0].astype(int)):
+    for weights in (np.ones(3, dtype=int), next(Clusters.each(3).draw(1, seed))[1][0].astype(int)):
         expected = slow(design.seen, weights)
         found = design._exactly((weights @ design.columns)[None])
         for effect, (sums, count) in found.items():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalkit.scoring import correlation, score_run
-from evalkit.scoring.bootstrap import draw
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.correlation import correlation_statistics
 from evalkit.scoring.pointwise import Scored
 
@@ -37,7 +37,7 @@ ROW = st.tuples(st.integers(0, 5), st.sampled_from([1.0, 2.0, 2.5, 5.0]), st.int
 def test_values_and_resamples_equal_scipy(rows):
     case, x, y = (np.array(column) for column in zip(*sorted(rows), strict=True))
     statistics = found(scored(case, x, y), 6)
-    for _, weights in draw(6, 4, 0):
+    for _, weights in Clusters.each(6).draw(4, 0):
         for row in [np.ones(6), *weights]:
             taken = np.repeat(np.arange(len(case)), row[case].astype(int))
             for name, oracle in ORACLES.items():
@@ -64,7 +64,7 @@ def test_a_projected_kendall_is_close_to_the_exact_one(monkeypatch):
     projected = found(table, 400)["kendall"]
     assert not projected.weighted
     assert projected.observed() == pytest.approx(exact.observed(), abs=1e-12)
-    ((_, weights),) = draw(400, 500, 1)
+    ((_, weights),) = Clusters.each(400).draw(500, 1)
     spread = exact.value(weights).std()
     assert (projected.value(projected.table.totals(weights))).std() == pytest.approx(spread, rel=0.05)
     difference = projected.value(projected.table.totals(weights)) - exact.value(weights)
@@ -147,5 +147,5 @@ def test_scores_that_depend_on_each_other_are_not_bounded(pointwise, make_case, 
 
 def test_missing_scores_are_said(pointwise):
     for item in correlation_statistics(scored([0, 0, 1], [1, 2, np.nan], [1, 2, 3]), 2):
-        assert (item.n, item.missing, item.cases) == (2, 1, 1)
+        assert (item.n, item.missing, item.clusters(Clusters.each(2))) == (2, 1, 1)
         assert "left out" in item.note

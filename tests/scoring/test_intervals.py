@@ -10,7 +10,8 @@ from scipy import stats
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import bootstrap, score_run
-from evalkit.scoring.bootstrap import Statistic, Tally, draw, measure, of_share, wilson
+from evalkit.scoring.bootstrap import Statistic, Tally, measure, of_share, wilson
+from evalkit.scoring.clusters import Clusters
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([0.8, 0.95, 0.99]))
@@ -26,9 +27,9 @@ def test_an_interval_equals_the_slow_obvious_one():
     among, hit = generator.random(120) < 0.8, generator.random(120) < 0.4
     lost = ~among
     settings = ScoringConfig(bootstrap=300, confidence=0.9, seed=3)
-    metric = measure([Tally(case, 30).rate("x", hit, among, lost)], settings, 30)["x"]
+    metric = measure([Tally(case, 30).rate("x", hit, among, lost)], settings, Clusters.each(30))["x"]
     values = []
-    for _, weights in draw(30, 300, 3):
+    for _, weights in Clusters.each(30).draw(300, 3):
         for row in weights.astype(int):
             rows = [r for c in range(30) for _ in range(row[c]) for r in np.flatnonzero((case == c) & among)]
             values.append(hit[rows].mean())
@@ -47,15 +48,15 @@ def test_few_cases_widen_an_interval_as_much_as_they_must(n):
     held = []
     for seed in range(300):
         values = generator.normal(size=n)
-        found = Statistic("x", values[:, None], lambda totals: totals[:, 0] / n, n=n, cases=n)
-        metric = measure([found], ScoringConfig(bootstrap=999, seed=seed), n)["x"]
+        found = Statistic("x", values[:, None], lambda totals: totals[:, 0] / n, n=n, covered=np.ones(n, dtype=bool))
+        metric = measure([found], ScoringConfig(bootstrap=999, seed=seed), Clusters.each(n))["x"]
         held.append(metric.low <= 0 <= metric.high)
     # Percentiles that are not expanded hold the mean of 6 in 86 % of samples, of 12 in 90.5 %.
     assert np.mean(held) == pytest.approx(0.945, abs=0.03)
 
 
 def test_every_resample_has_as_many_cases_as_there_are():
-    drawn = np.concatenate([weights for _, weights in draw(17, 500, 0)])
+    drawn = np.concatenate([weights for _, weights in Clusters.each(17).draw(500, 0)])
     assert drawn.shape == (500, 17)
     assert (drawn.sum(axis=1) == 17).all()
     assert drawn.mean() == 1
@@ -63,9 +64,9 @@ def test_every_resample_has_as_many_cases_as_there_are():
 
 
 def test_chunks_do_not_change_what_is_drawn(monkeypatch):
-    whole = np.concatenate([weights for _, weights in draw(11, 50, 1)])
+    whole = np.concatenate([weights for _, weights in Clusters.each(11).draw(50, 1)])
     monkeypatch.setattr(bootstrap, "CHUNK", 33)
-    parts = list(draw(11, 50, 1))
+    parts = list(Clusters.each(11).draw(50, 1))
     assert len(parts) == 17
     assert np.array_equal(np.concatenate([weights for _, weights in parts]), whole)
 
@@ -87,11 +88,11 @@ def test_more_rows_of_the_same_cases_do_not_narrow_an_interval(configure, make_c
 def statistic(columns, value=None, **more):
     rows = np.array(columns, dtype=float)
     ratio = value or (lambda totals: bootstrap.divide(totals[:, 0], totals[:, 1]))
-    return Statistic("x", rows, ratio, n=len(rows), cases=len(rows), **more)
+    return Statistic("x", rows, ratio, n=len(rows), covered=np.ones(len(rows), dtype=bool), **more)
 
 
 def measured(item, resamples=200):
-    return measure([item], ScoringConfig(bootstrap=resamples), item.table.cases)["x"]
+    return measure([item], ScoringConfig(bootstrap=resamples), Clusters.each(item.table.cases))["x"]
 
 
 def test_a_proportion_on_which_all_cases_agree_gets_the_exact_interval():

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.scoring import logistic, score_run
-from evalkit.scoring.bootstrap import Tally, draw
+from evalkit.scoring.bootstrap import Tally
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.logistic import after_step, fit, one_step
 
 
@@ -78,7 +79,7 @@ def test_one_step_is_close_to_fitting_each_resample_anew():
     outcome = (1 + verdict) / 2
     fitted = fit(design, outcome).coefficients
     columns = one_step(design, outcome, fitted, Tally(np.arange(150), 150))
-    weights = np.concatenate([rows for _, rows in draw(150, 200, 0)])
+    weights = np.concatenate([rows for _, rows in Clusters.each(150).draw(200, 0)])
     near = after_step(weights @ columns, fitted)[:, 1]
     drawn = [np.repeat(np.arange(150), row.astype(int)) for row in weights]
     anew = np.array([fit(design[rows], outcome[rows]).coefficients[1] for rows in drawn])

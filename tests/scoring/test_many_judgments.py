@@ -10,7 +10,8 @@ import pytest
 
 from evalkit.lazy import Lazy
 from evalkit.scoring import score_run
-from evalkit.scoring.bootstrap import Statistic, draw, resample
+from evalkit.scoring.bootstrap import Statistic, resample
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.tables import Table, totals_of
 from evalkit.types import Case, Completion, Judgment, Response
 
@@ -49,13 +50,13 @@ def test_no_completion_is_held(configure):
 
 def test_resamples_are_not_held_side_by_side():
     cases, resamples = 30_000, 400
-    statistic = Statistic("x", np.ones((cases, 2)), lambda totals: totals[:, 0] / totals[:, 1], n=cases, cases=cases)
+    statistic = Statistic("x", np.ones((cases, 2)), lambda totals: totals[:, 0] / totals[:, 1], n=cases)
 
     class Settings:
         bootstrap, seed = resamples, 0
 
     tracemalloc.start()
-    resample([statistic], Settings(), cases)
+    resample([statistic], Settings(), Clusters.each(cases))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * cases * resamples, f"{peak} bytes"
@@ -73,5 +74,5 @@ def test_whole_small_numbers_are_bytes_and_nothing_is_lost():
 @pytest.mark.parametrize("cases", [7, 300_000])
 def test_totals_are_those_of_all_columns_at_once(cases):
     columns = np.random.default_rng(0).integers(0, 9, (cases, 9)).astype(float)
-    weights = next(draw(cases, 3, 0))[1]
+    weights = next(Clusters.each(cases).draw(3, 0))[1]
     assert totals_of(Table.of(columns).columns, weights) == pytest.approx(weights @ columns)

@@ -106,7 +106,6 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         columns,
         _tie_score,
         n=len(known) - lost,
-        cases=int(np.count_nonzero(columns.any(axis=1))),
         missing=lost,
         worst=_tie_bounds(prompts["ref"], prompts["tied"], known, columns),
         why="no tied prompt with its reference could be scored",

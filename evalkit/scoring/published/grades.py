@@ -119,11 +119,11 @@ def _kappa_and_pearson(view: View, name: str, scored: Scored) -> list[Statistic]
     columns = np.stack([tally(values) for values in (np.ones(len(x)), x, y, x * x, y * y, x * y)], axis=1)
     lost = int((graded & ~there).sum())
     note = "missing scores are left out and not bounded" if lost else None
-    cases, why = int(np.count_nonzero(columns[:, 0])), "scores or grades are all equal"
+    why = "scores or grades are all equal"
 
     def of(end: str, value: Callable[[Floats], Floats]) -> Statistic:
         said = why if len(x) else f"no scored response has a grade of {name.rpartition('/')[2]}"
-        return Statistic(f"{name}/{end}", columns, value, len(x), cases, lost, note=note, why=said)
+        return Statistic(f"{name}/{end}", columns, value, len(x), lost, note=note, why=said)
 
     return [of("weighted_kappa", quadratic_kappa), of("pearson", of_moments)]
 

@@ -56,7 +56,6 @@ def summary_level(name: str, scored: Scored, cases: int) -> list[Statistic]:
                 np.stack([np.where(there, values, 0.0), there.astype(np.float64)], axis=1),
                 lambda totals: divide(totals[:, 0], totals[:, 1]),
                 n=int(there.sum()),
-                cases=int(there.sum()),
                 missing=lost,
                 note="missing scores are left out and not bounded" if lost else None,
                 why="no case has scores and grades that vary",
@@ -91,11 +90,10 @@ def system_level(name: str, scored: Scored, systems: Sequence[str], cases: int) 
 
         return value
 
-    covered = int(np.count_nonzero(np.bincount(scored.case[used], minlength=cases)))
     note = "missing scores are left out and not bounded" if lost else None
     return [
         Statistic(
-            f"{name}/{end}", table, of(compute), n=len(names), cases=covered, missing=lost, note=note,
+            f"{name}/{end}", table, of(compute), n=len(names), missing=lost, note=note,
             why="fewer than two systems, or their means are all equal",
         )
         for end, compute in COEFFICIENTS.items()

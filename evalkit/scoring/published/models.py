@@ -43,7 +43,6 @@ def mean_scores(view: View, name: str, parts: Mapping[str, Bools]) -> list[Stati
                     np.stack([tally(scored.raw[used]), tally(np.ones(n))], axis=1),
                     lambda totals: divide(totals[:, 0], totals[:, 1]),
                     n=n,
-                    cases=int(np.count_nonzero(tally(np.ones(n)))),
                     missing=lost,
                     worst=_bounds(total, n, lost, scale),
                     why=NO_SCORE,

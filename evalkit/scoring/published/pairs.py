@@ -142,7 +142,7 @@ def pandalm(view: View) -> list[Statistic | Metric]:
     unbounded = "missing verdicts are left out and not bounded" if lost.any() else None
     macro = [
         Statistic(
-            f"pandalm/{name}", columns, compute, accuracy.n, accuracy.cases, accuracy.missing,
+            f"pandalm/{name}", columns, compute, accuracy.n, accuracy.missing,
             proportion=True, note=unbounded, why=UNREAD,
         )
         for name, compute in (("precision", _precision), ("recall", _recall), ("f1", _f1))
@@ -197,9 +197,7 @@ def faireval(view: View) -> list[Statistic | Metric]:
     accuracy = tally.rate("faireval/accuracy", winner == label, used, lost, why=UNREAD)
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
     why = "verdicts and labels are all of one class" if used.any() else UNREAD
-    agreement = Statistic(
-        "faireval/kappa", np.stack(cells, axis=1), kappa, accuracy.n, accuracy.cases, accuracy.missing, why=why
-    )
+    agreement = Statistic("faireval/kappa", np.stack(cells, axis=1), kappa, accuracy.n, accuracy.missing, why=why)
     if not view.both:
         return [accuracy, agreement, nothing("faireval/conflict_rate", ONE_ORDER)]
     passes = view.passes

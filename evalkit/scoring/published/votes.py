@@ -99,7 +99,6 @@ def _share(name: str, view: View, rows: Bools, count: Callable[[int], tuple[floa
         columns[:, :2],
         lambda totals: divide(totals[:, 0], totals[:, 1]),
         n=int(n),
-        cases=int(np.count_nonzero(columns[:, 1])),
         missing=int(lost),
         worst=(hits / every, (hits + lost) / every) if every else (None, None),
         proportion=True,

@@ -1,0 +1,210 @@
+"""Clusters of cases as the unit of resampling: copies of a case tell nothing new, in any interval and any test."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evalkit.config import RunConfig, ScoringConfig
+from evalkit.errors import ConfigError
+from evalkit.scoring import score_run
+from evalkit.scoring.bootstrap import Tally, measure
+from evalkit.scoring.clusters import Clusters
+from evalkit.scoring.compare import compare_runs
+from evalkit.scoring.leaderboard import Contender, rank
+from evalkit.scoring.pairing import Entrant
+from evalkit.types import Case, Response
+
+SPEC = importlib.util.spec_from_file_location(
+    "coverage_simulations", Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+)
+COPIES = 3
+OF_ROWS = ("conflict/nodes", "conflict/triads", "conflict/reversals", "variance/", "jnd/noise", "human/alpha")
+"""Totals, parts of a variance whose unit is the case, and what is corrected for the number of labels."""
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    import sys
+
+    module = importlib.util.module_from_spec(SPEC)
+    sys.modules[SPEC.name] = module
+    SPEC.loader.exec_module(module)
+    return module
+
+
+def copied(cases, judgments, times):
+    """Return every case so often, on one prompt, with the same answers."""
+    several = [replace(case, id=f"{case.id}.{k}") for case in cases for k in range(times)]
+    return several, [replace(one, case_id=f"{one.case_id}.{k}") for one in judgments for k in range(times)]
+
+
+def labelled(cases, generator):
+    """Give each case a prompt of its own and three people's choices between its first two responses."""
+    names = ("ann", "bob", "eve")
+    return [
+        replace(
+            case,
+            prompt=f"question {case.id}",
+            metadata={"topic": int(case.id) // 2},
+            labels={name: str(generator.choice(["A", "B"])) for name in names},
+        )
+        for case in cases
+    ]
+
+
+@pytest.fixture(params=["pairs", "scores"])
+def run(request, simulated):
+    judge = {one.name: one for one in simulated.judges(200)}[request.param]
+    generator = np.random.default_rng(4)
+    cases, judgments = judge.make(generator, 40)
+    return judge.config, labelled(cases, generator), judgments
+
+
+def test_copies_of_cases_on_one_prompt_change_no_interval(run):
+    config, cases, judgments = run
+    once = score_run(config, *copied(cases, judgments, 1))
+    often = score_run(config, *copied(cases, judgments, COPIES))
+    assert (often.clusters.count, often.clusters.cases, often.clusters.by) == (40, 120, "prompt")
+    compared = [name for name in once.metrics if not name.startswith(OF_ROWS)]
+    assert len(compared) > 20
+    for name in compared:
+        one, other = once.metrics[name], often.metrics[name]
+        close = 2e-3 if name == "jnd/labels" else 1e-6  # its levels are quantiles
+        assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high), abs=close), name
+        assert (one.low is None) == (other.low is None), name
+
+
+def test_each_case_by_itself_is_narrower(run):
+    """The same copies, each taken for a case of its own, would claim more than there is."""
+    config, cases, judgments = run
+    alone = config.model_copy(update={"scoring": config.scoring.model_copy(update={"cluster": "id"})})
+    widths = [
+        found.metrics["tie_rate"].high - found.metrics["tie_rate"].low
+        for found in (score_run(one, *copied(cases, judgments, COPIES)) for one in (config, alone))
+    ]
+    assert widths[1] < 0.75 * widths[0]
+
+
+def test_details_resample_clusters_too(run):
+    """Ratings of systems, people against the judge, and what more labels would buy: in files beside the metrics."""
+    config, cases, judgments = run
+    once = score_run(config, *copied(cases, judgments, 1)).details
+    often = score_run(config, *copied(cases, judgments, COPIES)).details
+    for mine, theirs in zip(once["ranking"]["systems"], often["ranking"]["systems"], strict=True):
+        for name in ("rating", "win_rate", "rank"):
+            ends = [(one[name]["low"], one[name]["high"]) for one in (mine, theirs)]
+            assert ends[0] == pytest.approx(ends[1], abs=1e-6)
+    length = [one["ranking"]["at_equal_length"]["effect_of_length"] for one in (once, often)]
+    assert length[0] == pytest.approx(length[1], abs=1e-6)
+    people = [[row["p"] for row in one["annotators"]] for one in (once, often)]
+    assert people[0] == pytest.approx(people[1], abs=1e-9)
+    for mine, theirs in zip(once["corrected"]["targets"], often["corrected"]["targets"], strict=True):
+        if mine["more_labels"]:
+            assert theirs["more_labels"][0]["width"] == pytest.approx(mine["more_labels"][0]["width"], rel=0.01)
+
+
+def test_a_proportion_of_one_is_exact_over_clusters(make_case, configure, passes):
+    cases = [Case(str(k), f"question {k % 8}", (Response("a"), Response("b")), label="A") for k in range(80)]
+    judgments = [one for case in cases for one in passes(case.id, 1.0, 1.0)]
+    metric = score_run(configure(), cases, judgments).metrics["agreement/accuracy"]
+    assert metric.low == pytest.approx(0.025 ** (1 / 8))
+    assert metric.note == "all 8 clusters agree: exact binomial interval"
+
+
+@pytest.mark.parametrize("family", ["agreement/accuracy", "score/mean", "tie_rate"])
+def test_tests_of_two_runs_are_of_clusters(simulated, family):
+    name = "scores" if family == "score/mean" else "pairs"
+    judge = {one.name: one for one in simulated.judges(200)}[name]
+    runs = [judge.make(np.random.default_rng(seed), 40) for seed in (4, 5)]
+    cases = labelled(runs[0][0], np.random.default_rng(0))
+
+    def compared(times):
+        entrants = [
+            Entrant(str(k), judge.config, *copied(cases, judgments, times)) for k, (_, judgments) in enumerate(runs)
+        ]
+        return compare_runs(entrants, ScoringConfig(bootstrap=200), [family])
+
+    once, often = compared(1), compared(COPIES)
+    one, other = (next(d for d in found.differences if d.metric.name == family) for found in (once, often))
+    assert other.p == pytest.approx(one.p, rel=1e-6)
+    assert (other.metric.low, other.metric.high) == pytest.approx((one.metric.low, one.metric.high), abs=1e-9)
+    assert other.detectable == pytest.approx(one.detectable, rel=1e-6)
+    assert often.clusters == "clusters: 120 cases in 40 clusters by prompt; intervals and tests resample clusters"
+
+
+@pytest.mark.parametrize("name", ["pairs", "scores"])
+def test_a_leaderboard_tests_clusters(simulated, name):
+    judge = {one.name: one for one in simulated.judges(100)}[name]
+    cases = labelled(judge.make(np.random.default_rng(4), 30)[0], np.random.default_rng(0))
+
+    def board(times):
+        contenders = []
+        for seed in (4, 5):
+            several = copied(cases, judge.make(np.random.default_rng(seed), 30)[1], times)
+            scored = score_run(judge.config, *several)
+            if name == "scores":
+                scored.metrics.pop("agreement/accuracy")
+            own = scored.clusters.by_id(several[0])
+            contenders.append(Contender(str(seed), str(seed), "data", scored.metrics, scored.verdicts, own))
+        return rank(contenders, ScoringConfig(bootstrap=200))
+
+    (once,), (often,) = board(1).contrasts, board(COPIES).contrasts
+    assert once.p == pytest.approx(often.p, rel=1e-6)
+
+
+def cases_of(prompts, metadata=()):
+    rows = [*metadata, *[{}] * (len(prompts) - len(metadata))]
+    return [Case(str(k), text, (), metadata=row) for k, (text, row) in enumerate(zip(prompts, rows, strict=True))]
+
+
+def clusters(cases, **scoring):
+    found = Clusters.of(RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], **scoring), cases)
+    return None if found.number is None else found.number.tolist()
+
+
+def test_cases_on_one_prompt_are_a_cluster():
+    assert clusters(cases_of(["why?", "how?", " why? ", "how?", "who?"])) == [0, 1, 0, 1, 2]
+
+
+def test_a_prompt_that_says_nothing_makes_no_cluster():
+    assert clusters(cases_of(["rate this"] * 4)) is None
+    assert clusters(cases_of(["", "", "why?", "why?"])) == [0, 1, 2, 2]
+    apart = [replace(case, context=f"text {k}") for k, case in enumerate(cases_of(["sum up", "sum up", "who?"]))]
+    assert clusters(apart) is None
+
+
+def test_a_column_makes_clusters():
+    cases = cases_of(["a", "a", "b", "c"], [{"topic": "x"}, {"topic": 1}, {"topic": "x"}])
+    assert clusters(cases, scoring={"cluster": "topic"}) == [0, 1, 0, 2]
+    assert clusters(cases, scoring={"cluster": "id"}) is None
+    with pytest.raises(ConfigError, match="no case has this column") as error:
+        clusters(cases, scoring={"cluster": "topics"})
+    assert "did you mean 'topic'" in str(error.value)
+
+
+def test_mt_bench_has_its_questions():
+    cases = cases_of(["turn 1", "turn 2", "other"], [{"question_id": 81}, {"question_id": 81}, {"question_id": 82}])
+    assert clusters(cases, dataset={"benchmark": "mt_bench"}) == [0, 0, 1]
+
+
+def test_a_share_of_rows_is_that_of_the_slow_bootstrap():
+    generator = np.random.default_rng(0)
+    number, hit = generator.integers(0, 12, 60), generator.random(60) < 0.4
+    found = Clusters.by_key((number + 1).tolist(), "topic")
+    among = np.ones(60, dtype=bool)
+    metric = measure([Tally(np.arange(60), 60).rate("x", hit, among, ~among)], ScoringConfig(bootstrap=300), found)["x"]
+    shares = []
+    for _, weights in found.draw(300, 0):
+        for row in weights:
+            rows = np.concatenate([np.flatnonzero(found.number == k) for k, w in enumerate(row) for _ in range(int(w))])
+            shares.append(hit[rows].mean())
+    from evalkit.scoring.bootstrap import tail_of
+
+    tail = tail_of(12, 0.95)
+    expected = np.quantile(shares, [tail, 1 - tail], method="weibull")
+    assert (metric.low, metric.high) == pytest.approx(tuple(expected), abs=1e-9)
