@@ -1,10 +1,11 @@
 """Intervals: how often they hold the truth, for simulated judges of whom everything is known.
 
-    uv run python benchmarks/coverage.py [SIMULATIONS] > benchmarks/coverage.md
+    uv run python benchmarks/coverage.py [SIMULATIONS] [PARTS...] > benchmarks/coverage.md
 
 Two judges are made up, one of pairs and one of scores, with a preference for what is shown first, one for length, noise
 between samples, overconfidence and systems of different strength planted in them. The truth of each metric is what a
-run of 100,000 cases comes to; an interval covers if it holds it. One process, a few minutes.
+run of 100,000 cases comes to; an interval covers if it holds it. Named parts (pairs, scores, clusters, tests, small)
+are done alone. One process, a few minutes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring import score_run
+from evalkit.scoring.compare import compare_runs
+from evalkit.scoring.pairing import Entrant
 from evalkit.types import Case, Judgment, Metric, Response
 
 SIMULATIONS, CASES, TRUTH, RESAMPLES = 1000, 200, 100_000, 600
@@ -30,7 +33,7 @@ PAIRS = {
     "position": "first_rate consistency",
     "length": "longer_rate",
     "win_rate": "a",
-    "calibration": "brier",
+    "calibration": "brier ece",
     "samples": "flip_rate",
     "corrected": "win_rate/a tie_rate",
     "jnd": "noise labels",
@@ -39,7 +42,7 @@ PAIRS = {
 }
 SCORES = {
     "score": "mean",
-    "agreement": "accuracy pearson spearman kendall",
+    "agreement": "accuracy pearson spearman kendall pearson_within spearman_within kendall_within",
     "samples": "spread",
     "corrected": "score_mean",
     "jnd": "noise",
@@ -48,7 +51,6 @@ SCORES = {
 }
 BIASED = {
     "conflict/weak_rate": "one or two cases of a run have it: too few for any interval to be exact",
-    "calibration/ece": "the mean of absolute gaps is never below 0, so that few cases overstate it",
 }
 
 
@@ -171,30 +173,175 @@ def table(true: dict[str, float], found: dict[str, list[bool | None]]) -> list[s
     return lines
 
 
+CLUSTERS, SIZE = 40, 5
+CLUSTERED = ["tie_rate", "win_rate/a", "agreement/accuracy", "agreement/kappa", "position/consistency"]
+CLUSTERED += [
+    "position/first_rate",
+    "corrected/tie_rate",
+    "calibration/ece",
+    "ranking/rating/strong",
+    "ranking/win_rate/strong",
+    "jnd/labels",
+]
+TESTED = ("agreement/accuracy", "tie_rate", "position/consistency")
+SMALL = {"pairs": ["calibration/ece"], "scores": [f"agreement/{r}_within" for r in ("pearson", "spearman", "kendall")]}
+PARTS = ("pairs", "scores", "small", "clusters", "tests")
+
+
+def clustered(
+    generator: np.random.Generator, clusters: int, judges: int = 1
+) -> tuple[list[Case], list[list[Judgment]]]:
+    """Return cases in clusters of `SIZE`, one prompt each, and the judgments of judges that are alike.
+
+    How far one response is ahead belongs to the prompt in good part, and so does what each judge gets wrong about it.
+    """
+    count = clusters * SIZE
+
+    def by_prompt(size: float) -> np.ndarray:
+        return np.asarray(np.repeat(size * generator.normal(size=clusters), SIZE))
+
+    lead = by_prompt(1.0) + 0.5 * generator.normal(size=count)
+    label = np.where(lead + 0.3 * generator.normal(size=count) > 0, "A", "B")
+    responses = (Response("x" * 30, "strong"), Response("y" * 20, "weak"))
+    cases = [
+        Case(str(k), f"question {k // SIZE}", responses, label=("A" if label[k] == "A" else "B") if k % 4 else None)
+        for k in range(count)
+    ]
+    several = []
+    for _ in range(judges):
+        seen, judgments = lead + by_prompt(0.9), []
+        for sign, shown in ((1, (0, 1)), (-1, (1, 0))):
+            felt = seen + 0.25 * sign + 0.4 * generator.normal(size=count)
+            value = np.where(np.abs(felt) < 0.15, 0.0, np.tanh(felt)).tolist()
+            confidence = (1 / (1 + np.exp(-1.6 * np.abs(felt)))).tolist()
+            judgments += [
+                Judgment(str(k), (0, 1), shown, 0, "judge", "ok", value[k], confidence[k]) for k in range(count)
+            ]
+        several.append(judgments)
+    return cases, several
+
+
+def of_clusters(cluster: str, resamples: int = RESAMPLES) -> Judge:
+    """Return a judge of clustered pairs whose intervals resample `cluster`."""
+    config = {
+        "judge": {"model": "judge"},
+        "swap": {"resolve": "mean"},
+        "tie": {"threshold": 0.1},
+        "criteria": [{"name": "quality"}],
+        "scoring": {"bootstrap": resamples, "cluster": cluster},
+    }
+
+    def make(generator: np.random.Generator, count: int) -> Run:
+        cases, (judgments,) = clustered(generator, count // SIZE)
+        return cases, judgments
+
+    return Judge("clusters", RunConfig.model_validate(config), make, {})
+
+
+def cluster_coverage(simulations: int, resamples: int = RESAMPLES) -> tuple[dict[str, float], list[dict[str, float]]]:
+    """Return the truth of metrics, and the share of intervals over clusters, and over cases, that hold it."""
+    judge = of_clusters("prompt", 0)
+    metrics = score_run(judge.config, *judge.make(np.random.default_rng(12345), TRUTH)).metrics
+    true = {name: float(metrics[name].value or 0.0) for name in CLUSTERED}
+    found = [
+        simulate(of_clusters(cluster, resamples), true, simulations, CLUSTERS * SIZE) for cluster in ("prompt", "id")
+    ]
+    return true, [{name: _share(hits) for name, hits in one.items()} for one in found]
+
+
+def _share(hits: list[bool | None]) -> float:
+    return float(np.mean([hit for hit in hits if hit is not None]))
+
+
+def false_findings(simulations: int, clusters: int, resamples: int = 400) -> dict[str, list[float]]:
+    """Return how often tests at 0.05 tell apart two judges that are alike: over clusters, and over cases."""
+    found: dict[str, list[float]] = {name: [] for name in TESTED}
+    for cluster in ("prompt", "id"):
+        config, hits = of_clusters(cluster, resamples).config, dict.fromkeys(TESTED, 0)
+        for seed in range(simulations):
+            cases, judged = clustered(np.random.default_rng([3, seed]), clusters, judges=2)
+            entrants = [Entrant(str(k), config, cases, one) for k, one in enumerate(judged)]
+            compared = compare_runs(entrants, config.scoring.model_copy(update={"seed": seed}), TESTED)
+            for one in compared.differences:
+                hits[one.metric.name] = hits.get(one.metric.name, 0) + (one.p is not None and one.p <= 0.05)
+        for name in TESTED:
+            found[name].append(hits[name] / simulations)
+    return found
+
+
+def small_coverage(simulations: int, sizes: tuple[int, ...] = (20, 50, 100)) -> dict[str, tuple[float, list[float]]]:
+    """Return of metrics that few cases are hard on the truth, and the share of intervals that hold it by size."""
+    found = {}
+    for judge in judges(RESAMPLES):
+        every = truth(judge)
+        true = {name: every[name] for name in SMALL[judge.name]}
+        by_size = [simulate(judge, true, simulations, size) for size in sizes]
+        found |= {name: (true[name], [_share(one[name]) for one in by_size]) for name in true}
+    return found
+
+
 def main() -> int:
-    simulations = int(sys.argv[1]) if len(sys.argv) > 1 else SIMULATIONS
-    outside = []
+    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    parts = [word for word in sys.argv[1:] if not word.isdigit()] or list(PARTS)
+    simulations = numbers[0] if numbers else SIMULATIONS
+    words = " ".join(["uv run python benchmarks/coverage.py", *sys.argv[1:]])
     print("# How often 95 % intervals hold the truth\n")
-    print(
-        f"{simulations:,} simulated runs of {CASES} cases × 3 systems for each judge, {RESAMPLES} resamples of the "
-        "cases; half of the cases have labels.\n"
-        f"Written on {time.strftime('%Y-%m-%d')} by `uv run python benchmarks/coverage.py {simulations}`, "
-        "which says what is planted.\n"
-    )
+    print(f"Written on {time.strftime('%Y-%m-%d')} by `{words}`, which says what is planted.\n")
+    outside: list[str] = []
     for judge in judges():
-        started = time.process_time()
-        true = truth(judge)
-        found = simulate(judge, true, simulations)
-        print(f"## {judge.name.capitalize()}\n")
-        print("\n".join(table(true, found)))
-        print(f"\n{time.process_time() - started:.0f} s of one processor.\n")
-        for name, hits in found.items():
-            rate = float(np.mean([hit for hit in hits if hit is not None]))
-            if name not in BIASED and not 0.93 <= rate <= 0.97:
-                outside.append(f"{judge.name}: {name} {100 * rate:.1f} %")
+        if judge.name in parts:
+            outside += _of_judge(judge, simulations)
+    if "small" in parts:
+        _of_few(simulations)
+    if "clusters" in parts:
+        _of_clusters(simulations)
+    if "tests" in parts:
+        _of_tests(simulations)
     print("\n".join(f"\\* {name}: {why}." for name, why in BIASED.items()))
-    print("\nOutside 93-97 %: " + (", ".join(outside) or "none") + ".")
+    print("\nOutside 93-97 %, with 200 cases: " + (", ".join(outside) or "none") + ".")
     return 0
+
+
+def _of_judge(judge: Judge, simulations: int) -> list[str]:
+    started = time.process_time()
+    true = truth(judge)
+    found = simulate(judge, true, simulations)
+    print(f"## {judge.name.capitalize()}\n")
+    print(
+        f"{simulations:,} simulated runs of {CASES} cases × 3 systems, {RESAMPLES} resamples of the cases; half of the "
+        "cases have labels.\n"
+    )
+    print("\n".join(table(true, found)))
+    print(f"\n{time.process_time() - started:.0f} s of one processor.\n")
+    rates = {name: _share(hits) for name, hits in found.items() if name not in BIASED}
+    return [f"{judge.name}: {name} {100 * rate:.1f} %" for name, rate in rates.items() if not 0.93 <= rate <= 0.97]
+
+
+def _of_few(simulations: int) -> None:
+    print(f"## Few cases\n\n{simulations:,} runs of each size; half of the cases have labels.\n")
+    print("| metric | truth | 20 cases | 50 | 100 |\n| --- | --- | --- | --- | --- |")
+    for name, (value, rates) in small_coverage(simulations).items():
+        print(f"| {name} | {value:.4f} | " + " | ".join(f"{100 * rate:.1f} %" for rate in rates) + " |")
+    print()
+
+
+def _of_clusters(simulations: int) -> None:
+    print(f"## Clusters\n\n{simulations:,} runs of {CLUSTERS} prompts with {SIZE} cases each, {RESAMPLES} resamples.\n")
+    print("| metric | truth | covered, clusters resampled | covered, cases resampled |\n| --- | --- | --- | --- |")
+    true, (by_cluster, by_case) = cluster_coverage(simulations)
+    for name, value in true.items():
+        print(f"| {name} | {value:.4f} | {100 * by_cluster[name]:.1f} % | {100 * by_case[name]:.1f} % |")
+    print()
+
+
+def _of_tests(simulations: int) -> None:
+    print("## Tests of two judges that are alike\n")
+    print(f"How often a test at 0.05 tells them apart, {simulations:,} times, with {SIZE} cases to a prompt.\n")
+    print("| metric | prompts | over clusters | over cases |\n| --- | --- | --- | --- |")
+    for clusters in (12, CLUSTERS):
+        for name, (by_cluster, by_case) in false_findings(simulations, clusters).items():
+            print(f"| {name} | {clusters} | {100 * by_cluster:.1f} % | {100 * by_case:.1f} % |")
+    print()
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def standings(metrics: Metrics, ranking: Mapping[str, Any]) -> Iterator[Finding]
         f"{apart} of {separated.n:,} pairs of systems are told apart.",
         f"{separated.n:,} 对系统中有 {apart} 对可以区分。",
     )
-    first, first_zh = _first(systems)
+    first, first_zh = _first(systems, 1 - float(ranking.get("confidence") or 0.95))
     yield Finding(
         separated.name,
         "info" if separated.value else "warn",
@@ -37,11 +37,17 @@ def standings(metrics: Metrics, ranking: Mapping[str, Any]) -> Iterator[Finding]
     )
 
 
-def _first(systems: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+def _like_first(system: Mapping[str, Any], alpha: float) -> bool:
+    """Say whether a system is not told apart from the first, by a test that all pairs share."""
+    p = system.get("p_holm_of_first")
+    return p is not None and p > alpha
+
+
+def _first(systems: Sequence[Mapping[str, Any]], alpha: float) -> tuple[str, str]:
     ranked = [one for one in systems if one["rank"]["value"] is not None and one["rank"].get("low") is not None]
     if len(ranked) < 2:
         return "", ""
-    best = [str(one["system"]) for one in ranked if one["rank"]["low"] <= 1]
+    best = [str(one["system"]) for one in ranked if one["rank"]["low"] <= 1 or _like_first(one, alpha)]
     if len(best) == 1:
         return f"By its verdicts {best[0]} ranks first; ", f"按其结论，{best[0]} 排名第一；"
     names = ", ".join(best[:NAMED]) + (f" and {len(best) - NAMED} more" if len(best) > NAMED else "")

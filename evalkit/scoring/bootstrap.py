@@ -8,8 +8,8 @@ resample is one product of weights and columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from hashlib import blake2b
 from math import isnan, sqrt
 from statistics import NormalDist
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
+from evalkit.scoring.biased import FEW, bounded_mean, inverted, noise_of, without_noise
 from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import Bools, Floats, Ints
 from evalkit.scoring.tables import Table, totals_of
@@ -39,6 +40,10 @@ class Statistic:
     explains. It rests on the cases that are `covered`, by default those with a number other than 0 in a column; a
     `proportion` lies in [0, 1]. Resamples in which it is not defined are left out; for a `strict` one, which is
     undefined where it would be extreme, too many of them leave no interval.
+
+    Of one with `gaps`, so many columns' absolute totals are summed and divided by the last column's: its value is
+    without the bias of their noise, and its interval inverts a test. One with `ends` is the mean of values between
+    them, the first column over the second.
     """
 
     name: str
@@ -53,6 +58,8 @@ class Statistic:
     note: str | None = None
     why: str = "nothing to count"
     covered: Bools | None = None
+    gaps: int = 0
+    ends: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Table.of(self.columns))
@@ -76,6 +83,23 @@ class Statistic:
         """Return the value on the cases as they are, each once."""
         weights = np.ones((1, self.table.cases))
         return float(self.value(weights if self.weighted else self.table.totals(weights))[0])
+
+    def estimate(self, clusters: Clusters) -> float:
+        """Return the observed value, without the bias of noise where it is a sum of absolute values."""
+        observed = self.observed()
+        if not self.gaps or isnan(observed):
+            return observed
+        columns = np.stack(self.table.columns, axis=1, dtype=np.float64)
+        values, of = columns[:, : self.gaps], columns[:, -1]
+        return without_noise(values.sum(axis=0) / of.sum(), noise_of(values, of, clusters))
+
+    def parts(self) -> list[Statistic]:
+        """Return the gaps as statistics of their own."""
+        return [replace(self, value=partial(_gap, place), gaps=0) for place in range(self.gaps)]
+
+
+def _gap(place: int, totals: Floats) -> Floats:
+    return divide(totals[:, place], totals[:, -1])
 
 
 class Together:
@@ -153,11 +177,48 @@ def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: C
     A proportion of exactly 0 or 1 is the same in every resample; it gets the exact binomial interval over clusters
     instead (`all_alike`). Anything else that never varies has no interval, and says so.
     """
-    draws = resample(statistics, scoring, clusters)
-    return {
-        statistic.name: as_metric(statistic, statistic.observed(), values, scoring, clusters)
-        for statistic, values in zip(statistics, draws, strict=True)
-    }
+    return measure_with_draws(statistics, scoring, clusters)[0]
+
+
+def measure_with_draws(
+    statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters
+) -> tuple[dict[str, Metric], Floats]:
+    """Return what `measure` does, and the value of each statistic (rows) in each resample (columns)."""
+    parts = [part for statistic in statistics for part in statistic.parts()]
+    rows = resample([*statistics, *parts], scoring, clusters)
+    draws, rest, found = rows[: len(statistics)], rows[len(statistics) :], {}
+    for statistic, values in zip(statistics, draws, strict=True):
+        value = statistic.estimate(clusters)
+        metric = as_metric(statistic, value, values, scoring, clusters)
+        own, rest = rest[: statistic.gaps], rest[statistic.gaps :]
+        found[statistic.name] = _better(statistic, metric, own, scoring, clusters)
+        # So that differences of two runs are those of their estimates.
+        values += value - statistic.observed() if statistic.gaps else 0.0
+    return found, draws
+
+
+def _better(statistic: Statistic, metric: Metric, gaps: Floats, scoring: ScoringConfig, clusters: Clusters) -> Metric:
+    """Return a metric with an interval that percentiles of resamples are not good enough for; else as it is."""
+    n, value = statistic.clusters(clusters), metric.value
+    if value is None:
+        return metric
+    if statistic.gaps:
+        bias = statistic.observed() - value
+        worst = [None if end is None else tidy(max(0.0, end - bias)) for end in statistic.worst]
+        metric = replace(metric, worst_low=worst[0], worst_high=worst[1])
+    if n < 2 or not scoring.bootstrap:
+        return metric
+    if statistic.gaps:
+        seen = np.array([part.observed() for part in statistic.parts()])
+        defined = gaps[:, np.isfinite(gaps).all(axis=0)].T
+        wider = _further(n, scoring.confidence) / NormalDist().inv_cdf((1 - scoring.confidence) / 2)
+        low, high = inverted(seen, (defined - seen) * wider, scoring.confidence)
+    elif statistic.ends is not None and n <= FEW:
+        sums, counts = (clusters.sums(column) for column in statistic.table.columns)
+        low, high = bounded_mean(sums, counts, statistic.ends, scoring.bootstrap, scoring.confidence, scoring.seed)
+    else:
+        return metric
+    return replace(metric, low=tidy(min(low, value)), high=tidy(max(high, value)), note=statistic.note)
 
 
 def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> Floats:
@@ -245,10 +306,13 @@ def tail_of(n: int, confidence: float) -> float:
     percentile p of B resamples stands at place p (B + 1) among them, so that p is the chance of a further one below it
     (Davison and Hinkley 1997, Bootstrap Methods and their Application, ch. 2).
     """
+    return NormalDist().cdf(_further(n, confidence))
+
+
+def _further(n: int, confidence: float) -> float:
     from scipy.special import stdtrit
 
-    further = sqrt(n / (n - 1)) * float(stdtrit(n - 1, (1 - confidence) / 2))
-    return NormalDist().cdf(further)
+    return sqrt(n / (n - 1)) * float(stdtrit(n - 1, (1 - confidence) / 2))
 
 
 def all_alike(p: float, n: int, confidence: float) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring import paired_tests as tests
 from evalkit.scoring import unmeasured
 from evalkit.scoring.agreement import CLASSES, kappa, unless_one_label
-from evalkit.scoring.bootstrap import Statistic, Tally, as_metric, measure, resample
+from evalkit.scoring.bootstrap import Statistic, Tally, as_metric, measure, measure_with_draws, resample
 from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import NONE, Floats
 from evalkit.scoring.contradiction import contradiction_statistics
@@ -135,11 +135,9 @@ def _measure(entrant: Entrant, scoring: ScoringConfig, clusters: Clusters) -> _M
     statistics = [item for item in scored.found if isinstance(item, Statistic)]
     paired = Paired.of(entrant, scored.verdicts)
     statistics += paired.statistics()
-    rows = resample(statistics, scoring, clusters)
+    numbers, rows = measure_with_draws(statistics, scoring, clusters)
     draws = {statistic.name: row for statistic, row in zip(statistics, rows, strict=True)}
-    metrics = {item.name: item for item in scored.found if isinstance(item, Metric)}
-    for statistic, row in zip(statistics, rows, strict=True):
-        metrics[statistic.name] = as_metric(statistic, statistic.observed(), row, scoring, clusters)
+    metrics = {item.name: item for item in scored.found if isinstance(item, Metric)} | numbers
     covered = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
     return _Measured(entrant, metrics, draws, covered, paired, clusters)
 

@@ -15,6 +15,7 @@ from evalkit.scoring.bootstrap import Statistic, as_metric, divide
 from evalkit.scoring.columns import FUZZ, Floats
 from evalkit.scoring.davidson import fit
 from evalkit.scoring.elo import SCALE, elo_over_orders
+from evalkit.scoring.paired_tests import holm
 from evalkit.scoring.style import at_equal_length
 from evalkit.scoring.systems import Games
 from evalkit.scoring.values import tidy
@@ -85,11 +86,12 @@ def rank_systems(games: Games, scoring: ScoringConfig) -> tuple[list[Metric], di
     spread = elo_over_orders(games, resampled=True, seed=scoring.seed)
     for place, row in enumerate(rows):
         row["elo"] = _with(games, scoring, "elo", place, float(elo[place]), spread[:, place])
-    separated = _separated(games, scoring, found)
+    apart = _apart(games, scoring, found)
+    separated = _separated(games, scoring, found, apart)
     metrics = (
         [metric for row in rows[:NAMED] for metric in (row["rating"], row["win_rate"])] if len(rows) <= NAMED else []
     )
-    return [*metrics, separated], _details(games, scoring, found, rows)
+    return [*metrics, separated], _details(games, scoring, found, rows, apart)
 
 
 def _row(games: Games, scoring: ScoringConfig, found: Standing, place: int) -> dict[str, Any]:
@@ -124,22 +126,42 @@ def _with(games: Games, scoring: ScoringConfig, what: str, place: int, value: fl
     return as_metric(statistic, value, draws, scoring, games.clusters.themselves())
 
 
-def _separated(games: Games, scoring: ScoringConfig, found: Standing) -> Metric:
-    """Return `ranking/separated`: the share of pairs of systems whose ratings differ by an interval without 0."""
+def _apart(games: Games, scoring: ScoringConfig, found: Standing) -> Floats | None:
+    """Return Holm's p-values of "two systems have one rating", a symmetric table; none where ratings are not known.
+
+    Of each pair a t-test of the difference by its standard error over the resamples, with the clusters' degrees of
+    freedom; all pairs are one family (Holm 1979, Scand. J. Statist. 6, 65-70).
+    """
+    from scipy.special import stdtr
+
+    rating = found.rating
+    sure = np.asarray(np.isfinite(rating[1:]).all(axis=1))
+    clusters = len(np.unique(games.cluster))
+    if np.isnan(rating[0]).any() or clusters < 2 or not len(sure) or 1 - sure.mean() > (1 - scoring.confidence) / 2:
+        return None
     i, j = np.triu_indices(len(games.names), 1)
-    apart = found.rating[:, i] - found.rating[:, j]
-    name, n = "ranking/separated", len(i)
-    if np.isnan(apart[0]).any():
-        return Metric(name, None, n=n, missing=games.missing, note=NO_MAXIMUM)
-    sure = np.asarray(np.isfinite(apart[1:]).all(axis=1))
-    tail = (1 - scoring.confidence) / 2
-    if not len(sure) or 1 - sure.mean() > tail:
-        return Metric(name, None, n=n, missing=games.missing, note="too few resamples determine the ratings")
-    low, high = np.quantile(apart[1:][sure], [tail, 1 - tail], axis=0)
-    return Metric(name, tidy(((low > 0) | (high < 0)).mean()), n=n, missing=games.missing, note="a count of intervals")
+    error = (rating[1:][sure][:, i] - rating[1:][sure][:, j]).std(axis=0) * (clusters / (clusters - 1)) ** 0.5
+    size = np.abs(rating[0, i] - rating[0, j])
+    steps = np.divide(size, error, out=np.where(size > FUZZ, np.inf, 0.0), where=error > 1e-12)
+    table = np.ones((len(games.names),) * 2)
+    table[i, j] = table[j, i] = holm((2 * stdtr(clusters - 1, -steps)).tolist())
+    return table
 
 
-def _details(games: Games, scoring: ScoringConfig, found: Standing, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _separated(games: Games, scoring: ScoringConfig, found: Standing, apart: Floats | None) -> Metric:
+    """Return `ranking/separated`: the share of pairs of systems whose ratings differ, by Holm's adjusted tests."""
+    name, n = "ranking/separated", len(games.names) * (len(games.names) - 1) // 2
+    if apart is None:
+        why = NO_MAXIMUM if np.isnan(found.rating[0]).any() else "too few resamples determine the ratings"
+        return Metric(name, None, n=n, missing=games.missing, note=why)
+    i, j = np.triu_indices(len(games.names), 1)
+    share = tidy((apart[i, j] <= 1 - scoring.confidence).mean())
+    return Metric(name, share, n=n, missing=games.missing, note="a count of tests, adjusted together (Holm)")
+
+
+def _details(
+    games: Games, scoring: ScoringConfig, found: Standing, rows: Sequence[dict[str, Any]], apart: Floats | None
+) -> dict[str, Any]:
     by = found.win_rate[0] if np.isnan(found.rating[0]).all() else found.rating[0]
     order = [int(k) for k in np.argsort(-np.nan_to_num(by, nan=-np.inf), kind="stable")]
     wins, ties = games.tables()
@@ -148,10 +170,16 @@ def _details(games: Games, scoring: ScoringConfig, found: Standing, rows: Sequen
     }
     return {
         "model": MODEL,
+        "confidence": scoring.confidence,
         "games": len(games),
         "missing": games.missing,
         "log_tie_parameter": tidy(found.tie[0]),
-        "systems": [{"system": games.names[k]} | {name: _numbers(m) for name, m in rows[k].items()} for k in order],
+        "systems": [
+            {"system": games.names[k]}
+            | {name: _numbers(m) for name, m in rows[k].items()}
+            | {"p_holm_of_first": None if apart is None or k == order[0] else tidy(apart[k, order[0]])}
+            for k in order
+        ],
         **tables,
         "at_equal_length": _length(games, scoring, order),
     }

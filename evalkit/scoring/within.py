@@ -18,7 +18,8 @@ def within_statistics(scored: Scored, resolved: Resolved, cases: int) -> list[St
 
     Each case with two or more graded scores that are not all equal counts once; Kendall's is tau-b (Kendall 1945,
     Biometrika 33, 239-251). The overall correlations mix this with how well the judge tells prompts apart
-    (Deutsch et al. 2021, arXiv 2104.00054, section 2).
+    (Deutsch et al. 2021, arXiv 2104.00054, section 2). Intervals are those of means between -1 and 1
+    (`biased.bounded_mean`): most cases' correlations are high, and few resamples would hold the low ones.
     """
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)
     x, y, case = np.round(scored.score[used], 9), scored.grade[used], scored.case[used]
@@ -67,5 +68,6 @@ def _mean(name: str, r: Floats, some: Bools, missing: int) -> Statistic:
         n=n,
         missing=missing,
         note="; ".join(notes) or None,
+        ends=(-1.0, 1.0),
         why="no case has two graded scores that differ",
     )

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring import bootstrap, score_run
+from evalkit.scoring import bootstrap, clusters, score_run
+from evalkit.scoring.biased import bounded_mean, inverted, without_noise
 from evalkit.scoring.bootstrap import Statistic, Tally, measure, of_share, wilson
 from evalkit.scoring.clusters import Clusters
 
@@ -65,7 +66,7 @@ def test_every_resample_has_as_many_cases_as_there_are():
 
 def test_chunks_do_not_change_what_is_drawn(monkeypatch):
     whole = np.concatenate([weights for _, weights in Clusters.each(11).draw(50, 1)])
-    monkeypatch.setattr(bootstrap, "CHUNK", 33)
+    monkeypatch.setattr(clusters, "CHUNK", 33)
     parts = list(Clusters.each(11).draw(50, 1))
     assert len(parts) == 17
     assert np.array_equal(np.concatenate([weights for _, weights in parts]), whole)
@@ -162,3 +163,37 @@ def test_a_wider_confidence_is_a_wider_interval(configure, make_case, passes):
 def test_a_share_by_itself_is_bounded_exactly_where_all_are_alike(hits, method):
     expected = stats.binomtest(hits, 4).proportion_ci(method=method)
     assert of_share(hits / 4, 4, 0.95) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@pytest.mark.parametrize(("ones", "n"), [(19, 20), (12, 20), (5, 6)])
+def test_the_mean_of_ones_and_minus_ones_has_jeffreys_interval(ones, n):
+    values = np.array([1.0] * ones + [-1.0] * (n - ones))
+    found = bounded_mean(values, np.ones(n), (-1.0, 1.0), 40_000, 0.95, 0)
+    expected = (stats.beta.ppf(0.025, ones, n - ones + 0.5), stats.beta.ppf(0.975, ones + 0.5, n - ones))
+    assert found == pytest.approx([2 * share - 1 for share in expected], abs=0.01)
+
+
+def test_noise_alone_is_no_calibration_error():
+    """Ten bins of 40 pairs, calibrated: what is left is near 0, and the interval begins there."""
+    generator = np.random.default_rng(0)
+    plain, cleared, covered = [], [], 0
+    for _ in range(200):
+        gaps = generator.normal(scale=0.02, size=10)
+        noise = generator.normal(scale=0.02, size=(400, 10))
+        plain.append(np.abs(gaps).sum())
+        cleared.append(without_noise(gaps, np.full(10, 0.02)))
+        covered += inverted(gaps, noise, 0.95)[0] == 0.0
+    assert np.mean(plain) > 0.15
+    assert np.mean(cleared) < 0.06
+    assert covered > 0.93 * 200
+
+
+def test_a_planted_calibration_error_is_covered():
+    generator = np.random.default_rng(1)
+    true = np.array([0.05, 0.0, -0.03, 0.02, 0.0])
+    hits = 0
+    for _ in range(200):
+        gaps = true + generator.normal(scale=0.02, size=5)
+        low, high = inverted(gaps, generator.normal(scale=0.02, size=(400, 5)), 0.95)
+        hits += low <= 0.1 <= high
+    assert 0.91 * 200 <= hits <= 0.99 * 200

@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.optimize import minimize
+from statsmodels.stats.multitest import multipletests
 
+from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
+from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.davidson import fit
 from evalkit.scoring.elo import elo, elo_over_orders
-from evalkit.scoring.ranking import POINTS, standing
+from evalkit.scoring.ranking import POINTS, Standing, rank_systems, standing
 from evalkit.scoring.style import at_equal_length
 from evalkit.scoring.systems import Games
 from evalkit.types import Case, Response
@@ -247,7 +251,7 @@ def games_with_length(effect, cases=400, seed=0, ties=0.8, strengths=(0.5, 0.0, 
     winner = np.array([value for *_, value in played]).astype(np.int8)
     longer = texts[case, i] - texts[case, j]
     pairs, turn = np.arange(len(i)), np.ones(len(i), np.int8)
-    return Games(tuple(map(str, range(size))), case, i, j, winner, longer, pairs, turn, cases, 0)
+    return Games(tuple(map(str, range(size))), case, i, j, winner, longer, pairs, turn, Clusters.each(cases), 0)
 
 
 @pytest.mark.parametrize("effect", [0.8, 0.0, -0.5])
@@ -269,7 +273,7 @@ def test_ratings_at_equal_length_equal_statsmodels():
         design[:, column - 1] = (games.i == column).astype(float) - (games.j == column)
     design[:, 2] = games.longer / np.std(games.longer)
     model = statsmodels.Logit((games.winner == 1).astype(float), design)
-    fitted = model.fit(disp=0, cov_type="cluster", cov_kwds={"groups": games.case, "use_correction": False})
+    fitted = model.fit(disp=0, cov_type="cluster", cov_kwds={"groups": games.cluster, "use_correction": False})
     ratings = np.array([0.0, *fitted.params[:2]])
     assert found.ratings == pytest.approx(ratings - ratings.mean(), abs=1e-6)
     assert found.effect == pytest.approx(fitted.params[2], abs=1e-6)
@@ -331,3 +335,22 @@ def test_a_fit_that_does_not_settle_in_time_is_none(monkeypatch):
     assert np.isnan(fit(wins[None], ties[None])[0]).all()
     monkeypatch.setattr(style, "STEPS", 1)
     assert at_equal_length(games_with_length(0.5, cases=30)) is None
+
+
+def test_pairs_of_systems_are_told_apart_by_holm(monkeypatch):
+    games = games_with_length(0.0, cases=40, strengths=(0.9, 0.5, 0.0, -0.1))
+    generator = np.random.default_rng(0)
+    ratings = np.vstack([[60.0, 25.0, -30.0, -55.0], generator.normal([60, 25, -30, -55], 12, size=(500, 4))])
+    nothing = np.zeros(501)
+    made = Standing(ratings, nothing, ratings, ratings)
+    monkeypatch.setattr("evalkit.scoring.ranking.resampled_standing", lambda *_: made)
+    metrics, details = rank_systems(games, ScoringConfig())
+    n = len(np.unique(games.cluster))
+    i, j = np.triu_indices(4, 1)
+    error = (ratings[1:, i] - ratings[1:, j]).std(axis=0) * (n / (n - 1)) ** 0.5
+    plain = 2 * stats.t.sf(np.abs(ratings[0, i] - ratings[0, j]) / error, n - 1)
+    adjusted = multipletests(plain, 0.05, "holm")[1]
+    assert (plain <= 0.05).sum() > (adjusted <= 0.05).sum()
+    assert metrics[-1].value == pytest.approx((adjusted <= 0.05).mean())
+    rows = {row["system"]: row["p_holm_of_first"] for row in details["systems"]}
+    assert [rows[games.names[k]] for k in (1, 2, 3)] == pytest.approx(adjusted[:3])

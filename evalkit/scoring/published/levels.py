@@ -59,6 +59,7 @@ def summary_level(name: str, scored: Scored, cases: int) -> list[Statistic]:
                 missing=lost,
                 note="missing scores are left out and not bounded" if lost else None,
                 why="no case has scores and grades that vary",
+                ends=(-1.0, 1.0),
             )
         )
     return found
