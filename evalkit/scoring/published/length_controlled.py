@@ -76,11 +76,11 @@ def length_controlled(
         np.ones((len(cases), 1)),
         lambda weights: _resampled(data, fitted, weights[:, data.case]),
         int(np.isfinite(data.y[data.gamed :]).sum()),
-        int(np.isfinite(data.y[data.gamed :]).sum()),
         missing,
         proportion=True,
         weighted=True,
         note=UNBOUNDED if missing else None,
+        covered=rows & np.isfinite(credit),
     )
 
 
