@@ -177,7 +177,7 @@ CLUSTERS, SIZE = 40, 5
 CLUSTERED = ["tie_rate", "win_rate/a", "agreement/accuracy", "agreement/kappa", "position/consistency"]
 CLUSTERED += [
     "position/first_rate",
-    "corrected/tie_rate",
+    "corrected/win_rate/a",
     "calibration/ece",
     "ranking/rating/strong",
     "ranking/win_rate/strong",

@@ -11,7 +11,7 @@ from evalkit.cli.printing import headed, plain_console
 from evalkit.cli.summary import number
 from evalkit.cli.voice import manner, say
 from evalkit.errors import ExitStatus, TrackingError
-from evalkit.scoring.leaderboard import Leaderboard, Standing
+from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
 from evalkit.types import Metric
 
@@ -28,6 +28,7 @@ HEADINGS = {
     "length/longer_rate": "longer",
     "tie_rate": "ties",
     "conflict/ratio": "conflicts",
+    "between/contradiction": "contradicts",
     "cost/per_case": "US$ a case",
     "latency/per_case": "s a case",
 }
@@ -110,6 +111,12 @@ def _legend(board: Leaderboard) -> list[str]:
             f"jobs that share a letter do not differ significantly, which does not show that they are equal; {told} of "
             f"{len(board.contrasts)} pairs do (Holm, {1 - board.confidence:.2g}); ranks have simultaneous intervals"
         )
+    names = {row.job: row.name for row in board.rows}
+    lines += [
+        f"{names[one.scores]} contradicts {names[one.comparisons]}: {_cell(one.metrics[CONTRADICTION])} of the pairs "
+        "that both decide"
+        for one in board.contradictions[:SHOWN]
+    ]
     if any(row.pareto for row in board.rows):
         lines.append(
             "* better than chance, and no other job is shown to agree as well for less, or better for no more "

@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evalkit.report.finding import Finding, dollars, interval, percent, side
 from evalkit.report.wording import Words, metric_words
-from evalkit.scoring.leaderboard import CONSISTENCY, COST, SPEARMAN, Leaderboard, Standing, clearly_cheaper
+from evalkit.scoring.leaderboard import (
+    CONSISTENCY,
+    CONTRADICTION,
+    COST,
+    SPEARMAN,
+    Leaderboard,
+    Standing,
+    clearly_cheaper,
+)
 from evalkit.types import Metric
 
 FIRST = "position/first_rate"
@@ -61,6 +69,7 @@ def _group(board: Leaderboard, by: str, rows: Sequence[Standing], names: Mapping
     else:
         yield from _consistency(ranked, names)
     yield from _places(ranked)
+    yield from _contradictions(board, ranked, names)
 
 
 def _like_best(board: Leaderboard, ranked: Sequence[Standing]) -> list[Standing]:
@@ -182,6 +191,23 @@ def _consistency(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterat
         f"When the order is swapped, {names[high.job]} keeps its verdict in {top} of pairs, "
         f"{names[low.job]} in {worst}.",
         f"交换顺序后，{names[high.job]} 有 {top} 的比较结论不变，{names[low.job]} 为 {worst}。",
+    )
+
+
+def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield how often scores say the opposite of comparisons by the same judge."""
+    jobs = {row.job for row in ranked}
+    known = [one for one in board.contradictions if one.scores in jobs and one.metrics[CONTRADICTION].value is not None]
+    if not known:
+        return
+    said = [(names[one.scores], names[one.comparisons], percent(one.metrics[CONTRADICTION])) for one in known[:NAMED]]
+    listed = "; ".join(f"{one} against {two} {rate}" for one, two, rate in said)
+    listed_zh = "；".join(f"{one} 与 {two}：{rate}" for one, two, rate in said)
+    yield Finding(
+        CONTRADICTION,
+        "info",
+        f"Scores say the opposite of comparisons in so many of the pairs that both decide: {listed}.",
+        f"在评分与比较均分出胜负的样本对中，两者结论相反的比例：{listed_zh}。",
     )
 
 

@@ -59,6 +59,7 @@ METRICS: dict[str, Words] = {
     "conflict/triads": ("Cyclic triples", "循环三元组数"),
     "conflict/chance_rate": ("Cycles expected by chance", "随机情况下的循环率"),
     "conflict/ratio": ("Cycles against chance", "循环率与随机之比"),
+    "between/contradiction": ("Scores against comparisons", "评分与比较相悖率"),
     "conflict/zeta": ("Consistence (zeta)", "一致性系数 ζ"),
     "conflict/reversals": ("Verdicts to reverse to end all cycles", "消除全部循环需反转的判定数"),
     "conflict/condorcet": ("Cycles that no criterion has", "仅由汇总造成的循环"),

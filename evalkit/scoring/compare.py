@@ -206,7 +206,7 @@ def _tested(difference: Difference, one: _Measured, two: _Measured) -> Differenc
     elif name in (SCORE, ERROR) and one.paired.scored and two.paired.scored:
         p, test = tests.wilcoxon(one.paired.by_cluster(name, one.clusters) - two.paired.by_cluster(name, one.clusters))
     else:
-        p, test = tests.by_resampling(one.draws[name] - two.draws[name])
+        p, test = tests.by_resampling(one.draws[name] - two.draws[name], min(one.covered[name], two.covered[name]))
     return replace(difference, p=None if p is None else float(p), test=test)
 
 

@@ -15,12 +15,16 @@ from evalkit.scoring.bootstrap import Statistic, divide, measure, resample, tail
 from evalkit.scoring.chance_level import DECIDED, Side, against_chance
 from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import NONE, Codes, Floats, Ints
+from evalkit.scoring.contradiction import contradictions
 from evalkit.scoring.correlation import spearman_statistic
 from evalkit.scoring.values import tidy
 from evalkit.types import Metric, Verdict
 
 ACCURACY, SPEARMAN, CONSISTENCY = "agreement/accuracy", "agreement/spearman", "position/consistency"
 COST = "cost/per_case"
+CONTRADICTION = "between/contradiction"
+SCORING = "pointwise"
+"""The mode that gives each response a score of its own."""
 RANKED_BY = (ACCURACY, SPEARMAN, CONSISTENCY)
 """What configurations are ranked by: the first that every job has, else the first that any has."""
 COLUMNS = (
@@ -35,6 +39,7 @@ COLUMNS = (
     "length/longer_rate",
     "tie_rate",
     "conflict/ratio",
+    CONTRADICTION,
     COST,
     "latency/per_case",
 )
@@ -59,7 +64,8 @@ class _Paired(Protocol):
 class Contender:
     """One job of a sweep: `job` is its folder's name in the sweep, `name` what differs, `dataset` the fingerprint.
 
-    `cluster` holds the cluster of each case by its id; a case that is not in it is its own.
+    `cluster` holds the cluster of each case by its id; a case that is not in it is its own. `mode` is how it judges,
+    and `alike` its other settings, which jobs of different modes must share to be held against each other.
     """
 
     job: str
@@ -68,6 +74,8 @@ class Contender:
     metrics: Mapping[str, Metric]
     verdicts: Sequence[Verdict]
     cluster: Mapping[str, int] = field(default_factory=dict)
+    mode: str = ""
+    alike: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +117,20 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A job that scores and one that compares, alike but for that: how often the one says the opposite of the other."""
+
+    scores: str
+    comparisons: str
+    metrics: Mapping[str, Metric]
+
+
+@dataclass(frozen=True, slots=True)
 class Leaderboard:
     """A sweep's configurations, best first within each dataset; `by` is what they are ranked by, none if nothing is.
 
     `contrasts` holds every pair of jobs on one dataset; their p-values are adjusted together (Holm).
+    `contradictions` holds each job that scores with each that compares, where they differ in nothing else.
     """
 
     by: str | None
@@ -121,6 +139,7 @@ class Leaderboard:
     rows: tuple[Standing, ...]
     contrasts: tuple[Contrast, ...] = field(default=())
     margin: float = 0.05
+    contradictions: tuple[Contradiction, ...] = field(default=())
 
 
 def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard:
@@ -136,6 +155,8 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     2608-2646). How far a job is behind the highest has an interval that holds for all jobs of its dataset together
     (Bonferroni): Tango's of paired proportions, or the paired bootstrap. Non-inferiority is read off its lower end.
     """
+    found_against = _contradictions(contenders, scoring)
+    contenders = [_with_contradiction(one, found_against) for one in contenders]
     by = _ranked_by(contenders)
     columns = tuple(name for name in COLUMNS if any(_value(one, name) is not None for one in contenders))
     groups = {name: [one for one in contenders if one.dataset == name] for name in _unique(contenders)}
@@ -147,7 +168,26 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     alpha = 1 - scoring.confidence
     differ = {frozenset((c.first, c.second)) for c in contrasts if c.p_holm is not None and c.p_holm <= alpha}
     rows = [row for group in groups.values() for row in _standings(group, by, columns, differ, scoring)]
-    return Leaderboard(by, columns, scoring.confidence, tuple(rows), contrasts, scoring.margin)
+    return Leaderboard(by, columns, scoring.confidence, tuple(rows), contrasts, scoring.margin, found_against)
+
+
+def _contradictions(contenders: Sequence[Contender], scoring: ScoringConfig) -> tuple[Contradiction, ...]:
+    """Hold each job that scores against each that compares the same cases under the same other settings."""
+    return tuple(
+        Contradiction(one.job, two.job, contradictions(one.verdicts, two.verdicts, scoring, one.cluster)[0])
+        for one in contenders
+        for two in contenders
+        if one.mode == SCORING
+        and two.mode
+        and two.mode != SCORING
+        and (one.dataset, one.alike) == (two.dataset, two.alike)
+    )
+
+
+def _with_contradiction(contender: Contender, found: Sequence[Contradiction]) -> Contender:
+    """Return a job with the rates of contradiction among its metrics, where it is held against one other alone."""
+    own = [one for one in found if contender.job in (one.scores, one.comparisons)]
+    return replace(contender, metrics={**contender.metrics, **own[0].metrics}) if len(own) == 1 else contender
 
 
 def _ranked_by(contenders: Sequence[Contender]) -> str | None:
@@ -311,7 +351,7 @@ class _Counts:
         return tests.mcnemar(_lead(self._hits[one], self._hits[two], self._cluster, self._clusters))
 
     def difference(self, one: int, two: int, confidence: float) -> Metric:
-        """Return the difference with Tango's interval; where clusters have several pairs, as wide as resampling needs."""
+        """Return the difference with Tango's interval, as wide as resampling needs if clusters hold several pairs."""
         first, second = self._hits[one], self._hits[two]
         used = (first != NONE) & (second != NONE)
         size = np.bincount(self._cluster[used], minlength=self._clusters)
@@ -362,7 +402,7 @@ class _Correlations:
 
     def test(self, one: int, two: int) -> tuple[float | None, str]:
         """Return the bootstrap's test."""
-        return tests.by_resampling(self._draws[one] - self._draws[two])
+        return tests.by_resampling(self._draws[one] - self._draws[two], self._clusters)
 
     def difference(self, one: int, two: int, confidence: float) -> Metric:
         """Return the difference with its expanded percentile interval."""

@@ -21,6 +21,7 @@ from evalkit.types import Metric
 JSON: Final = "leaderboard.json"
 CSV: Final = "leaderboard.csv"
 PAGE: Final = "report.html"
+_HOW: Final = ("method=", "mode=", "mode.", "rubric=", "rubric.", "output=")
 
 
 @runtime_checkable
@@ -59,9 +60,16 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
                 metrics=outcome.metrics,
                 verdicts=outcome.verdicts,
                 cluster=clusters[dataset],
+                mode=str(manifest.get("mode") or ""),
+                alike=_alike((manifest.get("sweep") or {}).get("overrides") or []),
             )
         )
     return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
+
+
+def _alike(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Return the overrides of a job that do not say how it judges."""
+    return tuple(sorted(word for word in overrides if not word.startswith(_HOW)))
 
 
 def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
@@ -91,7 +99,7 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
 
 
 def as_json(board: Leaderboard) -> str:
-    """Return a leaderboard as JSON: `rows`, each with its `metrics`, and `contrasts`."""
+    """Return a leaderboard as JSON: `rows`, each with its `metrics`, `contrasts` and `contradictions`."""
     content = {
         "by": board.by,
         "columns": board.columns,
@@ -99,6 +107,14 @@ def as_json(board: Leaderboard) -> str:
         "margin": board.margin,
         "rows": [_row(row) for row in board.rows],
         "contrasts": [asdict(contrast) for contrast in board.contrasts],
+        "contradictions": [
+            {
+                "scores": one.scores,
+                "comparisons": one.comparisons,
+                "metrics": {name: metric_values(metric) for name, metric in one.metrics.items()},
+            }
+            for one in board.contradictions
+        ],
     }
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 

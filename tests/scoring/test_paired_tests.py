@@ -88,11 +88,13 @@ def test_wilcoxon_equals_scipy(differences):
 
 def test_the_bootstrap_p_value():
     draws = np.concatenate([np.full(990, 0.2), np.full(10, -0.1), [np.nan]])
-    assert by_resampling(draws) == (pytest.approx(2 * 11 / 1001), "paired bootstrap")
-    assert by_resampling(-draws)[0] == pytest.approx(2 * 11 / 1001)
-    assert by_resampling(np.array([0.1, -0.1]))[0] == 1
-    assert by_resampling(np.zeros(5))[0] is None
-    assert by_resampling(np.full(3, np.nan))[0] is None
+    assert by_resampling(draws, 10**9) == (pytest.approx(2 * 11 / 1001, rel=1e-6), "paired bootstrap")
+    assert by_resampling(-draws, 10**9)[0] == pytest.approx(2 * 11 / 1001, rel=1e-6)
+    few = 2 * stats.t.sf(stats.norm.isf(11 / 1001) * (11 / 12) ** 0.5, 11)
+    assert by_resampling(draws, 12)[0] == pytest.approx(few)
+    assert by_resampling(np.array([0.1, -0.1]), 20)[0] == 1
+    assert by_resampling(np.zeros(5), 20)[0] is None
+    assert by_resampling(np.full(3, np.nan), 20)[0] is None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
