@@ -49,7 +49,9 @@ def with_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Seq
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        raise config_complaint(error, [Path(result.folder) / CONFIG] if result.folder else ()) from None
+        # What is wrong with an override does not stand in the file.
+        files = [Path(result.folder) / CONFIG] if result.folder and not overrides else []
+        raise config_complaint(error, files) from None
 
 
 def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:

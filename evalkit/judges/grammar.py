@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 # llguidance's own extension of JSON schema: no optional spaces, which cost a small model a third of its tokens.
 COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
+
+
+def only(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return `schema` without properties of other names, however deep, and without objects that have none left."""
+    changed = dict(schema)
+    if isinstance(properties := schema.get("properties"), Mapping):
+        parts = {name: only(part, names) for name, part in properties.items() if name in names}
+        changed["properties"] = {name: part for name, part in parts.items() if part.get("properties") != {}}
+        if "required" in schema:
+            changed["required"] = [name for name in schema["required"] if name in changed["properties"]]
+    if isinstance(items := schema.get("items"), Mapping):
+        changed["items"] = only(items, names)
+    return changed
 
 
 def tighten(schema: Mapping[str, Any], *, string_limit: int | None, list_limit: int | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from evalkit.errors import JudgeSetupError, did_you_mean
 from evalkit.hashing import file_digest
-from evalkit.judges.grammar import compact, tighten
+from evalkit.judges.grammar import compact, only, tighten
 
 MODEL = "local/smollm2-135m-instruct"
 CONTEXT = 8192
@@ -62,7 +62,9 @@ class SmolLM2:
             self._free.put(None)  # a copy not loaded yet; loaded ones lie above it
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer one OpenAI chat request and block until done; `request` may hold `string_limit` and `list_limit`.
+        """Answer one OpenAI chat request and block until done.
+
+        `request` may hold `string_limit` and `list_limit`, and `answer_fields`: of the answer's fields only these.
 
         Returns:
             The response as OpenAI words it, or `{"error": {"code", "message", "type"}}`.
@@ -118,7 +120,10 @@ def _opening(messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 def _native(request: Mapping[str, Any]) -> dict[str, Any]:
     native = dict(request)
     limits = {name: native.pop(name, None) for name in ("string_limit", "list_limit")}
+    fields = native.pop("answer_fields", None)
     schema = _schema_of(native.pop("response_format", None))
+    if schema is not None and fields:
+        schema = only(schema, fields)
     if schema is not None:
         native["grammar"] = _grammar(compact(tighten(schema, **limits)))
     return native

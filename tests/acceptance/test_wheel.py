@@ -91,8 +91,8 @@ def test_from_an_empty_folder(installed: Commands) -> None:
     assert "usage: evalkit COMMAND" in installed("--help").out
     printed = installed("run", "--cfg", "job").out
     assert "model: local/smollm2-135m-instruct" in printed
-    assert "path: evalkit:sample.jsonl" in printed
-    assert rows(installed("plan", "prompt=zh").out) == {"the run": [48, 0, 48]}
+    assert "path: evalkit:quick.jsonl" in printed
+    assert rows(installed("plan", "prompt=zh").out) == {"the run": [16, 0, 16]}
     assert len(rows(installed("plan", "judge_sweep").out)) == 5
     assert installed.files() == set()
 

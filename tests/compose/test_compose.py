@@ -68,7 +68,7 @@ def test_the_default_run() -> None:
         "both",
         "tie",
     )
-    assert (config.rubric.min, config.rubric.max, config.dataset.path) == (1, 5, "evalkit:sample.jsonl")
+    assert (config.rubric.min, config.rubric.max, config.dataset.path) == (1, 5, "evalkit:quick.jsonl")
 
 
 def test_an_option_does_not_leak_into_the_next() -> None:

@@ -38,6 +38,14 @@ def test_sample_is_balanced() -> None:
             assert cells[label, "zh", shorter] == 2
 
 
+def test_quick_is_a_balanced_part_of_the_sample() -> None:
+    cases, all_of_them = (shipped(name, "pairwise").cases for name in ("quick.jsonl", "sample.jsonl"))
+    assert {c.id: c for c in cases}.items() <= {c.id: c for c in all_of_them}.items()
+    assert Counter((c.label, better_is_shorter(c)) for c in cases) == {(a, b): 2 for a in "AB" for b in (True, False)}
+    assert {c.metadata["flaw"] for c in cases} == FLAWS
+    assert sum(c.metadata["language"] == "zh" for c in cases) == 2
+
+
 def test_sample_says_what_is_wrong_with_the_worse_answer() -> None:
     cases = shipped("sample.jsonl", "pairwise").cases
     assert {c.metadata["flaw"] for c in cases} == FLAWS

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import JudgeSetupError
+from evalkit.evaluators.schemas import pairwise_format
 from evalkit.judges import make_judges, spec_of
 from evalkit.judges.faults import LONGEST_MESSAGE, clean, retry_after
-from evalkit.judges.grammar import tighten
+from evalkit.judges.grammar import only, tighten
 from evalkit.judges.ladder import RUNGS, Shape, adapted, top_rung
 from evalkit.redaction import redact
 from evalkit.types import JudgeSpec
@@ -170,6 +171,15 @@ def test_tightening_bounds_what_has_no_bound_and_nothing_else():
     assert tight["$defs"]["deep"]["properties"]["why"]["maxLength"] == 80
     assert list(properties) == list(schema["properties"])
     assert tighten(schema, string_limit=None, list_limit=None) == schema
+
+
+def test_an_answer_is_cut_down_to_some_of_its_fields():
+    whole = pairwise_format(["accuracy", "clarity"], tie_allowed=True).schema
+    short = only(whole, ["comparison", "criterion", "reasoning", "result", "winner", "confidence"])
+    assert list(short["properties"]) == short["required"] == ["comparison", "result"]
+    assert list(short["properties"]["comparison"]["items"]["properties"]) == ["criterion", "reasoning", "winner"]
+    assert short["properties"]["result"]["required"] == ["reasoning", "winner", "confidence"]
+    assert short["properties"]["comparison"]["minItems"] == 2
 
 
 def test_a_secret_that_begins_with_another_is_taken_out_whole():
