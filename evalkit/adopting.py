@@ -20,6 +20,7 @@ from evalkit.exchange.bringing import UNSAID
 from evalkit.exchange.labelling import Label, with_labels
 from evalkit.exchange.rereading import Difference, differences, reread
 from evalkit.resources import project
+from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.codec import encode_line
 from evalkit.types import Judgment, RunResult
 
@@ -36,7 +37,16 @@ class Adopted:
     differs: tuple[Difference, ...] = ()
 
 
-def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, read: bool, take: bool = False) -> Adopted:
+def adopt(
+    config: RunConfig,
+    brought: Brought,
+    folder: Path,
+    *,
+    source: str,
+    read: bool,
+    take: bool = False,
+    overwrite: bool = False,
+) -> Adopted:
     """Score judgments made elsewhere and write their run folder.
 
     Args:
@@ -46,11 +56,16 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
         source: the file that they come from, for the manifest.
         read: whether `config.output` says how the judges' texts are read.
         take: whether what is read counts instead of what is stored.
+        overwrite: whether to replace another run that the folder holds.
 
     Raises:
         ConfigError: if the config does not suit the judgments, or the folder cannot be written.
     """
     started = datetime.now(UTC)
+    if overwrite:
+        check_no_sweep(folder)
+    else:
+        check_free(folder, config, imported=source)
     _check_scale(config, brought.judgments)
     judgments: Sequence[Judgment] = brought.judgments
     texts = sum(one.completion is not None for one in judgments) if read else 0
@@ -78,9 +93,7 @@ def adopt(config: RunConfig, brought: Brought, folder: Path, *, source: str, rea
     result = RunResult(None, config.dump(), manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)
     compared = texts > 0 and not brought.unread
-    written = rescore(config, result, folder, {DIFFERENCES: lines} if compared else None)
-    if not compared:  # another import may have been written there before
-        (folder / DIFFERENCES).unlink(missing_ok=True)
+    written = rescore(config, result, folder, {DIFFERENCES: lines} if compared else None, replace_run=True)
     return Adopted(written, texts, differs)
 
 

@@ -28,7 +28,7 @@ from evalkit.protocols import Evaluator
 from evalkit.recall import Recall
 from evalkit.report import run_files
 from evalkit.resources import project
-from evalkit.runs import unused
+from evalkit.runs import check_free, check_no_sweep, unused
 from evalkit.runs.versions import made_with
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.aggregate import AGGREGATE
@@ -38,7 +38,7 @@ from evalkit.spool import Spool
 from evalkit.store import open_store
 from evalkit.tracking import dataset_fetchers, warm_up
 from evalkit.tracking.telling import begin
-from evalkit.types import Case, Judgment, RunResult, Verdict
+from evalkit.types import Case, Judgment, RunResult, Spent, Verdict
 
 
 class Interrupted(KeyboardInterrupt):
@@ -117,8 +117,11 @@ def run(
     cases: Any = None,
     observe: Callable[[Progress], None] | None = None,
     allow_code: bool = False,
+    overwrite: bool = False,
 ) -> RunResult:
     """Judge, score, write the run folder and record the run.
+
+    A folder that holds another run is refused, unless `overwrite` says to replace that run.
 
     `cases` takes the place of `dataset.path`: a pandas or polars frame, an Arrow table, or a list of mappings, whose
     columns are read as `dataset.fields` says. With `allow_code` the config may name classes by their dotted paths; they
@@ -132,8 +135,9 @@ def run(
     """
     if cases is not None:
         config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": None, "format": None})})
+    folder = folder or default_folder(config)
     with allowing_code(allow_code):
-        return track(config, judge_and_score(config, folder or default_folder(config), cases=cases, observe=observe))
+        return track(config, judge_and_score(config, folder, cases=cases, observe=observe, overwrite=overwrite))
 
 
 def judge_and_score(
@@ -144,19 +148,30 @@ def judge_and_score(
     cases: Any = None,
     observe: Callable[[Progress], None] | None = None,
     recall: Recall | None = None,
+    overwrite: bool = False,
+    spent: Spent | None = None,
 ) -> RunResult:
-    """Judge the cases, score and write the run folder; jobs of a `sweep` with one `recall` do once what is alike."""
+    """Judge the cases, score and write the run folder; jobs of a `sweep` with one `recall` do once what is alike.
+
+    A folder that holds another run is refused before anything is paid for, unless `overwrite` says to replace that run.
+    `spent` is what the jobs of the sweep have spent, for a budget that they share.
+    """
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials = prepare(config, folder, cases, recall)
     Clusters.of(config, materials.dataset.cases)  # a column that no case has is to be known before anything is paid
     check_gate(config, materials.dataset.cases)
+    if overwrite:
+        check_no_sweep(folder)
+    else:
+        # A sweep runs a job again whose data have changed.
+        check_free(folder, config, fingerprint=None if sweep else materials.dataset.fingerprint)
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
     judged = judged_again(
         recall,
         lambda: known_by(config, materials.evaluator, materials.dataset.fingerprint),
-        lambda see: run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, see, folder)),
+        lambda see: run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, see, folder, spent)),
         observe,
     )
     judging = time.perf_counter() - begun
@@ -184,6 +199,7 @@ async def ask_judges(
     evaluator: Evaluator,
     observe: Callable[[Progress], None] | None = None,
     folder: Path | None = None,
+    spent: Spent | None = None,
 ) -> Judged:
     """Have every case judged, by stored answers as far as there are any; nothing is written but the store."""
     store = open_store(config.store)
@@ -199,6 +215,7 @@ async def ask_judges(
             arbiter=arbiter,
             observe=observe,
             spool=folder,
+            spent=spent if config.runner.budget_scope == "sweep" else None,
         )
     finally:
         for judge in judges:
@@ -250,13 +267,21 @@ def _write(
     )
     result, gate = rule_on(config, result)
     files = run_files(config, result, scores, materials.evaluator, materials.recall)
-    return write_held(folder, result, files, gate, materials.recall)
+    return write_held(folder, result, files, gate, materials.recall, replace_run=True)
 
 
-def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[str, str] | None = None) -> RunResult:
+def rescore(
+    config: RunConfig,
+    result: RunResult,
+    folder: Path,
+    files: Mapping[str, str] | None = None,
+    *,
+    replace_run: bool = False,
+) -> RunResult:
     """Score a finished run again under other scoring settings: no judge, no store; the folder is rewritten.
 
-    `files` are further files of the folder, by name.
+    `files` are further files of the folder, by name. With `replace_run`, the folder held another run, none of whose
+    files are to remain.
     """
     scores = score_run(config, result.cases, result.judgments)
     manifest = {
@@ -274,7 +299,8 @@ def rescore(config: RunConfig, result: RunResult, folder: Path, files: Mapping[s
     )
     check_rules(config, again)
     again, gate = rule_on(config, again)
-    return write_held(folder, again, {**run_files(config, again, scores), **(files or {})}, gate)
+    further = {**run_files(config, again, scores), **(files or {})}
+    return write_held(folder, again, further, gate, replace_run=replace_run)
 
 
 def _understood(manifest: Mapping[str, Any], scores: Scores) -> dict[str, Any]:

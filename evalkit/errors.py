@@ -13,9 +13,13 @@ EvalkitError
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
+
+_BARE = re.compile(r"[\w./:+-]+")
 
 
 class ExitStatus(IntEnum):
@@ -102,6 +106,18 @@ class TrackingError(EvalkitError):
     """The run could not be logged; its folder is complete."""
 
     status = ExitStatus.NOT_TRACKED
+
+
+def pasted(key: str, value: str) -> str:
+    """Return the override `key=value` in a form that works when pasted into a shell.
+
+    The shell's quotes are outside, Hydra's inside; Hydra reads backslashes before a quote in pairs.
+    """
+    if not _BARE.fullmatch(value):
+        inner = re.sub(r'(\\*)"', r'\1\1\\"', value).replace("${", "\\${")
+        trailing = len(inner) - len(inner.rstrip("\\"))
+        value = f'"{inner}{chr(92) * trailing}"'
+    return shlex.quote(f"{key}={value}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

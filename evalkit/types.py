@@ -88,6 +88,8 @@ class JudgeRequest:
     (1, 0) means that the case's second response was shown first. `turn` is 0 for a first ask, 1 for a re-ask. `then` is
     the ask that this one prepares for, complete but for this one's answer; `shared` says that all samples share one
     answer, that of sample 0. `third` marks the third judgment of a pair whose two passes disagree.
+    `max_tokens` is a limit of this call alone, set by a budget; it is not in the content key, since an answer that it
+    cuts is not kept.
     """
 
     case_id: str
@@ -101,6 +103,7 @@ class JudgeRequest:
     then: JudgeRequest | None = None
     shared: bool = False
     third: bool = False
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +270,14 @@ class Metric:
     worst_low: float | None = None
     worst_high: float | None = None
     note: str | None = None
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was spent under one budget so far; the jobs of a sweep may share it."""
+
+    calls: int = 0
+    usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

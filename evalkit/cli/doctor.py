@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -70,11 +71,18 @@ def _installed(version: str | None) -> str:
 
 
 def _store(config: RunConfig) -> str:
-    store = open_store(config.store)
-    if store is None:
+    if config.store.mode == "off":
         return "off: every call is paid again"
-    store.close()
-    return str(store_path(config.store.url))
+    path = store_path(config.store.url)
+    if not path.exists() and config.store.mode != "read_only":
+        folder = next(folder for folder in path.absolute().parents if folder.exists())
+        if not os.access(folder, os.W_OK):
+            raise OSError(f"{folder} cannot be written; set store.url")
+        return f"{path} (the first run creates it)"
+    store = open_store(config.store)
+    if store is not None:
+        store.close()
+    return str(path)
 
 
 def _writable() -> str:

@@ -33,6 +33,7 @@ from evalkit.compose import (
     check_place,
     checked,
     composed_already,
+    constant_keys,
     enter_project_of,
     find_study,
     for_hydra,
@@ -44,16 +45,18 @@ from evalkit.compose import (
     unknown_study,
     user_files,
 )
-from evalkit.config import RunConfig
+from evalkit.config import NOT_MEASURED, RunConfig
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.recall import Recall
 from evalkit.redaction import redact, remedy_for, secret_in
 from evalkit.resources import shipped
 from evalkit.runs import unused
+from evalkit.types import Spent
 
 MULTIRUN = ("-m", "--multirun")
 VALUED = ("--cfg", "-c", "--package", "-p", "--info", "-i")
-FLAGS = (*MULTIRUN, *VALUED, "--resolve", "--hydra-help", "--help", "-h")
+OVERWRITE = "--overwrite"
+FLAGS = (*MULTIRUN, *VALUED, OVERWRITE, "--resolve", "--hydra-help", "--help", "-h")
 CFG = ("job", "hydra", "all")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -63,7 +66,8 @@ class Job:
     """One job of a command: its checked config, its folder, and its place in a sweep, if it is in one.
 
     Jobs that are run one after the other share `recall`, and are recorded by `recordings` if nobody asks for a job's
-    end before the next.
+    end before the next. `overwrite` says to replace another run that the folder holds, `spent` what the
+    jobs before it spent of a budget for the sweep.
     """
 
     config: RunConfig
@@ -71,19 +75,26 @@ class Job:
     sweep: dict[str, Any] | None
     recall: Recall | None = None
     recordings: Recordings | None = None
+    overwrite: bool = False
+    spent: Spent | None = None
 
 
 @dataclass(slots=True)
 class Driver:
-    """Runs `work` for each job that Hydra composes; `statuses` collects what each came to."""
+    """Runs `work` for each job that Hydra composes; `statuses` collects what each came to.
+
+    `constant` holds the keys that have the same value in every job of a sweep.
+    """
 
     work: Callable[[Job], int]
     study: Path | None
-    constant: tuple[str, ...] = ()
+    constant: Collection[str] = ()
     statuses: list[int] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
     recall: Recall = field(default_factory=Recall)
     recordings: Recordings = field(default_factory=Recordings)
+    overwrite: bool = False
+    spent: Spent = field(default_factory=Spent)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job, Hydra's task function: return its status, or the value of `objective` if there is one."""
@@ -106,8 +117,10 @@ class Driver:
             config = to_run_config(cfg, _sources(self.study))
             sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
             if sweep is None or not self._alone():
-                return self.work(Job(config, folder, sweep))
-            return self.work(Job(config, folder, sweep, self.recall, None if searched else self.recordings))
+                _check_budget(config)
+                return self.work(Job(config, folder, sweep, overwrite=self.overwrite))
+            recordings = None if searched else self.recordings
+            return self.work(Job(config, folder, sweep, self.recall, recordings, self.overwrite, self.spent))
         except EvalkitError as error:
             complain(error)
             return int(error.status)
@@ -117,6 +130,18 @@ class Driver:
     def _alone(self) -> bool:
         """Say whether one job is run after the other, here: a launcher may run them in processes or threads."""
         return os.getpid() == self.pid and current_thread() is main_thread()
+
+
+def _check_budget(config: RunConfig) -> None:
+    """Refuse a budget for a sweep whose jobs run in several processes."""
+    runner = config.runner
+    capped = runner.budget_usd is not None or runner.budget_calls is not None
+    if capped and runner.budget_scope == "sweep" and HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise ConfigError(
+            "jobs that run in several processes cannot share a budget",
+            where="runner.budget_scope",
+            remedy="use Hydra's basic launcher, or budget_scope=run",
+        )
 
 
 def _sources(study: Path | None) -> list[Path]:
@@ -135,19 +160,19 @@ def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> dict
     dated = bool(_DATE.fullmatch(folder.parent.name))
     name = study.stem if study else f"sweep {folder.parent.name} {folder.name}" if dated else folder.name
     words = [str(word) for word in settings.overrides.task]
-    # What stands on the command line as it is, is the same for every job; Hydra escapes and spaces values its own way.
-    same = {_plain(word) for word in constant}
-    differing = [word for word in words if _plain(word) not in same]
+    differing = [word for word in words if _key(word) not in constant]
+    if not differing:
+        differing = [word for word in words if _key(word).partition(".")[0] not in NOT_MEASURED]
     return {
         "id": str(folder.relative_to(folder.parent.parent)),
         "job": settings.job.num,
         "name": name,
-        "overrides": [as_written(word) for word in differing or words],
+        "overrides": [as_written(word) for word in differing],
     }
 
 
-def _plain(word: str) -> str:
-    return word.replace("\\", "").replace(" ", "")
+def _key(word: str) -> str:
+    return word.partition("=")[0].lstrip("+~")
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -185,14 +210,14 @@ def drive(words: Sequence[str], work: Callable[[Job], int]) -> int:
     """
     study, rest = split_study(words)
     check_words(rest, also=tuple(SPOKEN))
-    rest = for_hydra(rest)
+    overwrite, rest = OVERWRITE in rest, for_hydra([word for word in rest if word != OVERWRITE])
     register()
     for file in hidden_files():
         print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
     name = add_study(study) if study else DEFAULT
-    driver = Driver(work, study, tuple(rest))
+    driver = Driver(work, study, constant_keys(study, rest), overwrite=overwrite)
     # Where words only ask what the config is, Hydra answers, and no job is run.
-    sweep = find(study, rest) if sweeps(study, rest) and not _asks(rest) else None
+    sweep = find(study, rest, overwrite=overwrite) if sweeps(study, rest) and not _asks(rest) else None
     if sweep is None:
         _run_hydra(name, rest, driver)
         return max(driver.statuses, default=0)

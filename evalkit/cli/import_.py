@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.cli.driving import check_words
+from evalkit.cli.driving import OVERWRITE, check_words
 from evalkit.cli.usage import USAGE
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.types import RunResult
 
-FLAGS = ("--scores", "--complete", "--reread")
+FLAGS = ("--scores", "--complete", "--reread", OVERWRITE)
 VALUED = ("--judge", "--dimension", "--custom-id", "--only", "--map")
 FIELDS = "--fields"
 FOLDER = "hydra.run.dir"
@@ -62,6 +62,7 @@ def _usage(formats: Any) -> str:
         "  --only KEY=VALUE         only cases whose metadata say so\n"
         "  --complete               only cases all of whose judgments could be read\n"
         "  --reread                 count what evalkit reads in the judges' texts, not what the file says\n"
+        "  --overwrite              replace another run that hydra.run.dir holds\n"
         "  --custom-id PATTERN      a batch's ids: groups case, order (ab or ba), response, sample\n\n"
         "Overrides are those of `evalkit run`: scoring.*, swap.resolve=…, tie.*, rubric.*, output=…, gate=…,\n"
         "tracking=none, hydra.run.dir=FOLDER for where the run is written."
@@ -142,7 +143,15 @@ def _import(asked: Asked) -> int:
     if brought.unread and not told and asked.format != BATCH:
         raise _silent(asked)
     take = brought.unread or "--reread" in asked.flags
-    adopted = adopt(config, brought, folder, source=str(asked.path), read=told or brought.unread, take=take)
+    adopted = adopt(
+        config,
+        brought,
+        folder,
+        source=str(asked.path),
+        read=told or brought.unread,
+        take=take,
+        overwrite=OVERWRITE in asked.flags,
+    )
     return _tell(config, adopted, compared=not brought.unread)
 
 

@@ -16,9 +16,9 @@ from evalkit.cli.voice import log_spoken, manner, say
 from evalkit.config import GateConfig
 from evalkit.engine import Judged
 from evalkit.errors import ExitStatus, Signaled, TrackingError
-from evalkit.gating import shortfall
+from evalkit.gating import shortfall, unusable
 from evalkit.resources import own_version
-from evalkit.runs import read_config, read_run
+from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.noted import noted
 from evalkit.tracking.renewing import renew
 from evalkit.types import Judgment, RunResult
@@ -32,7 +32,15 @@ def run_job(job: Job) -> int:
         say("note", note)
     with ProgressDisplay(job) as display, log_spoken():
         try:
-            result = judge_and_score(job.config, job.folder, sweep=job.sweep, observe=display.update, recall=job.recall)
+            result = judge_and_score(
+                job.config,
+                job.folder,
+                sweep=job.sweep,
+                observe=display.update,
+                recall=job.recall,
+                overwrite=job.overwrite,
+                spent=job.spent,
+            )
         except Interrupted as stop:
             display.close()
             raise Signaled(stop.judged.signal or SIGINT, _kept(job, stop.judged)) from None
@@ -79,12 +87,15 @@ def _recorded(job: Job) -> int:
     elif noted(job.folder).gate == "failed":
         say("error", f"gate failed: {job.folder / 'gate.md'}")
     there = noted(job.folder)
+    if lacking := unusable(job.config, read_outcome(job.folder).metrics):
+        say("error", lacking)
+        status = ExitStatus.TOO_MANY_FAILURES
     if job.config.tracking.enabled and there.recorded is None:
         try:
             track(job.config, read_run(job.folder))
         except TrackingError as error:
             say("error", str(error))
-            return int(ExitStatus.NOT_TRACKED)
+            status = max(status, ExitStatus.NOT_TRACKED)
     return int(ExitStatus.GATE_FAILED if there.gate == "failed" else status)
 
 

@@ -186,4 +186,5 @@ def _around(lengths: Sequence[Length]) -> str:
 
 def _unpriced(parts: Sequence[Part]) -> Iterator[str]:
     if names := sorted({part.judge.label for part in parts if part.cost is None}):
-        yield f"price unknown: {', '.join(names)}; set judge.price={{input: …, output: …}}, in US$ per million tokens"
+        example = "'judge.price={input: 0.15, output: 0.6}'"
+        yield f"price unknown: {', '.join(names)}; set it in US$ per million tokens, for example {example}"

@@ -58,22 +58,26 @@ class Sweep:
             return max(gates, int(error.status))
 
 
-def find(study: Path | None, words: Sequence[str]) -> Sweep:
+def find(study: Path | None, words: Sequence[str], *, overwrite: bool = False) -> Sweep:
     """Compose every job of a sweep before the first is run, and return where they go.
 
+    With `overwrite`, the jobs of another sweep in that folder are removed.
+
     Raises:
-        ConfigError: if any job is described wrongly.
+        ConfigError: if any job is described wrongly, or the folder holds another sweep or a run.
     """
     overrides = [word for word in words if word.startswith("~") or ("=" in word and not word.startswith("-"))]
     name = str(study) if study else DEFAULT
     place = find_sweep(name, overrides)
     folder = place.folder.absolute()
     if not place.known:
+        journal.check_free(folder, None, overwrite=overwrite)
         return Sweep(folder, None, resumed=False)
     jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
     before = None
     if not any(word.startswith(DIRECTORY) for word in overrides) and Path.cwd() in folder.parents[2:]:
         before = journal.interrupted(folder.parent.parent, _hashes(jobs))
+    journal.check_free(before or folder, _hashes(jobs), overwrite=overwrite)
     return Sweep(before or folder, jobs, resumed=before is not None)
 
 

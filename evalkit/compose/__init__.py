@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,15 @@ from pydantic import ValidationError
 
 from evalkit.compose.complaints import RECORDED, config_complaint, hydra_complaint, not_utf8
 from evalkit.compose.criteria import as_composed, as_written, for_hydra, put_in_place
-from evalkit.compose.jobs import SweepPlace, composed_already, give_values, kind_of, sweep_jobs, sweep_place
+from evalkit.compose.jobs import (
+    SweepPlace,
+    composed_already,
+    constant_keys,
+    give_values,
+    kind_of,
+    sweep_jobs,
+    sweep_place,
+)
 from evalkit.compose.trust import check_place, checked
 from evalkit.config import RunConfig, criteria_by_name, defaults
 from evalkit.datasets import with_examples
@@ -39,6 +48,7 @@ __all__ = [
     "check_place",
     "checked",
     "composed_already",
+    "constant_keys",
     "find_sweep",
     "for_hydra",
     "hydra_complaint",
@@ -357,6 +367,8 @@ def unknown_study(name: str) -> ConfigError:
     """Return the complaint that no study goes by `name`."""
     if (Path(name) / RUN_CONFIG).is_file():
         return ConfigError(
-            "is a run's folder", where=name, remedy=f"evalkit run {Path(name) / RUN_CONFIG} runs it again"
+            "is a run's folder",
+            where=name,
+            remedy=f"evalkit run {shlex.quote(str(Path(name) / RUN_CONFIG))} runs it again",
         )
     return ConfigError("no such study file", where=name, remedy=did_you_mean(Path(name).stem, study_names()))

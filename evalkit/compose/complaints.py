@@ -14,8 +14,9 @@ from pydantic import BaseModel, ValidationError
 
 from evalkit.compose.criteria import as_written, no_such_criterion
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError, EvalkitError, did_you_mean
+from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 
+_SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)
 RECORDED = "recorded"
 """The option of each group that a finished run's config consists of."""
 
@@ -134,6 +135,10 @@ def hydra_complaint(error: Exception) -> EvalkitError:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
         mark = error.problem_mark
         return ConfigError(f"is not YAML ({error.problem})", where=f"{_short(Path(mark.name))}:{mark.line + 1}")
+    if several := _SEVERAL.search(str(error)):
+        key, _, values = several[1].partition("=")
+        remedy = f"add -m to run a job for each, or write {pasted(key, values)} if it is one value"
+        return ConfigError("has several values", where=several[1], remedy=remedy)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(cause, MissingMandatoryValue):
         return ConfigError("is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…")

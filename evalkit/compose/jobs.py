@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
@@ -75,6 +75,18 @@ def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ..
         values = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
         choices[key] = [f"{key}={value}" for value in values]
     return list(product(*choices.values()))
+
+
+def constant_keys(study: Path | None, overrides: Sequence[str]) -> frozenset[str]:
+    """Return the keys that overrides, or else a study's sweeper, set to one value for all jobs of a sweep."""
+    params = OmegaConf.select(OmegaConf.load(study), "hydra.sweeper.params") if study else None
+    given = [f"{key}={value}" for key, value in (params or {}).items()]
+    swept: dict[str, bool] = {}
+    for word in [*given, *(word for word in overrides if not word.startswith("-"))]:
+        with suppress(OverrideParseException):  # it is reported where the jobs are composed
+            [override] = OverridesParser.create().parse_overrides([word])
+            swept[override.get_key_element().lstrip("+~")] = override.is_sweep_override()
+    return frozenset(key for key, is_swept in swept.items() if not is_swept)
 
 
 def kind_of(job: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
 from evalkit.config.gate import GateConfig, LeadRule, MetricRule
-from evalkit.config.run import RunConfig, defaults
+from evalkit.config.run import NOT_MEASURED, RunConfig, defaults
 from evalkit.config.sections import (
     Criterion,
     Example,
@@ -23,6 +23,7 @@ from evalkit.config.sections import (
 )
 
 __all__ = [
+    "NOT_MEASURED",
     "Criterion",
     "DatasetConfig",
     "Example",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from evalkit.config.sections import Pluggable, Section, Spelling
 
@@ -20,7 +21,7 @@ class SampleConfig(Section):
     @model_validator(mode="after")
     def _one_size(self) -> Self:
         if (self.n is None) == (self.fraction is None):
-            raise ValueError("give either n or fraction: for example dataset.sample={n: 100, seed: 1}")
+            raise ValueError("give either n or fraction: for example 'dataset.sample={n: 100, seed: 1}'")
         return self
 
 
@@ -60,12 +61,32 @@ class JoinConfig(Section):
         return (key,) if isinstance(key, str) else key
 
 
+Meaning = Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)]
+_ENTRY = re.compile(r"\s*(.+?)\s*=\s*(A|B|TIE|[-+.\deE]+)\s*(?:,|$)", re.S)
+
+
+def _written_map(given: object) -> object:
+    """Read the text form of a label map, `A>B=A, B>A=B`; a label may hold commas and equals signs."""
+    if not isinstance(given, str):
+        return given
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(given.rstrip(", ")):
+        entry = _ENTRY.match(given, place)
+        if entry is None:
+            raise ValueError('is not a list of LABEL=A, LABEL=B or LABEL=TIE: for example "A>B=A, B>A=B, same=TIE"')
+        found[entry[1]] = entry[2]
+        place = entry.end()
+    return found
+
+
 class DatasetConfig(Pluggable):
     """Which cases, from where, and how rows become cases.
 
     `path` is a file, a pattern, a folder, `-`, `evalkit:…`, `mlflow:…`, `runs:/…`, or what a Hugging Face data set goes
     by, of which `subset`, `split` and `revision` tell the part. `fields` maps canonical field to column, to a path in
-    one, or to a Jinja template of columns; `label_map` other spellings of labels to A, B, TIE. `join` adds rows of
+    one, or to a Jinja template of columns; `label_map` other spellings of labels to A, B, TIE or a grade, as a mapping
+    or as text (`A>B=A, B>A=B`). `join` adds rows of
     further files; then come `filter` (a Jinja expression), `sample`, `shuffle_seed` and `limit`, in this order.
     Of texts longer than `max_chars` the beginning and the end are kept. `nulls` says what becomes of a row whose prompt
     or response is null. `benchmark` names a published one: its files are read as its authors publish them, unless
@@ -82,7 +103,7 @@ class DatasetConfig(Pluggable):
     split: str | None = None
     revision: str | None = None
     fields: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
-    label_map: dict[Spelling, Literal["A", "B", "TIE"]] = {}  # noqa: RUF012
+    label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(_written_map)] = {}  # noqa: RUF012
     join: dict[str, JoinConfig] = {}  # noqa: RUF012
     filter: str | None = None
     sample: SampleConfig | None = None

@@ -31,6 +31,9 @@ from evalkit.redaction import remedy_for, secrets_of
 
 _CHINESE = re.compile("[\u3400-\u9fff]")
 
+NOT_MEASURED = ("store", "runner", "tracking", "objective", "gate")
+"""The sections that change none of a run's numbers."""
+
 
 class RunConfig(Section):
     """Everything one run is made of.
@@ -257,7 +260,7 @@ class RunConfig(Section):
         Where and how fast it runs, and what it must come to, is not in it.
         """
         dumped = self._ordered()
-        for section in ("store", "runner", "tracking", "objective", "gate"):
+        for section in NOT_MEASURED:
             dumped.pop(section)
         return digest(dumped)
 

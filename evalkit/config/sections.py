@@ -332,14 +332,21 @@ class StoreConfig(Section):
 
 
 class RunnerConfig(Section):
-    """How requests are sent; `timeout` in seconds for one attempt, `retries` after the first."""
+    """How requests are sent; `timeout` in seconds for one attempt, `retries` after the first.
+
+    `budget_scope` says whether the budget is for each run, or for all jobs of a sweep together.
+    A run exits with 2 if more than `max_failure_rate` of its requests failed, or more than `max_unusable_rate` of its
+    answers are missing: failed, refused or not readable.
+    """
 
     concurrency: Annotated[int, Field(gt=0)] = 16
     timeout: Annotated[float, Field(gt=0)] = 120.0
     retries: Annotated[int, Field(ge=0)] = 4
     budget_usd: Annotated[float, Field(ge=0)] | None = None
     budget_calls: Annotated[int, Field(ge=0)] | None = None
+    budget_scope: Literal["run", "sweep"] = "run"
     max_failure_rate: Fraction = 0.05
+    max_unusable_rate: Fraction = 0.5
 
 
 class TrackingConfig(Pluggable):

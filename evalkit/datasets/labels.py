@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from evalkit.choices import chosen, named_pair
-from evalkit.errors import DatasetError
+from evalkit.errors import DatasetError, pasted
 from evalkit.types import Annotation, Response, Unit, Winner
 
 LabelMap = Mapping[str, "Winner | float"]
@@ -84,7 +84,9 @@ class Labels:
         if isinstance(meaning, float):
             return meaning
         raise DatasetError(
-            f"the grade {_shown(value)} is not a number", where=place, remedy="map it in dataset.label_map"
+            f"the grade {_shown(value)} is not a number",
+            where=place,
+            remedy=f"map it to one, for example {self._mapped(value, '1')}",
         )
 
     def annotation(self, value: Any, count: int, place: str) -> Annotation | None:
@@ -154,15 +156,21 @@ class Labels:
                 remedy="give one for each, null where there is none",
             )
 
+    def _mapped(self, value: Any, meaning: str) -> str:
+        """Return the override that adds a label to the map, as it can be typed in a shell."""
+        known = {name: format(was, "g") if isinstance(was, float) else str(was) for name, was in self._map.items()}
+        entries = {**known, spelling(value): meaning}
+        return pasted("dataset.label_map", ", ".join(f"{name}={to}" for name, to in entries.items()))
+
     def _misfit(self, value: Any, meaning: Winner | float | None, count: int, place: str) -> DatasetError:
         shown = _shown(value)
         if isinstance(meaning, str):
             what, remedy = f"label {shown} chooses between two responses, and there is one", "label it with a number"
         elif count > 1:
             what = f"label {shown} is not mapped to A, B or TIE"
-            remedy = f"set dataset.label_map, for example {{{spelling(value)}: A}}, or give a list of {count} grades"
+            remedy = f"map it, for example {self._mapped(value, 'A')}, or give a list of {count} grades"
         else:
-            what, remedy = f"label {shown} is not a number", "map it to one in dataset.label_map"
+            what, remedy = f"label {shown} is not a number", f"map it to one, for example {self._mapped(value, '1')}"
         return DatasetError(what, where=place, remedy=remedy)
 
 

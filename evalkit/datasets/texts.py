@@ -9,7 +9,7 @@ from evalkit.config import DatasetConfig
 from evalkit.datasets.columns import ABSENT
 from evalkit.datasets.conversations import conversation_text, is_conversation, is_message
 from evalkit.datasets.tally import Tally
-from evalkit.errors import DatasetError
+from evalkit.errors import DatasetError, pasted
 
 AS_TEXT = "numbers and booleans taken as text"
 EMPTY = "empty {}, judged as they are"
@@ -87,10 +87,11 @@ class Texts:
     def _spelled(self, value: Any, field: str, place: str) -> str:
         if isinstance(value, dict | list):
             kind, part = ("a list", "0") if isinstance(value, list) else ("an object", next(iter(value), "key"))
+            key = f"dataset.fields.{field.partition('.')[0]}"
             raise DatasetError(
                 f"{field} is {kind}, not a text",
                 where=place,
-                remedy=f"name the part that is meant, such as dataset.fields.{field.partition('.')[0]}=column.{part}",
+                remedy=f"name the part that is meant, such as {pasted(key, f'column.{part}')}",
             )
         return json.dumps(value)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evalkit.config import RunnerConfig
-from evalkit.engine.budget import Budget
+from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached, Reservation
 from evalkit.engine.keeping import Keeper
 from evalkit.engine.limits import JudgeLimit
 from evalkit.engine.outcome import Tally
@@ -18,10 +18,11 @@ from evalkit.errors import CallError, EvalkitError
 from evalkit.judges.faults import clean
 from evalkit.judges.reading import sane
 from evalkit.protocols import Judge, Store
-from evalkit.types import Completion, JudgeRequest
+from evalkit.types import Completion, JudgeRequest, Spent
 
 LONGEST_RETRY_AFTER = 600.0
 # After these the provider may have worked, and may bill, though nothing came back.
+_TOO_LITTLE = "runner.budget_usd leaves too little for a whole answer"
 _MAYBE_BILLED = ("timeout", "connection", "bad_response")
 
 
@@ -50,12 +51,14 @@ class Caller:
         tally: Tally,
         clock: Clock,
         allowed: Callable[[], None],
+        spent: Spent | None = None,
     ) -> None:
         self._judges, self._runner, self._tally = judges, runner, tally
         self._keeper = None if store is None else Keeper(store)
         self._limits = [JudgeLimit(judge, runner, clock) for judge in judges]
         self._places = asyncio.Semaphore(runner.concurrency)
-        self._budget = Budget(runner)
+        self._budget = Budget(runner, spent)
+        self.lengths = AnswerLengths()
         self._ready: set[int] = set()
         self._allowed = allowed
         self.out: set[asyncio.Task[Any] | None] = set()
@@ -72,7 +75,7 @@ class Caller:
             StoreError: if the answer cannot be kept.
         """
         await self._prepare(call.judge)
-        reservation = await self._budget.reserve(self._ceiling(call))
+        call, reservation = await self._reserve(call)
         cost: float | None = 0.0
         me = asyncio.current_task()
         try:
@@ -84,9 +87,16 @@ class Caller:
                 completion = replace(await self._answer(call, turn), attempts=call.attempt)
             # Its place is another's by now: the disk must not hold up the provider.
             cost = completion.cost_usd
+            self.lengths.see(call.judge, completion)
+            if reservation.limited and completion.finish_reason == "length":
+                self._tally.paid(completion)
+                raise BudgetReached(f"{_TOO_LITTLE}: an answer was cut at {call.request.max_tokens} tokens")
             await self._keep(call, completion)
         except CallError as error:
             cost = None if error.kind in _MAYBE_BILLED else 0.0
+            if reservation.limited and error.kind == "bad_request":
+                self.lengths.unlimited.add(call.judge)
+                raise BudgetReached(f"{_TOO_LITTLE}, and the judge takes no limit ({error.message})") from error
             raise
         finally:
             self.out.discard(me)
@@ -132,6 +142,14 @@ class Caller:
             if prepare is not None and one not in self._ready:
                 await prepare()
                 self._ready.add(one)
+
+    async def _reserve(self, call: Call) -> tuple[Call, Reservation]:
+        """Set aside what a call may cost; return it with its limit, if it has one."""
+        limit = self.lengths.limit(call.judge, call.request)
+        limited = replace(call, request=replace(call.request, max_tokens=limit))
+        least = None if limit is None else self._ceiling(limited)
+        reservation = await self._budget.reserve(self._ceiling(call), least)
+        return limited if reservation.limited else call, reservation
 
     def _ceiling(self, call: Call) -> float | None:
         ceiling = getattr(self._judges[call.judge], "ceiling", None)

@@ -18,7 +18,9 @@ from evalkit.engine.sending import Answer, Sender, Stopped
 from evalkit.engine.waiting import Clock
 from evalkit.errors import EvalkitError
 from evalkit.protocols import Evaluator, Following, Judge, Store
-from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
+from evalkit.store import SqliteStore
+from evalkit.store.lately import lately
+from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment, Spent
 
 GRACE_SECONDS = 30.0
 MOST_TURNS = 1
@@ -42,6 +44,7 @@ async def judge(
     observe: Observe | None = None,
     clock: Clock | None = None,
     spool: Path | None = None,
+    spent: Spent | None = None,
 ) -> Judged:
     """Judge `cases` with every judge and return one judgment for each planned request, and for each that follows.
 
@@ -64,6 +67,7 @@ async def judge(
         observe: called after each judgment and each retry.
         clock: how time passes between attempts.
         spool: the folder in or above which judgments wait in a temporary file when they are too many to be held.
+        spent: what other runs have spent of the same budget.
 
     Raises:
         ConfigError: if that file cannot be written; what was answered before is stored.
@@ -71,10 +75,12 @@ async def judge(
         StoreError: if the store fails.
     """
     everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
-    run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock(), spool)
+    run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock(), spool, spent)
     run.asks = Asks(cases, evaluator, [j.spec for j in judges], run.reads)
     if arbiter is not None:
         run.have_arbiter(len(judges))
+    if runner.budget_usd is not None:
+        run.look_back()
     try:
         with on_interrupt(run.interrupt), imports_uncollected():
             await run.workers()
@@ -98,6 +104,7 @@ class _Run:
         observe: Observe | None,
         clock: Clock,
         spool: Path | None,
+        spent: Spent | None,
     ) -> None:
         self._evaluator, self._judges, self._runner, self._observe = evaluator, judges, runner, observe
         self._follow = evaluator.follow if isinstance(evaluator, Following) else None
@@ -114,6 +121,7 @@ class _Run:
             clock=clock,
             changed=self._report,
             spool=spool,
+            spent=spent,
         )
         self._waiting: deque[Ask] = deque()
         self._done, self._groups = Collected(spool), OpenGroups()
@@ -126,6 +134,15 @@ class _Run:
         """Put what follows to the judge of this index."""
         self.arbiter = judge
         self._sender.check_also(judge)
+
+    def look_back(self) -> None:
+        """Learn from the store how long the judges' answers have been."""
+        if not isinstance(self.reads, SqliteStore):
+            return
+        for index, judge in enumerate(self._judges):
+            found = [one.usage.completion_tokens or 0 for one in lately(self.reads, judge.spec.model)]
+            if found:
+                self._sender.lengths.earlier[index] = max(found)
 
     async def workers(self) -> None:
         """Run the workers until every ask is answered, one of them fails, or the run is stopped."""
@@ -274,6 +291,7 @@ class _Run:
         if ask.found is None:
             return await self._sender.obtain(ask.judge, ask.request, ask.key)
         self._tally.stored += 1
+        self._sender.lengths.see(ask.judge, ask.found)
         return Answer(ask.found, stored=True)
 
     def _report(self) -> None:

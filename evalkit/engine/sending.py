@@ -18,7 +18,7 @@ from evalkit.engine.waiting import Clock
 from evalkit.errors import CallError
 from evalkit.protocols import Judge, Store
 from evalkit.redaction import redact
-from evalkit.types import Completion, Failure, JudgeRequest
+from evalkit.types import Completion, Failure, JudgeRequest, Spent
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5  # seconds between looks whether another process has its answer
@@ -87,8 +87,10 @@ class Sender:
         clock: Clock,
         changed: Callable[[], None] = lambda: None,
         spool: Path | None = None,
+        spent: Spent | None = None,
     ) -> None:
-        self._caller = Caller(judges, store, runner, tally, clock, self._unless_over)
+        self._caller = Caller(judges, store, runner, tally, clock, self._unless_over, spent)
+        self.lengths = self._caller.lengths
         self._runner, self._tally, self._calls, self._clock, self._changed = runner, tally, calls, clock, changed
         self._claims = claims if isinstance(claims, Claiming) else None
         self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from evalkit.datasets.labels import spelling
@@ -55,5 +56,5 @@ def _checked(text: str, place: str, mapped: bool) -> Winner:
     try:
         return read_winner(text)
     except UnreadableError:
-        remedy = f"say what it means: --map {text[:30]!r}=A (or B, TIE, NONE)" if mapped else "write A, B or TIE"
+        remedy = f"say what it means: --map {quote(f'{text}=A')} (or B, TIE, NONE)" if mapped else "write A, B or TIE"
         raise DatasetError(f"'{text[:60]}' is not a winner", where=place, remedy=remedy) from None

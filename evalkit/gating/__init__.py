@@ -5,7 +5,7 @@ from __future__ import annotations
 from evalkit.gating.checking import check_gate
 from evalkit.gating.files import gate_faults, gate_lines, title_of, write_held, write_step_summary
 from evalkit.gating.ruling import GATE, check_rules, rule_on
-from evalkit.gating.shortfall import shortfall
+from evalkit.gating.shortfall import shortfall, unusable
 
 __all__ = [
     "GATE",
@@ -16,6 +16,7 @@ __all__ = [
     "rule_on",
     "shortfall",
     "title_of",
+    "unusable",
     "write_held",
     "write_step_summary",
 ]

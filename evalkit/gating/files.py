@@ -6,13 +6,15 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
 from evalkit.errors import ConfigError
 from evalkit.recall import Recall
-from evalkit.runs import write_run
+from evalkit.runs import remove_files, write_run, written_files
+from evalkit.runs.layout import FILES
 from evalkit.scoring.gates import Gate, Ruling
 from evalkit.types import RunResult
 
@@ -116,16 +118,26 @@ def _cell(text: str) -> str:
 
 
 def write_held(
-    folder: Path, result: RunResult, files: Mapping[str, str], gate: Mapping[str, str], recall: Recall | None = None
+    folder: Path,
+    result: RunResult,
+    files: Mapping[str, str],
+    gate: Mapping[str, str],
+    recall: Recall | None = None,
+    *,
+    replace_run: bool = False,
 ) -> RunResult:
-    """Write a run with its further files and its gate's; those of an earlier gate go where it has none any more.
+    """Write a run with its other files and its gate's, and remove the files of an earlier gate if there is none now.
+
+    With `replace_run`, remove every file of the run that was in the folder before.
 
     Raises:
         ConfigError: if the folder cannot be written.
     """
+    stale = written_files(folder) if replace_run else {JSON, JUNIT, MARKDOWN}
+    names = {*files, *gate, *(() if replace_run else result.manifest.get("files") or ())}
+    result = replace(result, manifest={**result.manifest, "files": sorted(name for name in names if "/" not in name)})
     written = write_run(folder, result, {**files, **gate}, recall)
-    for name in {JSON, JUNIT, MARKDOWN} - {*gate}:
-        (folder / name).unlink(missing_ok=True)
+    remove_files(folder, stale - {*FILES, *files, *gate})
     return written
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from evalkit.config import RunConfig
-from evalkit.types import RunResult
+from evalkit.scoring.answers import KINDS, READABLE
+from evalkit.types import Metric, RunResult
 
 
 def shortfall(config: RunConfig, result: RunResult) -> str | None:
@@ -18,4 +21,19 @@ def shortfall(config: RunConfig, result: RunResult) -> str | None:
             f"{failed:.1%} of the requests failed, more than runner.max_failure_rate allows ({highest:.1%}); "
             "the results are written"
         )
-    return None
+    return unusable(config, result.metrics)
+
+
+def unusable(config: RunConfig, metrics: Mapping[str, Metric]) -> str | None:
+    """Return in a line that too many answers of a run are missing, or `None` if enough are usable."""
+    shares = {
+        kind: metrics[f"missing/{kind}"].value or 0.0 for kind in KINDS[:READABLE] if f"missing/{kind}" in metrics
+    }
+    highest = config.runner.max_unusable_rate
+    if (share := sum(shares.values())) <= highest:
+        return None
+    parts = ", ".join(f"{value:.1%} {name}" for name, value in shares.items() if value)
+    return (
+        f"{share:.1%} of the answers are unusable ({parts}), more than runner.max_unusable_rate allows "
+        f"({highest:.1%}); the results are written"
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from evalkit.judges import ladder
 from evalkit.judges.faults import clean
 from evalkit.judges.ladder import Shape
 from evalkit.judges.reach import check_reachable
+from evalkit.judges.specs import LIMITS
 from evalkit.types import JudgeRequest
 
 _OLLAMA = ("ollama", "ollama_chat")
@@ -59,7 +61,8 @@ async def check(where: Target, *, judge: str) -> None:
         JudgeSetupError: if the provider's key is not set, or nothing listens at the endpoint.
     """
     if where.missing and "api_base" not in where.settings:
-        raise _no_key(where, "no API key")
+        empty = [name for name in where.missing if name in os.environ]
+        raise _no_key(where, f"the API key in {empty[0]} is empty" if empty else "no API key")
     if where.address is not None:
         await check_reachable(where.address, judge=judge)
 
@@ -95,7 +98,8 @@ def ceiling(entry: Mapping[str, Any], config: JudgeConfig, request: JudgeRequest
 
     A token is at least one byte, so the prompt's bytes bound its tokens.
     """
-    longest = config.max_tokens or entry.get("max_output_tokens")
+    set_here = [config.max_tokens, request.max_tokens, *(config.params.get(name) for name in LIMITS)]
+    longest = min((limit for limit in set_here if limit), default=None) or entry.get("max_output_tokens")
     input_price, output_price = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if config.price is not None:
         input_price, output_price = config.price.input / 1e6, config.price.output / 1e6
@@ -160,16 +164,29 @@ def _address_settings(config: JudgeConfig, missing: Sequence[str]) -> dict[str, 
 def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
     if model.startswith("local/"):
         return ()
-    found = litellm.validate_environment(model)
+    with _no_empty_variables():
+        found = litellm.validate_environment(model)
     missing = tuple(found.get("missing_keys") or ())
     # Where more than a key is missing there are other ways in (profiles, instance roles), which only a call can try.
     keys_only = bool(missing) and all(name.endswith(("_API_KEY", "_API_TOKEN")) for name in missing)
     return missing if keys_only and not found.get("keys_in_environment") else ()
 
 
+@contextmanager
+def _no_empty_variables() -> Iterator[None]:
+    """Hide environment variables without content as long as the block lasts: LiteLLM takes them for keys."""
+    empty = {name: value for name, value in os.environ.items() if not value.strip()}
+    for name in empty:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(empty)
+
+
 def _no_key(where: Target, what: str) -> JudgeSetupError:
     names = where.missing or (f"{where.provider.upper()}_API_KEY",)
-    verb = "check" if any(os.environ.get(name) for name in names) else "set"
+    verb = "check" if any(os.environ.get(name, "").strip() for name in names) else "set"
     return JudgeSetupError(
         f"{where.model}: {clean(what)}", remedy=f"{verb} the environment variable {' or '.join(names)}"
     )

@@ -13,6 +13,7 @@ from evalkit.redaction import remedy_for, secret_in
 from evalkit.types import JudgeRequest, JudgeSpec
 
 LOCAL = "local/"
+LIMITS = ("max_tokens", "max_completion_tokens")
 TOP_LOGPROBS = 20  # the most that OpenAI's interface gives; a scale of ten needs more than ten
 _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
 _OWN_PARAMS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n", "api_base", "base_url")
@@ -62,11 +63,15 @@ def sent_params(params: Mapping[str, Any], request: JudgeRequest) -> dict[str, A
     """Return the sampling parameters as one request is sent with them: sample k is drawn with the seed plus k.
 
     With the same seed all samples would be one answer. The content key has seed and sample, and needs not their sum.
+    The limit of the call, if it has one, lowers that of the judge.
     """
-    seed = params.get("seed")
-    if seed is None or request.shared:
-        return dict(params)
-    return {**params, "seed": seed + request.sample}
+    sent = dict(params)
+    if request.max_tokens is not None:
+        name = next((name for name in LIMITS if name in params), LIMITS[0])
+        sent[name] = min(request.max_tokens, params.get(name) or request.max_tokens)
+    if (seed := params.get("seed")) is not None and not request.shared:
+        sent["seed"] = seed + request.sample
+    return sent
 
 
 def _refuse(config: JudgeConfig) -> None:

@@ -1,18 +1,23 @@
 """Run folders: a finished run as files, each complete or absent, and back again."""
 
 from evalkit.runs.naming import unused
+from evalkit.runs.overwriting import check_free, check_no_sweep, remove_files, written_files
 from evalkit.runs.read import Outcome, read_cases, read_config, read_facts, read_outcome, read_run
 from evalkit.runs.write import write_files, write_manifest, write_run
 
 __all__ = [
     "Outcome",
+    "check_free",
+    "check_no_sweep",
     "read_cases",
     "read_config",
     "read_facts",
     "read_outcome",
     "read_run",
+    "remove_files",
     "unused",
     "write_files",
     "write_manifest",
     "write_run",
+    "written_files",
 ]

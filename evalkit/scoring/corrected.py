@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -29,6 +30,7 @@ LEVELS = (
     "which is not identified without assumptions on them; prediction-powered inference needs only a random subset."
 )
 GROWTH = (1, 2, 4, 8, 16)
+_COLUMNS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +85,41 @@ def score_target(scored: Scored, cases: int) -> Target:
 
 def corrected_statistics(config: RunConfig, targets: Sequence[Target]) -> list[Statistic]:
     """Return each target by prediction-powered inference, and those of two levels by Rogan and Gladen too."""
-    found = [prediction_powered(target) for target in targets]
+    found = [prediction_powered(target, together(targets)) for target in targets]
     if all(target.proportion for target in targets):
         return [*found, *(rogan_gladen(target) for target in targets if target.of != "tie_rate")]
     scale = Scale.of(config.rubric)
     return [*found, *(_binary(target, scale) for target in targets)] if len(scale) == 2 else found
 
 
-def prediction_powered(target: Target) -> Statistic:
+def together(targets: Sequence[Target]) -> Sequence[Target]:
+    """Return the targets whose true values sum to 1, since every row is of one of them; none of a single target."""
+    return targets if len(targets) > 1 and all(target.proportion for target in targets) else ()
+
+
+def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statistic:
     """Return the mean label of all rows, the judge's word standing in where there is no label.
 
     mean_L(y) + k (mean_U(f) - mean_L(f)), L being the labelled and U the unlabelled rows, and k = cov(y, f) / ((1 +
     |L|/|U|) var(f)), which makes its variance least (Angelopoulos et al. 2023, arXiv 2301.09633, for k = 1;
     Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, section 6, for this k).
+
+    If the target is one of the `shares` of a whole, one k makes the sum of their variances least, so that they sum to
+    1; shares below 0 are then moved to the nearest point at which none is (Duchi et al. 2008, Efficient projections).
     """
+    place = next((at for at, share in enumerate(shares) if share.name == target.name), None)
     labelled, unlabelled = target.labelled, target.unlabelled
     n, others = int(labelled.sum()), int(unlabelled.sum())
     rest = "" if others else "every answered one has a label: this is people's own mean"
     return Statistic(
         target.name,
-        _sums(target),
-        (lambda totals: np.clip(_powered(totals), 0.0, 1.0)) if target.proportion else _powered,
+        _sums(target) if place is None else np.concatenate([_sums(share) for share in shares], axis=1),
+        _value(target.proportion) if place is None else partial(_share, place=place),
         n=n,
         covered=Tally(target.case, target.cases)(labelled) > 0,
         missing=target.lost,
-        proportion=target.proportion and not others,
+        # Labels that are all alike give the same in every resample, and the exact interval then.
+        proportion=target.proportion and (not others or (n > 0 and bool(np.ptp(target.meant[labelled]) == 0))),
         note=rest or f"{n} labels beside {others} answers without; {RANDOM}",
         why=NO_LABEL if not n else FEW_LABELS,
     )
@@ -122,21 +134,50 @@ def _sums(target: Target) -> Floats:
     return np.stack([tally(column.astype(np.float64)) for column in columns], axis=1)
 
 
-def _powered(totals: Floats) -> Floats:
+def _value(proportion: bool) -> Callable[[Floats], Floats]:
+    return (lambda totals: np.clip(_powered(totals, tuning(totals)), 0.0, 1.0)) if proportion else _mean
+
+
+def _mean(totals: Floats) -> Floats:
+    return _powered(totals, tuning(totals))
+
+
+def _powered(totals: Floats, k: Floats) -> Floats:
     n, y, f, _, others, rest, _ = totals.T
     mean = divide(np.where(n > 1, y, np.nan), n)
     shift = np.where(others > 0, divide(rest, others) - divide(f, n), 0.0)
-    return mean + tuning(totals) * shift
+    return mean + k * shift
+
+
+def _share(totals: Floats, place: int) -> Floats:
+    k = tuning(totals)
+    return _onto_simplex(np.stack([_powered(part, k) for part in _parts(totals)], axis=1))[:, place]
+
+
+def _onto_simplex(shares: Floats) -> Floats:
+    """Return, for each row, the nearest point whose entries are at least 0 and sum to 1."""
+    descending = -np.sort(-shares, axis=1)
+    excess = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, shares.shape[1] + 1)
+    last = np.maximum((descending > excess).sum(axis=1) - 1, 0)
+    return np.maximum(shares - np.take_along_axis(excess, last[:, None], axis=1), 0.0)
+
+
+def _parts(totals: Floats) -> list[Floats]:
+    return [totals[:, at : at + _COLUMNS] for at in range(0, totals.shape[1], _COLUMNS)]
 
 
 def tuning(totals: Floats) -> Floats:
-    """Return k: how far the judge's word is trusted, 0 where it never varies or labels are on every row."""
-    n, y, f, yf, others, rest, ff = totals.T
-    every = n + others
-    covariance = divide(yf, n) - divide(y, n) * divide(f, n)
-    variance = divide(ff, every) - divide(f + rest, every) ** 2
-    k = divide(np.nan_to_num(covariance) * others, np.where(variance > 1e-12, variance * every, 0.0))
-    return np.nan_to_num(k)
+    """Return k: how far the judge's word is trusted, 0 where it never varies or labels are on every row.
+
+    With the totals of several shares side by side, it is one k for all of them.
+    """
+    covariance = variance = np.zeros(len(totals))
+    for part in _parts(totals):
+        n, y, f, yf, others, rest, ff = part.T
+        every = n + others
+        covariance = covariance + np.nan_to_num(divide(yf, n) - divide(y, n) * divide(f, n)) * others
+        variance = variance + np.nan_to_num(divide(ff, every) - divide(f + rest, every) ** 2) * every
+    return np.nan_to_num(divide(covariance, np.where(variance > 1e-12, variance, 0.0)))
 
 
 def rogan_gladen(target: Target) -> Statistic:
@@ -183,30 +224,31 @@ def corrected_details(config: RunConfig, targets: Sequence[Target], clusters: Cl
     levels = len(Scale.of(config.rubric)) if scored else 3
     return {
         "confidence": config.scoring.confidence,
-        "targets": [_plan(target, config.scoring.confidence, clusters) for target in targets],
+        "targets": [_plan(target, together(targets), config.scoring.confidence, clusters) for target in targets],
         "notes": [LEVELS] if levels > 2 else [],
     }
 
 
-def _plan(target: Target, confidence: float, clusters: Clusters) -> dict[str, Any]:
-    totals = _sums(target).sum(axis=0)[None]
+def _plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> dict[str, Any]:
+    totals = np.concatenate([_sums(one).sum(axis=0) for one in shares or (target,)])[None]
     n, others = int(totals[0, 0]), int(totals[0, 4])
     said = target.said[np.isfinite(target.said)]
     plan: dict[str, Any] = {
         "metric": target.name,
         "judge": tidy(said.mean()) if len(said) else None,
         "people": tidy(target.meant[target.labelled].mean()) if n else None,
-        "corrected": tidy(prediction_powered(target).observed()),
+        "corrected": tidy(prediction_powered(target, shares).observed()),
         "labelled": n,
         "unlabelled": others,
     }
     if n < 2 or not others:
         return plan | {"more_labels": [], "note": "every answered one is labelled" if n > 1 else NO_LABEL}
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return plan | {"trust_in_judge": tidy(tuning(totals)[0]), "more_labels": _widths(target, z, clusters)}
+    widths = _widths(target, shares or (target,), z, clusters)
+    return plan | {"trust_in_judge": tidy(tuning(totals)[0]), "more_labels": widths}
 
 
-def _widths(target: Target, z: float, clusters: Clusters) -> list[dict[str, float | None]]:
+def _widths(target: Target, shares: Sequence[Target], z: float, clusters: Clusters) -> list[dict[str, float | None]]:
     """Return the width of the interval if so many were labelled, the others' number staying as it is.
 
     From the variance of the two means, rows of one cluster together: that of y - k f over the labelled, and k² times
@@ -217,7 +259,7 @@ def _widths(target: Target, z: float, clusters: Clusters) -> list[dict[str, floa
     rows = []
     for labels in [n * factor for factor in GROWTH if n * factor <= n + others]:
         left = max(1, n + others - labels)
-        k = _tuned(target, labels, left)
+        k = _tuned(shares, labels, left)
         own = _spread(target, target.labelled, k, 1.0, clusters) / labels
         variance = own + k * k * _spread(target, None, 1.0, 0.0, clusters) / left
         alone = _spread(target, target.labelled, 0.0, 1.0, clusters) / labels
@@ -231,13 +273,13 @@ def _widths(target: Target, z: float, clusters: Clusters) -> list[dict[str, floa
     return rows
 
 
-def _tuned(target: Target, labels: int, left: int) -> float:
-    y, f = target.meant[target.labelled], target.said[target.labelled]
-    every = target.said[np.isfinite(target.said)]
-    variance = float(every.var())
-    return (
-        float(np.mean((y - y.mean()) * (f - f.mean())) / (variance * (1 + labels / left))) if variance > 1e-12 else 0.0
-    )
+def _tuned(shares: Sequence[Target], labels: int, left: int) -> float:
+    covariance = variance = 0.0
+    for target in shares:
+        y, f = target.meant[target.labelled], target.said[target.labelled]
+        covariance += float(np.mean((y - y.mean()) * (f - f.mean())))
+        variance += float(target.said[np.isfinite(target.said)].var())
+    return covariance / (variance * (1 + labels / left)) if variance > 1e-12 else 0.0
 
 
 def _spread(target: Target, rows: Bools | None, k: float, own: float, clusters: Clusters) -> float:

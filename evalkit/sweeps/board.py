@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
 from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
-from evalkit.runs import read_cases, read_outcome, spreadsheet, write_files
+from evalkit.runs import read_cases, read_facts, read_outcome, spreadsheet, write_files
 from evalkit.runs.noted import noted
 from evalkit.runs.numbers import metric_values
 from evalkit.scoring.clusters import Clusters
@@ -72,13 +72,32 @@ def _alike(overrides: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(word for word in overrides if not word.startswith(_HOW)))
 
 
+def sweep_definition(folder: Path, jobs: Sequence[str]) -> dict[str, Any]:
+    """Return the definition of a sweep: its name, its jobs, and the values of each key that differs between them.
+
+    Raises:
+        ConfigError: if a job's manifest is missing or damaged.
+    """
+    manifests = {job: read_facts(folder / job)[0] for job in jobs}
+    values: dict[str, list[str]] = {}
+    for manifest in manifests.values():
+        for word in (manifest.get("sweep") or {}).get("overrides") or []:
+            key, _, value = str(word).partition("=")
+            if value not in values.setdefault(key, []):
+                values[key].append(value)
+    names = [(manifest.get("sweep") or {}).get("name") for manifest in manifests.values()]
+    return {"name": names[0] if names else None, "jobs": len(jobs), "swept": values}
+
+
 def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     """Write a leaderboard's files and its page to a sweep's folder and return where they stand.
 
     Raises:
         ConfigError: if they cannot be written.
     """
-    contents = {JSON: as_json(board), PAGE: sweep_page(folder, board), CSV: as_csv(board)}
+    jobs = sorted((row.job for row in board.rows), key=lambda job: (int(job) if job.isdigit() else -1, job))
+    definition = sweep_definition(folder, jobs)
+    contents = {JSON: as_json(board, definition), PAGE: sweep_page(folder, board), CSV: as_csv(board)}
     write_files(folder, contents)
     return [folder / name for name in contents]
 
@@ -98,9 +117,10 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
             return
 
 
-def as_json(board: Leaderboard) -> str:
-    """Return a leaderboard as JSON: `rows`, each with its `metrics`, `contrasts` and `contradictions`."""
+def as_json(board: Leaderboard, definition: Mapping[str, Any] | None = None) -> str:
+    """Return a leaderboard as JSON: the `sweep`, `rows` with their `metrics`, `contrasts` and `contradictions`."""
     content = {
+        **({"sweep": definition} if definition else {}),
         "by": board.by,
         "columns": board.columns,
         "confidence": board.confidence,

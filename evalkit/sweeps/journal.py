@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from evalkit.errors import ConfigError
-from evalkit.runs import write_files
+from evalkit.runs import layout, remove_files, write_files, written_files
 from evalkit.runs.noted import Noted, noted
 
-NAME: Final = "sweep.json"
+NAME: Final = layout.SWEEP
+DERIVED: Final = (NAME, "leaderboard.json", "leaderboard.csv", "report.html", "reproduction.json")
 _LOCK: Final = ".sweep.lock"
 _LOOKED_AT: Final = 100  # folders, the newest first
 
@@ -48,6 +49,38 @@ def begun(folder: Path, hashes: Sequence[str]) -> Iterator[None]:
 def end(folder: Path) -> None:
     """Note that every job of a sweep is finished."""
     _write(folder, {**_read(folder / NAME), "ended": datetime.now(UTC).isoformat()})
+
+
+def check_free(folder: Path, hashes: Sequence[str] | None, *, overwrite: bool = False) -> None:
+    """Check that a sweep's folder holds no run but finished jobs of these configs; `hashes` is `None` if unknown.
+
+    With `overwrite`, remove other jobs instead, and what is derived from them.
+
+    Raises:
+        ConfigError: if it holds other jobs, or is itself a run folder.
+    """
+    if (folder / layout.MANIFEST).exists():
+        raise ConfigError("holds a run", where=str(folder), remedy="choose another folder with hydra.sweep.dir")
+    if hashes is None and not overwrite:
+        return  # the sweeper chooses jobs as it goes, so each job checks its own folder
+    others = [job for job, run in runs(folder).items() if not _is_job(job, run.config_hash, hashes)]
+    if not others:
+        return
+    if not overwrite:
+        remedy = "choose another folder with hydra.sweep.dir, or add --overwrite to replace it"
+        raise ConfigError(f"holds another sweep (job {others[0]})", where=str(folder), remedy=remedy)
+    for job in others:
+        remove_files(folder / job, written_files(folder / job))
+        with suppress(OSError):
+            (folder / job).rmdir()
+    remove_files(folder, DERIVED)
+
+
+def _is_job(job: str, config_hash: str, hashes: Sequence[str] | None) -> bool:
+    if hashes is None:
+        return False
+    number = int(job) if job.isdigit() else None
+    return config_hash in hashes if number is None else number < len(hashes) and hashes[number] == config_hash
 
 
 def runs(folder: Path) -> dict[str, Noted]:

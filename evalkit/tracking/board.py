@@ -1,34 +1,110 @@
-"""A sweep's leaderboard at its parent run: the files as they are, and as a table of MLflow's pages."""
+"""A sweep's parent run: its definition, the best job's metrics, and the leaderboard as files and as a table."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evalkit.runs.spreadsheet import unescaped
+from evalkit.tracking.contents import MAX_PARAM, NOTE, param_name, param_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PARENT = "mlflow.parentRunId"
+_ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
 _TABLE = "tables/leaderboard.json"
+_NAMED = 3  # jobs that a description names
 
 
 def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | None:
-    """Log files with the parent of the run `child`, a CSV as a table too; return the parent's id, if any."""
+    """Log files with the parent of the run `child`, and return the parent's id, if any.
+
+    A CSV is logged as a table, too. A leaderboard in JSON becomes params, tags, metrics and a description.
+    """
     parent = client.get_run(child).data.tags.get(PARENT)
     if parent is None:
         return None
     for file in files:
         client.log_artifact(parent, str(file))
     for file in files:
+        if file.suffix == ".json":
+            _describe(client, parent, json.loads(file.read_bytes()))
         if file.suffix == ".csv":
             client.log_text(parent, table_of(file), _TABLE)
             client.set_tag(parent, "mlflow.loggedArtifacts", json.dumps([{"path": _TABLE, "type": "table"}]))
     return str(parent)
+
+
+def _describe(client: MlflowClient, parent: str, board: Mapping[str, Any]) -> None:
+    from mlflow.entities import Metric, Param, RunTag
+
+    known = client.get_run(parent).data.params
+    # MLflow refuses another value of a param, which a sweep that was extended would have: tags hold the present ones.
+    params = [Param(name, value) for name, value in definition(board).items() if name not in known]
+    tags = [RunTag(name, value) for name, value in (tags_of(board) | {NOTE: description(board)}).items()]
+    stamp = int(time.time() * 1000)
+    metrics = [Metric(name, value, stamp, 0) for name, value in best_metrics(board).items()]
+    client.log_batch(parent, metrics=metrics, params=params[:100], tags=tags)
+
+
+def definition(board: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a sweep tried: `sweep.name`, `sweep.jobs`, and `sweep.KEY` with the values of each swept key."""
+    sweep = board.get("sweep") or {}
+    swept = {f"sweep.{key}": ", ".join(values) for key, values in (sweep.get("swept") or {}).items()}
+    found = {"sweep.name": sweep.get("name"), "sweep.jobs": sweep.get("jobs"), **swept}
+    return {param_name(key): param_text(key, str(value)) for key, value in found.items() if value}
+
+
+def tags_of(board: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags of a sweep: what was swept, what jobs are ranked by, and the best job."""
+    sweep = board.get("sweep") or {}
+    swept = " ".join(f"{key}={param_text(key, ','.join(values))}" for key, values in (sweep.get("swept") or {}).items())
+    best = _best(board)
+    found = {
+        "evalkit.sweep.name": sweep.get("name"),
+        "evalkit.sweep.jobs": sweep.get("jobs"),
+        "evalkit.sweep.swept": swept[:MAX_PARAM],
+        "evalkit.sweep.ranked_by": board.get("by"),
+        "evalkit.sweep.best": f"{best['name']} (job {best['job']})" if best else None,
+    }
+    return {key: str(value) for key, value in found.items() if value}
+
+
+def best_metrics(board: Mapping[str, Any]) -> dict[str, float]:
+    """Return the leaderboard's metrics of the best job, by the names that they have in the job's own run."""
+    best = _best(board) or {"metrics": {}}
+    ends = {f"{name}{end}": values.get(key) for name, values in best["metrics"].items() for end, key in _ENDS}
+    return {param_name(name): float(value) for name, value in ends.items() if value is not None}
+
+
+def description(board: Mapping[str, Any]) -> str:
+    """Return a sweep's outcome in words, as Markdown: the best job, and those that do not differ from it."""
+    best, by, rows = _best(board), board.get("by"), board["rows"]
+    if best is None or by is None:
+        why = "they judged different data sets" if by else "they have no measure of agreement in common"
+        return f"The {len(rows)} jobs are not ranked: {why}. See `leaderboard.csv`."
+    metric = best["metrics"].get(by) or {}
+    value, low, high = (metric.get(key) for key in ("value", "low", "high"))
+    interval = f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
+    shown = f": {value:.3f}{interval}" if value is not None else ""
+    letters = set(best.get("letters") or "")
+    alike = [row["name"] for row in rows[1:] if letters & set(row.get("letters") or "")]
+    more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
+    names = ", ".join(f"`{name}`" for name in alike[:_NAMED])
+    differ = f" It does not differ significantly from {names}{more}." if alike else ""
+    return f"First of {len(rows)} jobs by {by}: `{best['name']}`{shown}.{differ}"
+
+
+def _best(board: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the first row, if all jobs are ranked together."""
+    rows: list[dict[str, Any]] = board["rows"]
+    ranked = board.get("by") and len({row["dataset"] for row in rows}) == 1
+    return rows[0] if ranked and rows[0]["metrics"] else None
 
 
 def table_of(file: Path) -> str:

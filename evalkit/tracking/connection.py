@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shlex
 import socket
 import sqlite3
 import tempfile
@@ -138,7 +139,11 @@ def _explain(problem: Exception, uri: str, folder: str | None) -> str:
     if "error code 401" in reason:
         reason = "it refused the credentials: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
     reason = reason if len(reason) <= 300 else reason[:299] + "…"
-    later = f"{folder} is complete: `evalkit track {folder}` sends it later" if folder else "its results are not lost"
+    later = (
+        f"{folder} is complete: `evalkit track {shlex.quote(folder)}` sends it later"
+        if folder
+        else "its results are not lost"
+    )
     return f"{without_password(uri)}: the run was not recorded in MLflow: {reason}; {later}"
 
 

@@ -36,7 +36,7 @@ class Table(TypedDict):
 def params(result: RunResult) -> dict[str, str]:
     """Return the config as flat dotted names to texts; what is not set is left out, and so is every secret."""
     config = {key: value for key, value in result.config.items() if key != "gate" or result.manifest.get("gate")}
-    return {_name(key): _param(key, value) for key, value in _flat(config, "") if value not in (None, [], {})}
+    return {param_name(key): param_text(key, value) for key, value in _flat(config, "") if value not in (None, [], {})}
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -47,7 +47,8 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from _flat(inner, f"{path}.{key}" if path else str(key))
 
 
-def _param(key: str, value: Any) -> str:
+def param_text(key: str, value: Any) -> str:
+    """Return a param's value as text, short enough for MLflow and without secrets."""
     if _SECRET.search(key):
         return "(hidden)"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -55,7 +56,8 @@ def _param(key: str, value: Any) -> str:
     return text if len(text) <= MAX_PARAM else text[: MAX_PARAM - 1] + "…"
 
 
-def _name(key: str) -> str:
+def param_name(key: str) -> str:
+    """Return a name that MLflow accepts."""
     return _NOT_A_NAME.sub("_", key)[:MAX_KEY]
 
 
@@ -72,7 +74,7 @@ def metrics(result: RunResult) -> dict[str, float]:
     found |= {f"calls/{key}": count for key, count in calls.items()}
     found |= {f"tokens/{key}": count for key, count in result.tokens.items()}
     found["cost_usd"] = result.cost_usd
-    return {_name(key): float(value) for key, value in found.items() if value is not None and isfinite(value)}
+    return {param_name(key): float(value) for key, value in found.items() if value is not None and isfinite(value)}
 
 
 def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
@@ -95,7 +97,7 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         "mlflow.source.git.commit": commit,
         **extra,
     }
-    return {_name(key): str(value) for key, value in found.items() if value}
+    return {param_name(key): str(value) for key, value in found.items() if value}
 
 
 def description(result: RunResult) -> dict[str, str]:

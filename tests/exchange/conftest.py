@@ -52,7 +52,9 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     def run(name: str, path: str, *words: str, status: int = 0) -> Ran:
         capsys.readouterr()
-        ended = main(["import", name, path, "hydra.run.dir=run", "tracking=none", "scoring.bootstrap=0", *words])
+        ended = main(
+            ["import", name, path, "hydra.run.dir=run", "--overwrite", "tracking=none", "scoring.bootstrap=0", *words]
+        )
         out, err = capsys.readouterr()
         assert ended == status, err + out
         return Ran(tmp_path / "run", ended, out, err)

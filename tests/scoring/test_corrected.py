@@ -85,6 +85,24 @@ def test_a_run_with_labels_on_some(configure, make_case, judged):
     assert scores.details["corrected"]["notes"]
 
 
+@pytest.mark.parametrize("labelled", [3, 12, 40])
+@pytest.mark.parametrize("seed", range(6))
+def test_corrected_rates_sum_to_one(configure, make_case, judged, seed, labelled):
+    generator = np.random.default_rng(seed)
+    truth = generator.choice(["A", "B", "TIE"], size=60, p=[0.85, 0.1, 0.05])
+    said = np.where(generator.random(60) < 0.6, truth, generator.choice(["A", "B", "TIE"], size=60))
+    rows = [make_case(str(k), label=truth[k] if k < labelled else None) for k in range(60)]
+    margins = {"A": 1.0, "B": -1.0, "TIE": 0.0}
+    judgments = [judged(str(k), (0, 1), margins[said[k]]) for k in range(60)]
+    scores = score_run(configure(swap={"policy": "none"}), rows, judgments)
+    rates = [scores.metrics[f"corrected/{name}"] for name in ("win_rate/a", "win_rate/b", "tie_rate")]
+    assert sum(rate.value for rate in rates) == pytest.approx(1, abs=1e-12)
+    for rate in rates:
+        assert 0 <= rate.low <= rate.value <= rate.high <= 1
+        assert rate.low < rate.high
+    assert [one["corrected"] for one in scores.details["corrected"]["targets"]] == [rate.value for rate in rates]
+
+
 def test_a_judge_that_knows_nothing_is_not_trusted(configure, make_case, judged):
     rows, judgments, truth, _ = half_labelled(make_case, judged, right=0.5, seed=3)
     scores = score_run(configure(swap={"policy": "none"}), rows, judgments)

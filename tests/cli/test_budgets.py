@@ -1,0 +1,115 @@
+"""A budget: never exceeded, spent where answers are short, and shared by the jobs of a sweep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Done, fake, pair, shown
+from fake_provider import Provider, Reply, said, serving
+
+Call = Callable[..., Done]
+PROMPT, ANSWER = 100, 50
+PRICE = {"input": 0.1, "output": 100.0}
+COST = (PROMPT * PRICE["input"] + ANSWER * PRICE["output"]) / 1e6
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
+    """A provider whose answers have 50 tokens, or as many as it is allowed."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    lines = [json.dumps(pair(number)) for number in range(40)]
+    (tmp_path / "data.jsonl").write_text("\n".join(lines), "utf-8")
+    with serving() as provider:
+        provider.rule = answering(lambda _: ANSWER)
+        yield provider
+
+
+def answering(tokens: Callable[[dict[str, Any]], int]) -> Callable[[dict[str, Any]], Reply]:
+    """A judge whose answers have so many tokens unless they are cut at `max_tokens`."""
+
+    def rule(body: dict[str, Any]) -> Reply:
+        wanted, most = tokens(body), body.get("max_tokens", 10**6)
+        first = shown(body)[0]
+        text = "" if wanted > most else f"[[{'A' if first.startswith('good') else 'B'}]]"
+        finish = "length" if wanted > most else "stop"
+        return said(text, finish=finish, usage=(PROMPT, min(wanted, most)))
+
+    return rule
+
+
+def words(provider: Provider, *more: str) -> list[str]:
+    data = ["dataset=file", "dataset.path=data.jsonl", "output=bracket", "scoring.bootstrap=20", "tracking=none"]
+    judge = ["judge.transport=direct", "judge.max_tokens=1000", "judge.price={input: 0.1, output: 100}"]
+    return [*fake(provider), *judge, *data, "runner.max_failure_rate=1", "runner.retries=0", *more]
+
+
+def metrics(folder: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(Path(folder, "metrics.json").read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_small_budget_is_spent_and_never_exceeded(call: Call, provider: Provider, concurrency: int) -> None:
+    # A call costs at most US$ 0.1 and takes 0.005: with the most in reserve, 0.02 of 0.12 would be spent.
+    budget = 0.12
+    given = [f"runner.budget_usd={budget}", f"runner.concurrency={concurrency}"]
+    done = call("run", *words(provider, "hydra.run.dir=first", *given), status=2)
+    spent = metrics("first")["cost_usd"]
+    assert 0.85 * budget < spent <= budget, spent / budget
+    assert spent == pytest.approx(len(provider.requests) * COST)
+    assert "runner.budget_usd=0.12 is reached" in done.err
+    # Answers from the store say, too, how long answers are.
+    asked = len(provider.requests)
+    call("run", *words(provider, "hydra.run.dir=second", "runner.budget_usd=0.03"), status=2)
+    assert len(provider.requests) - asked == 4
+    # So do stored answers to other prompts.
+    call("run", *words(provider, "hydra.run.dir=third", "runner.budget_usd=0.03", "tie=forbid"), status=2)
+    assert len(provider.requests) - asked == 8
+    limits = [body["max_tokens"] for body in provider.requests[asked:]]
+    assert limits == [2 * ANSWER] * 8
+
+
+def test_an_answer_that_is_cut_by_the_budget_is_not_kept(call: Call, provider: Provider, tmp_path: Path) -> None:
+    provider.rule = answering(lambda body: 900 if "Question 0?" in str(body) else ANSWER)
+    given = ["runner.budget_usd=0.09", "runner.concurrency=1"]
+    call("run", *words(provider, "hydra.run.dir=first", *given), status=2)
+    first = metrics("first")
+    assert 0.5 * 0.09 < first["cost_usd"] <= 0.09
+    judgments = [json.loads(line) for line in (tmp_path / "first" / "judgments.jsonl").read_text().splitlines()]
+    assert {one["error_kind"] for one in judgments if one["case_id"] == "c0"} == {"budget"}
+    assert "was cut at" in next(one["error"] for one in judgments if one["case_id"] == "c0")
+    # With money for it, the same request is sent again, without a limit.
+    call("run", *words(provider, "hydra.run.dir=first"))
+    assert metrics("first")["metrics"]["missing/budget"]["value"] == 0
+    longest = [body for body in provider.requests if "Question 0?" in str(body)][-1]
+    assert longest["max_tokens"] == 1000
+
+
+def test_a_judge_that_takes_no_limit_is_not_asked_with_one_again(call: Call, provider: Provider) -> None:
+    from fake_provider import refused
+
+    judged = provider.rule
+    provider.rule = lambda body: refused(400, "no such limit") if body["max_tokens"] < 1000 else judged(body)
+    call("run", *words(provider, "runner.budget_usd=0.12", "runner.concurrency=1", "hydra.run.dir=r"), status=2)
+    assert metrics("r")["cost_usd"] == pytest.approx(4 * COST)
+    assert len(provider.requests) <= 6
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_budget_may_be_for_a_whole_sweep(call: Call, provider: Provider, concurrency: int) -> None:
+    given = [*words(provider, f"runner.concurrency={concurrency}", "judge.name=a,b,c", "judge.seed=1,2"), "-m"]
+    done = call("run", *given, "hydra.sweep.dir=swept", "runner.budget_usd=0.5", "runner.budget_scope=sweep", status=2)
+    spent = sum(metrics(f"swept/{job}")["cost_usd"] for job in range(6))
+    assert 0.9 * 0.5 < spent <= 0.5
+    assert "runner.budget_usd=0.5 is reached by the sweep" in done.err
+    asked = len(provider.requests)
+    call("run", *given, "hydra.sweep.dir=each", "runner.budget_calls=10", "judge.temperature=1", status=2)
+    assert len(provider.requests) - asked == 2 * 10 * 3
+    asked = len(provider.requests)
+    calls = ["runner.budget_calls=10", "runner.budget_scope=sweep", "judge.temperature=2", "hydra.sweep.dir=all"]
+    call("run", *given, *calls, status=2)
+    assert len(provider.requests) - asked == 10

@@ -1,0 +1,235 @@
+"""`evalkit run`: which folders it writes to, its exit status, its jobs' names, and the commands that it suggests."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from command_line import Done, fake, pair, prefers
+from fake_provider import Provider, said, serving
+
+from evalkit import load_config, run
+from evalkit.errors import ConfigError
+
+Call = Callable[..., Done]
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    lines = [json.dumps(pair(number)) for number in range(4)]
+    (tmp_path / "data.jsonl").write_text("\n".join(lines), "utf-8")
+    with serving() as provider:
+        provider.rule = prefers()
+        yield provider
+
+
+def words(provider: Provider, *more: str) -> list[str]:
+    data = ["dataset=file", "dataset.path=data.jsonl", "output=bracket", "scoring.bootstrap=20", "tracking=none"]
+    return [*fake(provider), *data, *more]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_folder_with_another_run_is_refused(call: Call, provider: Provider, tmp_path: Path) -> None:
+    call("run", *words(provider, "hydra.run.dir=first", "gate={tie_rate: '>= 0'}"))
+    call("export", "first", "--to", "csv")
+    first, asked = contents(tmp_path / "first"), len(provider.requests)
+    another = words(provider, "hydra.run.dir=first", "swap=none", "judge.temperature=0.5")
+    line = call("run", *another, status=1).line()
+    assert line.endswith(
+        "first: holds another run; choose another folder with hydra.run.dir, or add --overwrite to replace it"
+    )
+    assert contents(tmp_path / "first") == first
+    assert len(provider.requests) == asked
+    call("run", *another, "--overwrite")
+    call("run", *words(provider, "hydra.run.dir=fresh", "swap=none", "judge.temperature=0.5"))
+    assert contents(tmp_path / "first").keys() == contents(tmp_path / "fresh").keys()
+    assert "gate.json" in first
+    assert "judgments.csv" in first
+    assert not {"gate.json", "gate.xml", "gate.md", "judgments.csv"} & contents(tmp_path / "first").keys()
+
+
+def test_the_same_command_may_be_repeated(call: Call, provider: Provider, tmp_path: Path) -> None:
+    given = words(provider, "hydra.run.dir=first", "runner.concurrency=1")
+    call("run", *given, "runner.budget_calls=3", status=2)
+    call("run", *given)
+    assert len(provider.requests) == 8
+    call("run", *given)
+    assert len(provider.requests) == 8
+    # Other data make another run, and so do labels, which a repetition would lose.
+    lines = [json.dumps(pair(number, label="B")) for number in range(4)]
+    (tmp_path / "data.jsonl").write_text("\n".join(lines), "utf-8")
+    assert "holds a run of this config on other data" in call("run", *given, status=1).line()
+
+
+def test_labels_are_not_lost(call: Call, provider: Provider, tmp_path: Path) -> None:
+    given = words(provider, "hydra.run.dir=first")
+    call("run", *given)
+    (tmp_path / "labels.csv").write_text("id,annotator,label\nc0,ann,A\n")
+    call("label", "first", "labels.csv")
+    assert "first: holds another run" in call("run", *given, status=1).line()
+
+
+def test_a_users_file_is_not_replaced(call: Call, provider: Provider, tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text("mine")
+    line = call("run", *words(provider, "hydra.run.dir=."), status=1).line()
+    assert "holds the file cases.jsonl, which the run would replace" in line
+    assert (tmp_path / "cases.jsonl").read_text() == "mine"
+
+
+def test_an_imported_run_is_not_replaced(call: Call, provider: Provider, tmp_path: Path) -> None:
+    rows = [{"prompt": "Q?", "response_a": "x", "response_b": "y", "winner": "A", "id": str(n)} for n in range(3)]
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    given = ["tracking=none", "hydra.run.dir=imported", "scoring.bootstrap=20"]
+    call("import", "generic", "one.jsonl", *given)
+    call("import", "generic", "one.jsonl", *given)
+    assert "imported: holds another run" in call("import", "generic", "two.jsonl", *given, status=1).line()
+    assert "imported: holds another run" in call("run", *words(provider, "hydra.run.dir=imported"), status=1).line()
+    call("import", "generic", "two.jsonl", *given, "--overwrite")
+
+
+def test_the_python_interface_refuses_too(call: Call, provider: Provider, tmp_path: Path) -> None:
+    call("run", *words(provider, "hydra.run.dir=first"))
+    config = load_config(overrides=words(provider, "swap=none"))
+    with pytest.raises(ConfigError, match="holds another run"):
+        run(config, tmp_path / "first")
+    assert len(run(config, tmp_path / "first", overwrite=True).judgments) == 4
+
+
+def test_a_sweeps_folder_holds_one_sweep(call: Call, provider: Provider, tmp_path: Path) -> None:
+    given = words(provider, "hydra.sweep.dir=swept")
+    call("run", *given, "swap=both,none,random", "-m")
+    before, asked = contents(tmp_path / "swept"), len(provider.requests)
+    line = call("run", *given, "swap=both,none", "tie=forbid", "-m", status=1).line()
+    assert "swept: holds another sweep (job 0); choose another folder with hydra.sweep.dir, or add --overw" in line
+    assert "swept: holds a sweep" in call("run", *words(provider, "hydra.run.dir=swept"), status=1).line()
+    assert contents(tmp_path / "swept") == before
+    assert len(provider.requests) == asked
+    call("run", *given, "swap=both,none,random", "-m")  # the same one may be repeated, and extended
+    call("run", *given, "swap=both,none,random,mean", "-m")
+    call("run", *given, "swap=both,none", "tie=forbid", "-m", "--overwrite")
+    assert sorted(path.name for path in (tmp_path / "swept").iterdir() if path.is_dir()) == ["0", "1"]
+    board = json.loads((tmp_path / "swept" / "leaderboard.json").read_text())
+    assert len(board["rows"]) == 2
+
+
+def test_a_run_without_usable_answers_exits_with_2(call: Call, provider: Provider, tmp_path: Path) -> None:
+    provider.rule = lambda _: said("I would rather not say.")
+    given = words(provider)
+    done = call("run", *given, "hydra.run.dir=first", "--quiet", status=2)
+    assert re.fullmatch(
+        r"evalkit: 100\.0% of the answers are unusable \(100\.0% unparseable\), more than runner\.max_unusable_rate "
+        r"allows \(50\.0%\); the results are written\n",
+        done.err,
+    )
+    assert json.loads((tmp_path / "first/metrics.json").read_text())["metrics"]["missing/unparseable"]["value"] == 1
+    call("run", *given, "hydra.run.dir=first", "runner.max_unusable_rate=1")
+    # A sweep that is repeated does not run its finished jobs again, and says the same of them.
+    swept = [*given, "tie.threshold=0,0.1", "hydra.sweep.dir=swept", "-m", "--quiet"]
+    assert call("run", *swept, status=2).err == call("run", *swept, status=2).err
+
+
+def test_half_of_the_answers_are_enough(call: Call, provider: Provider) -> None:
+    judged = prefers()
+    provider.rule = lambda body: judged(body) if re.search("Question [01]", str(body)) else said("No.")
+    call("run", *words(provider))
+    line = call("run", *words(provider, "runner.max_unusable_rate=0.4"), "--quiet", status=2).err
+    assert "50.0% of the answers are unusable" in line
+
+
+def test_a_sweep_without_m_gets_a_remedy(call: Call, provider: Provider) -> None:
+    for command in ("run", "plan"):
+        line = call(command, *words(provider, "swap=both,none"), status=1).line()
+        assert line == (
+            "swap=both,none: has several values; add -m to run a job for each, or write 'swap=\"both,none\"' if it is "
+            "one value"
+        )
+    line = call("run", *words(provider, "judge.name=a,b"), status=1).line()
+    suggested = shlex.split(line.partition("or write ")[2].partition(" if it is")[0])
+    assert load_config(overrides=words(provider, *suggested)).judge.name == "a,b"
+
+
+def test_jobs_are_named_by_what_is_swept(call: Call, provider: Provider, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(
+        "defaults: [config, _self_]\nhydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n"
+        "      swap: both,none\n      tie.threshold: 0.1\n"
+    )
+    spelled = ["tracking.enabled=False", "runner.retries=1", f"store.url={tmp_path / 'other.sqlite'}"]
+    call("run", "study.yaml", *words(provider, "hydra.sweep.dir=swept"), *spelled)
+    manifests = [json.loads((tmp_path / "swept" / job / "manifest.json").read_text()) for job in "01"]
+    assert [manifest["sweep"]["overrides"] for manifest in manifests] == [["swap=both"], ["swap=none"]]
+    call("run", *words(provider, "hydra.sweep.dir=alone", "tie.threshold=0.2", "tracking.enabled=False", "-m"))
+    alone = json.loads((tmp_path / "alone" / "0" / "manifest.json").read_text())["sweep"]["overrides"]
+    assert "tie.threshold=0.2" in alone
+    assert not [word for word in alone if word.startswith(("tracking", "runner", "store"))]
+
+
+@pytest.mark.parametrize("key", ["", "  "])
+def test_doctor_refuses_an_empty_key(call: Call, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    out = " ".join(call("doctor", "judge=gpt-4o-mini", "tracking=none", status=1).out.split())
+    assert "wrong judge: openai/gpt-4o-mini: the API key in OPENAI_API_KEY is empty; set the environment" in out
+
+
+def test_commands_that_read_create_no_database(call: Call, provider: Provider, tmp_path: Path) -> None:
+    call("run", *words(provider, "hydra.run.dir=first"))
+    call("run", *words(provider, "hydra.run.dir=second", "swap=none"))
+    for file in tmp_path.glob("store.sqlite*"):
+        file.unlink()
+    mlflow = [word for word in words(provider) if word != "tracking=none"]
+    gone = "0123456789abcdef0123456789abcdef"
+    commands: list[tuple[int, list[str]]] = [
+        (0, ["plan", *mlflow]),
+        (0, ["doctor", *mlflow]),
+        (0, ["score", "first", "tie.threshold=0.1"]),
+        (0, ["compare", "first", "second"]),
+        (0, ["reproduce", "first"]),
+        (0, ["export", "first", "--to", "csv"]),
+        (0, ["plugins"]),
+        (1, ["store", "stats"]),
+        (1, ["store", "export", "out.jsonl"]),
+        (1, ["compare", "first", gone]),
+        (1, ["reproduce", gone]),
+        (1, ["label", "first", "--from", "mlflow"]),
+        (1, ["plan", *mlflow, f"dataset.path=runs:/{gone}/data.jsonl"]),
+        (1, ["plan", *mlflow, f"gate={{agreement/accuracy: {{not_below: {gone}, margin: 0.1}}}}"]),
+        (1, ["ui"]),
+    ]
+    for status, command in commands:
+        call(*command, status=status)
+        made = [path.name for path in tmp_path.rglob("*") if path.suffix in (".db", ".sqlite") or "mlruns" in path.name]
+        assert made == [], command
+
+
+@pytest.mark.parametrize("label", ["A>B", "left is better, clearly", 'say "x"=y', "it's", "${x}", "好", "1", "C:\\"])
+def test_the_suggested_label_map_works(call: Call, provider: Provider, tmp_path: Path, label: str) -> None:
+    rows = [pair(0, label=label), pair(1, label="same")]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    given = words(provider)
+    first = re.search(r"for example (.+), or give a list", call("plan", *given, status=1).line())
+    assert first
+    second = re.search(
+        r"for example (.+), or give a list", call("plan", *given, *shlex.split(first[1]), status=1).line()
+    )
+    assert second
+    assert "2 requests" not in second[1]
+    config = load_config(overrides=[*given, *shlex.split(second[1])])
+    assert dict(config.dataset.label_map) == {label: "A", "same": "A"}
+    call("plan", *given, *shlex.split(second[1]))
+
+
+def test_a_label_map_as_text(call: Call, provider: Provider) -> None:
+    config = load_config(overrides=words(provider, 'dataset.label_map="A>B=A, B>A=B,same=TIE"'))
+    assert dict(config.dataset.label_map) == {"A>B": "A", "B>A": "B", "same": "TIE"}
+    with pytest.raises(ConfigError, match="is not a list of LABEL=A, LABEL=B or LABEL=TIE"):
+        load_config(overrides=words(provider, 'dataset.label_map="A>B=A, B>A"'))
+    config = load_config(overrides=words(provider, 'dataset.label_map="good=3, bad=-0.5"'))
+    assert dict(config.dataset.label_map) == {"good": 3.0, "bad": -0.5}
