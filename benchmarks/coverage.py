@@ -269,7 +269,9 @@ def false_findings(simulations: int, clusters: int, resamples: int = 400) -> dic
     return found
 
 
-def small_coverage(simulations: int, sizes: tuple[int, ...] = (20, 50, 100)) -> dict[str, tuple[float, list[float]]]:
+def small_coverage(
+    simulations: int, sizes: tuple[int, ...] = (20, 50, 100, 200)
+) -> dict[str, tuple[float, list[float]]]:
     """Return of metrics that few cases are hard on the truth, and the share of intervals that hold it by size."""
     found = {}
     for judge in judges(RESAMPLES):
@@ -319,7 +321,7 @@ def _of_judge(judge: Judge, simulations: int) -> list[str]:
 
 def _of_few(simulations: int) -> None:
     print(f"## Few cases\n\n{simulations:,} runs of each size; half of the cases have labels.\n")
-    print("| metric | truth | 20 cases | 50 | 100 |\n| --- | --- | --- | --- | --- |")
+    print("| metric | truth | 20 cases | 50 | 100 | 200 |\n| --- | --- | --- | --- | --- | --- |")
     for name, (value, rates) in small_coverage(simulations).items():
         print(f"| {name} | {value:.4f} | " + " | ".join(f"{100 * rate:.1f} %" for rate in rates) + " |")
     print()

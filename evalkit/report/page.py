@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from evalkit.config import RunConfig
 from evalkit.report.asked import Asked
 from evalkit.report.embedding import CaseData, Embedding, together
 from evalkit.report.figures import Figure, run_figures
@@ -15,6 +16,7 @@ from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT, TOKENS
 from evalkit.report.rendering import filled, language_of, level_of, render, script_json
 from evalkit.report.tallies import Tallies
 from evalkit.report.wording import Words, metric_words
+from evalkit.scoring.clusters import Clusters
 from evalkit.types import Metric, RunResult
 
 
@@ -36,7 +38,7 @@ def draw_report(
         further: what the run folder's further JSON files hold, by name without suffix (`ranking`, `frontier`, …).
         asked: renders the prompts again; without it none is shown.
     """
-    embedding, tallies = Embedding(asked), Tallies()
+    embedding, tallies = Embedding(asked), Tallies(cluster=_clusters(result))
     for case, verdicts, judgments in together(result.cases, result.verdicts, result.judgments):
         embedding.add(case, verdicts, judgments)
         tallies.add(case, verdicts, judgments)
@@ -48,6 +50,14 @@ def draw_report(
     }
     data = {"words": script_json(SCRIPT), "data": cases.json}
     return render("report.html.j2", values, script="report.js", data=data), figures
+
+
+def _clusters(result: RunResult) -> dict[str, int]:
+    """Return the cluster of each case by its id; nothing where each case is its own."""
+    told = result.manifest.get("clusters") or {}
+    if told.get("count") == told.get("cases"):
+        return {}
+    return Clusters.of(RunConfig.model_validate(result.config), result.cases).by_id(result.cases)
 
 
 def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:

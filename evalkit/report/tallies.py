@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evalkit.types import Case, Judgment, Verdict, Winner
@@ -15,11 +15,11 @@ RATIOS = (1.1, 1.5, 2.0, 3.0)
 
 @dataclass(slots=True)
 class LengthClass:
-    """Pairs of one class of lengths: `longer` counts those won by the longer, of `decided`, in `cases` cases."""
+    """Pairs of one class of lengths: `longer` counts those won by the longer, of `decided`, in `clusters` clusters."""
 
     longer: int = 0
     decided: int = 0
-    cases: int = 0
+    clusters: int = 0
 
 
 @dataclass(slots=True)
@@ -45,7 +45,8 @@ class Tallies:
     """Counts over the cases of a run, taken one by one.
 
     `passes` counts pairs by what the first and the second order said, none where one is missing; `scores` and `grades`
-    count responses by what the judge and people gave them.
+    count responses by what the judge and people gave them. `cluster` holds the cluster of each case by its id; a case
+    that is not in it is its own.
     """
 
     passes: Counter[tuple[Winner | None, Winner | None]] = field(default_factory=Counter)
@@ -53,6 +54,8 @@ class Tallies:
     scores: Counter[float] = field(default_factory=Counter)
     grades: Counter[float] = field(default_factory=Counter)
     judges: dict[str, Spent] = field(default_factory=dict)
+    cluster: Mapping[str, int] = field(default_factory=dict)
+    _seen: set[tuple[int, int]] = field(default_factory=set)
 
     def add(self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> None:
         """Take the next case."""
@@ -63,8 +66,12 @@ class Tallies:
             if verdict.score is not None and len(verdict.unit) == 1:
                 self.scores[verdict.score] += 1
             touched |= self._length(case, verdict)
+        own = self.cluster.get(case.id)
         for place in touched:
-            self.lengths[place].cases += 1
+            if own is None or (place, own) not in self._seen:
+                self.lengths[place].clusters += 1
+            if own is not None:
+                self._seen.add((place, own))
         self.grades.update(one.grade for one in case.responses if one.grade is not None)
         for judgment in judgments:
             self._spend(judgment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from math import hypot, inf, nan
 from xml.etree import ElementTree
 
@@ -204,6 +205,10 @@ def test_tallies_count_lengths_passes_scores_and_what_answers_took():
     tallies.add(case, verdicts, [judgment, Judgment("c", (0, 1), (1, 0), 0, ATTACK, "failed")])
     assert tallies.passes == {("A", "B"): 1}
     assert tallies.lengths[3] == LengthClass(1, 1, 1)
+    shared = Tallies(cluster={"c": 0, "d": 0})
+    for name in "cde":
+        shared.add(replace(case, id=name), verdicts, [])
+    assert shared.lengths[3] == LengthClass(3, 3, 2)
     assert (tallies.scores, tallies.grades) == ({3.0: 1}, {4.0: 1})
     spent = tallies.judges[ATTACK]
     assert (spent.answers, spent.cost_usd, spent.latency(0.9)) == (1, 0.5, 2.0)

@@ -99,8 +99,8 @@ def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
     drawn.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["times_longer"], "axis"))
     for place, one in used:
         at, share = 44 + step * (place + 0.5), one.longer / one.decided
-        low, high = of_share(share, one.cases, level)
-        said = f"{one.longer} / {one.decided} ({one.cases})"
+        low, high = of_share(share, one.clusters, level)
+        said = f"{one.longer} / {one.decided} ({one.clusters})"
         drawn.append(
             node(
                 "g",
