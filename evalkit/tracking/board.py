@@ -19,6 +19,7 @@ PARENT = "mlflow.parentRunId"
 _ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
 _TABLE = "tables/leaderboard.json"
 _NAMED = 3  # jobs that a description names
+_CONTRADICTIONS = 200  # pairs of jobs; a batch holds 1,000 metrics, and leaderboard.json all of them
 
 
 def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | None:
@@ -48,7 +49,8 @@ def _describe(client: MlflowClient, parent: str, board: Mapping[str, Any]) -> No
     params = [Param(name, value) for name, value in definition(board).items() if name not in known]
     tags = [RunTag(name, value) for name, value in (tags_of(board) | {NOTE: description(board)}).items()]
     stamp = int(time.time() * 1000)
-    metrics = [Metric(name, value, stamp, 0) for name, value in best_metrics(board).items()]
+    found = best_metrics(board) | contradictions(board)
+    metrics = [Metric(name, value, stamp, 0) for name, value in found.items()]
     client.log_batch(parent, metrics=metrics, params=params[:100], tags=tags)
 
 
@@ -80,6 +82,18 @@ def best_metrics(board: Mapping[str, Any]) -> dict[str, float]:
     best = _best(board) or {"metrics": {}}
     ends = {f"{name}{end}": values.get(key) for name, values in best["metrics"].items() for end, key in _ENDS}
     return {param_name(name): float(value) for name, value in ends.items() if value is not None}
+
+
+def contradictions(board: Mapping[str, Any]) -> dict[str, float]:
+    """Return how often scores contradict comparisons, by the names of the two jobs where there are several."""
+    found = (board.get("contradictions") or [])[:_CONTRADICTIONS]
+    names = {row["job"]: row["name"] for row in board["rows"]}
+    values: dict[str, float | None] = {}
+    for one in found:
+        whose = f"/{names[one['scores']]} against {names[one['comparisons']]}" if len(found) > 1 else ""
+        metric = one["metrics"]["between/contradiction"]
+        values |= {f"between/contradiction{whose}{end}": metric.get(key) for end, key in _ENDS}
+    return {param_name(name): float(value) for name, value in values.items() if value is not None}
 
 
 def description(board: Mapping[str, Any]) -> str:

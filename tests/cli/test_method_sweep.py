@@ -13,6 +13,8 @@ import pytest
 from command_line import Done, fake, pair
 from fake_provider import Provider, Reply, said, serving
 
+from evalkit.tracking.board import contradictions
+
 Call = Callable[..., Done]
 CASES, AGAINST = 12, 3
 
@@ -70,6 +72,9 @@ def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tm
     assert 0 <= metric["low"] < AGAINST / CASES < metric["high"] < 0.6
     for row in board["rows"]:
         assert row["metrics"]["between/contradiction"]["value"] == AGAINST / CASES
+    assert contradictions(board) == {
+        f"between/contradiction{end}": metric[key] for end, key in (("", "value"), ("/low", "low"), ("/high", "high"))
+    }
     rows = list(csv.DictReader((tmp_path / "jobs" / "leaderboard.csv").read_text().splitlines()))
     assert {float(row["between/contradiction"]) for row in rows} == {AGAINST / CASES}
     assert "contradicts" in done.out
@@ -82,5 +87,8 @@ def test_only_jobs_of_the_same_other_settings(sweep: Call, tmp_path: Path) -> No
     names = {row["job"]: row["name"] for row in board["rows"]}
     pairs = [(names[one["scores"]], names[one["comparisons"]]) for one in board["contradictions"]]
     assert len(pairs) == 4
+    told = contradictions(board)
+    assert len(told) == 12
+    assert all(name.startswith("between/contradiction/") and " against " in name for name in told)
     for one, two in pairs:
         assert re.search(r"tie.threshold=[\d.]+", one)[0] == re.search(r"tie.threshold=[\d.]+", two)[0]
