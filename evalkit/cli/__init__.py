@@ -17,6 +17,7 @@ from evalkit.plugins import ALLOW, ALLOW_FLAG
 
 COMMANDS = {
     "run": ("evalkit.cli.run", "judge, score, write the run folder, record the run in MLflow"),
+    "demo": ("evalkit.cli.demo", "find the planted faults of three simulated judges: seconds, no model, no key"),
     "plan": ("evalkit.cli.plan", "the same composition and no call: what is still to be asked and paid"),
     "score": ("evalkit.cli.score", "score a finished run again under other settings or another gate, at no cost"),
     "compare": ("evalkit.cli.compare", "compare runs on the cases they share: differences, tests, what could be seen"),
@@ -48,6 +49,7 @@ usage: evalkit COMMAND [...]; evalkit COMMAND --help
 
 {commands}
 
+  evalkit demo                                     what evalkit finds, on judges with known faults
   evalkit run                                      judge the sample dataset with the embedded model
   evalkit run judge=gpt-4o-mini dataset=file dataset.path=mine.jsonl
   evalkit run judge=gpt-4o,gpt-4o-mini swap=both,none -m       a sweep

@@ -26,6 +26,7 @@ HEADINGS = {
     "position/consistency": "consistency",
     "position/first_rate": "first shown",
     "length/longer_rate": "longer",
+    "length/slope_at_label": "length slope",
     "tie_rate": "ties",
     "conflict/ratio": "conflicts",
     "between/contradiction": "contradicts",

@@ -35,6 +35,7 @@ tone:
 README = """\
 # Judge evaluation
 
+    evalkit demo                                      what evalkit finds, on simulated judges with known faults
     evalkit run experiments/first_look.yaml           the study in that file
     evalkit run dataset=mine                          your own cases, in data/mine.jsonl
     evalkit run dataset=mine judge=mine               your own judge, in conf/judge/mine.yaml
@@ -63,6 +64,7 @@ def main(words: Sequence[str]) -> int:
     for place in made:
         print(f"  {folder / place}")
     print(f"{len(made)} files made. Next: cd {folder} && evalkit run experiments/first_look.yaml")
+    print("Or first, without a model or a key: evalkit demo")
     return 0
 
 

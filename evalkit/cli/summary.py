@@ -11,7 +11,7 @@ from rich.table import Table
 from evalkit.cli.printing import headed, plain_console
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.finding import dollars
-from evalkit.report.findings import findings
+from evalkit.report.findings import findings_of
 from evalkit.scoring.published import RULES
 from evalkit.types import Metric, RunResult
 
@@ -150,7 +150,7 @@ def print_summary(result: RunResult) -> None:
     rows = manifest["dataset"]["rows"]
     what = f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
     console.print(headed(what, f" ({rows} case{'s' * (rows != 1)})"))
-    for finding in findings(result.metrics, str(manifest["mode"])):
+    for finding in findings_of(result):
         console.print(f"  • {finding.text}")
     console.print()
     console.print(metric_table(result.metrics, result.config["scoring"]["confidence"]))

@@ -6,6 +6,7 @@ from typing import Final
 
 USAGE: Final = {
     "run": "evalkit run [STUDY.yaml] [overrides…] [-m]",
+    "demo": "evalkit demo [DIR]",
     "plan": "evalkit plan [STUDY.yaml] [overrides…] [-m] [--probe N]",
     "score": "evalkit score RUN [overrides…]",
     "compare": "evalkit compare RUN RUN […] [metrics=[…]] [confidence=0.95] [folder=PATH]",
@@ -25,6 +26,11 @@ USAGE: Final = {
 """How each command is called, in a line."""
 
 _MORE: Final = {
+    "demo": """\
+  DIR   where everything is written, MLflow's store too: a new or empty folder, or that of an earlier demo;
+        evalkit-demo if it is not given
+
+Runs experiments/demo.yaml: two of its three judges have a planted fault, and the figures should show just these.""",
     "plan": """\
   STUDY.yaml, overrides, -m   as of `evalkit run`, whose jobs they describe
   --probe N                   have N requests of each judge judged, which is paid, so that the estimates rest on them

@@ -4,6 +4,7 @@ from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
 from evalkit.config.gate import GateConfig, LeadRule, MetricRule
 from evalkit.config.run import NOT_MEASURED, RunConfig, defaults
 from evalkit.config.sections import (
+    SIMULATED,
     Criterion,
     Example,
     JudgeConfig,
@@ -24,6 +25,7 @@ from evalkit.config.sections import (
 
 __all__ = [
     "NOT_MEASURED",
+    "SIMULATED",
     "Criterion",
     "DatasetConfig",
     "Example",

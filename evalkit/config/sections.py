@@ -21,6 +21,8 @@ def _one_line(name: str) -> str:
 
 Name = Annotated[str, AfterValidator(_one_line)]
 Levels = dict[float, str]
+SIMULATED = "simulated/"
+"""What the models of simulated judges begin with: they are functions with known faults, and no models."""
 _SHORT_SCALE = 10
 Spelling = Annotated[str, Field(coerce_numbers_to_str=True)]
 
@@ -119,7 +121,14 @@ class JudgeConfig(Section):
     @property
     def label(self) -> str:
         """The name it goes by in file names, runs and tables."""
+        if self.simulated and not self.name:
+            return (self.model or "").replace("/", "_")
         return self.name or (self.model or "panel").rsplit("/", 1)[-1]
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it is a simulated judge."""
+        return (self.model or "").startswith(SIMULATED)
 
 
 class ModeConfig(Pluggable):

@@ -9,6 +9,7 @@ from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
 from evalkit.judges.direct_transport import DirectTransport
 from evalkit.judges.litellm_transport import LiteLLMTransport
 from evalkit.judges.model_judge import ModelJudge, Transport
+from evalkit.judges.simulated_transport import SimulatedTransport
 from evalkit.judges.specs import spec_of
 from evalkit.protocols import Judge
 
@@ -25,9 +26,15 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
         JudgeSetupError: if the config describes a judge that cannot be.
     """
     return tuple(
-        ModelJudge(member, spec, _TRANSPORTS[member.transport](member, runner))
+        ModelJudge(member, spec, _transport(member, runner))
         for member, spec in zip(config.members, spec_of(config), strict=True)
     )
+
+
+def _transport(member: JudgeConfig, runner: RunnerConfig) -> Transport:
+    if member.simulated:
+        return SimulatedTransport(member, runner)
+    return _TRANSPORTS[member.transport](member, runner)
 
 
 def make_arbiter(config: RunConfig) -> Judge | None:

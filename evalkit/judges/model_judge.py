@@ -14,7 +14,7 @@ from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import ladder, pacing, setup
 from evalkit.judges.ladder import Shape
 from evalkit.judges.reading import Answer, bad_response, completion_of, priced
-from evalkit.judges.specs import LOCAL, at_once, sent_params
+from evalkit.judges.specs import FREE, at_once, sent_params
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
 _log = logging.getLogger("evalkit.judges")
@@ -72,7 +72,7 @@ class ModelJudge:
 
     def __init__(self, config: JudgeConfig, spec: JudgeSpec, transport: Transport) -> None:
         self.config, self.spec = config, spec
-        self.local = (config.model or "").startswith(LOCAL)
+        self.free = (config.model or "").startswith(FREE)
         self.concurrency, self.rpm, self.tpm = at_once(config), config.rpm, config.tpm
         self._transport = transport
         self._target: setup.Target | None = None
@@ -102,7 +102,7 @@ class ModelJudge:
 
     def ceiling(self, request: JudgeRequest) -> float | None:
         """Return the most US$ that one call can cost, or none if that is not known; `prepare` must have been called."""
-        return 0.0 if self.local else setup.ceiling(self._transport.entry(), self.config, request)
+        return 0.0 if self.free else setup.ceiling(self._transport.entry(), self.config, request)
 
     async def complete(self, request: JudgeRequest) -> Completion:
         """Send one request once, in the best shape that the provider is known to take.
@@ -141,7 +141,7 @@ class ModelJudge:
         rung = shape.rung if request.answer is not None else "text"
         read = completion_of(reply.answer, rung=rung, latency=time.monotonic() - started)
         self._check_logprobs(reply.answer)
-        return priced(read, 0.0 if self.local else reply.cost_usd, self.config.price)
+        return priced(read, 0.0 if self.free else reply.cost_usd, self.config.price)
 
     def _check_logprobs(self, answer: Answer) -> None:
         """Refuse an answer without the log-probabilities that its judge must, and can, give."""

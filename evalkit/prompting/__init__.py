@@ -2,7 +2,7 @@
 
 from evalkit.prompting.blanks import Blank, Outline
 from evalkit.prompting.counting import quarters
-from evalkit.prompting.markers import MARKERS, is_safe, marked_texts, neutralise
+from evalkit.prompting.markers import MARKERS, is_safe, marked, marked_texts, neutralise
 from evalkit.prompting.templates import Prompts
 
-__all__ = ["MARKERS", "Blank", "Outline", "Prompts", "is_safe", "marked_texts", "neutralise", "quarters"]
+__all__ = ["MARKERS", "Blank", "Outline", "Prompts", "is_safe", "marked", "marked_texts", "neutralise", "quarters"]

@@ -50,7 +50,7 @@ _ENDING = "|>"
 # What a control token goes on with after its bracket, but for those that end like this.
 _LIKELY_BRACKET = re.compile(r"[<\[](?=[|｜/<sSebrRtTfgijIA])")
 _ESCAPED = {"[": "&#91;"}
-_PLACED = re.compile(rf"^<({'|'.join(MARKERS)})(?: [^<>\n]*)?>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
+_PLACED = re.compile(rf"^<(({'|'.join(MARKERS)})(?: [^<>\n]*)?)>\n(.*?)\n</\2>$", re.DOTALL | re.MULTILINE)
 
 
 def neutralise(text: str) -> str:
@@ -79,7 +79,12 @@ def _safe(text: str, bracket: re.Match[str]) -> str:
 
 def marked_texts(messages: Iterable[Message]) -> tuple[str, ...]:
     """Return the texts that stand between markers in messages, in order; none where a template has no markers."""
-    return tuple(match[2] for message in messages for match in _PLACED.finditer(message["content"]))
+    return tuple(text for _, text in marked(messages))
+
+
+def marked(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
+    """Yield the texts between markers with what their opening marker holds, as `response label="A"`."""
+    return ((match[1], match[3]) for message in messages for match in _PLACED.finditer(message["content"]))
 
 
 def _without_markers(text: str) -> str:

@@ -21,7 +21,7 @@ from evalkit.scoring.leaderboard import (
 )
 from evalkit.types import Metric
 
-FIRST = "position/first_rate"
+FIRST, LENGTH = "position/first_rate", "length/slope_at_label"
 NAMED = 4
 """So many configurations are named where more are meant."""
 
@@ -68,7 +68,8 @@ def _group(board: Leaderboard, by: str, rows: Sequence[Standing], names: Mapping
         yield Finding(by, "warn", text, "没有标注，仅按一致性排名：结论一致的裁判仍可能判断错误。")
     else:
         yield from _consistency(ranked, names)
-    yield from _places(ranked)
+    yield from _places(ranked, names)
+    yield from _lengths(ranked, names)
     yield from _contradictions(board, ranked, names)
 
 
@@ -211,15 +212,18 @@ def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mappi
     )
 
 
-def _places(ranked: Sequence[Standing]) -> Iterator[Finding]:
-    known: list[Metric] = [m for row in ranked if (m := row.metrics.get(FIRST)) and m.low is not None]
-    first, second = (sum(side(metric, 0.5) == where for metric in known) for where in ("above", "below"))
+def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+    known = _known(ranked, FIRST)
+    swayed = [row for row, metric in known if side(metric, 0.5) == "above"]
+    first, second = len(swayed), sum(side(metric, 0.5) == "below" for _, metric in known)
     if first and not second:
+        s, (listed, listed_zh) = "s" if first == 1 else "", _listed(swayed, names)
         yield Finding(
             FIRST,
             "warn",
-            f"{first} of {len(known)} configurations clearly prefer the answer shown first, none the second.",
-            f"{len(known)} 个配置中有 {first} 个明显偏好先出现的回答，没有偏好后出现的。",
+            f"{first} of {len(known)} configurations clearly prefer{s} the answer shown first, none the second: "
+            f"{listed}.",
+            f"{len(known)} 个配置中有 {first} 个明显偏好先出现的回答，没有偏好后出现的：{listed_zh}。",
         )
     elif second:
         yield Finding(
@@ -228,3 +232,21 @@ def _places(ranked: Sequence[Standing]) -> Iterator[Finding]:
             f"Of {len(known)} configurations {first} clearly prefer the answer shown first, {second} the second.",
             f"{len(known)} 个配置中，{first} 个明显偏好先出现的回答，{second} 个明显偏好后出现的回答。",
         )
+
+
+def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+    known = _known(ranked, LENGTH)
+    if swayed := [row for row, metric in known if side(metric, 0.0) == "above"]:
+        listed, listed_zh = _listed(swayed, names)
+        count, lean = f"{len(swayed)} of {len(known)} configurations", "leans" if len(swayed) == 1 else "lean"
+        yield Finding(
+            LENGTH,
+            "warn",
+            f"{count} {lean} to the longer answer beyond what the labels account for: {listed}.",
+            f"{len(known)} 个配置中有 {len(swayed)} 个在标注相同的情况下仍偏向较长的回答：{listed_zh}。",
+        )
+
+
+def _known(ranked: Sequence[Standing], name: str) -> list[tuple[Standing, Metric]]:
+    """Return the configurations whose metric has an interval, with it."""
+    return [(row, metric) for row in ranked if (metric := row.metrics.get(name)) and metric.low is not None]

@@ -15,7 +15,7 @@ from evalkit.recall import Recall
 from evalkit.report.asked import Asked, asked_again, asking
 from evalkit.report.figures.alone import alone
 from evalkit.report.finding import as_markdown
-from evalkit.report.findings import findings
+from evalkit.report.findings import findings_of
 from evalkit.report.page import draw_report
 from evalkit.report.rendering import language_of
 from evalkit.resources import project
@@ -53,7 +53,7 @@ def run_files(
 
 
 def _in_words(result: RunResult, further: Mapping[str, Any], language: str) -> str:
-    found = findings(result.metrics, str(result.manifest.get("mode") or ""), further)
+    found = findings_of(result, further)
     told = [one.text_zh if language == "zh" else one.text for one in found]
     return "".join(f"- {as_markdown(text)}\n" for text in [*told, *_clusters(result, language)])
 

@@ -13,11 +13,12 @@ from evalkit.report.agreement import agreement
 from evalkit.report.benchmarks import benchmark_finding
 from evalkit.report.finding import Finding, Metrics, Tone, interval, known, percent, side
 from evalkit.report.leanings import leanings, length_at_label
-from evalkit.report.standings import corrections, standings
+from evalkit.report.standings import corrections, simulated, standings
+from evalkit.runs.naming import simulated_judges
 from evalkit.scoring.aggregate import WEIGHED
 from evalkit.scoring.chance_level import FIRST as FIRST_RATE
 from evalkit.scoring.chance_level import one_order
-from evalkit.types import Metric
+from evalkit.types import Metric, RunResult
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 CONSISTENT = ("pointwise", "listwise")  # of one score, or one ranking, no cycle can follow: that none did says nothing
@@ -35,6 +36,12 @@ CAUSES = {
 FIRST = ("the answer shown first", "先出现的回答")
 SECOND = ("the answer shown second", "后出现的回答")
 MISSING = {"unparseable": "无法解析", "refused": "拒绝回答", "failed": "调用失败", "budget": "因预算未发出"}
+
+
+def findings_of(result: RunResult, further: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Return what a run found, after a warning if a judge of it is simulated; `further` as for `findings`."""
+    found = findings(result.metrics, str(result.manifest.get("mode") or ""), further)
+    return [*simulated(simulated_judges(result.manifest)), *found]
 
 
 def findings(metrics: Metrics, mode: str, further: Mapping[str, Any] | None = None) -> list[Finding]:

@@ -11,7 +11,7 @@ from evalkit.report.asked import Asked
 from evalkit.report.embedding import CaseData, Embedding, together
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.finding import dollars
-from evalkit.report.findings import findings
+from evalkit.report.findings import findings_of
 from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT, TOKENS
 from evalkit.report.rendering import filled, language_of, level_of, render, script_json
 from evalkit.report.tallies import Tallies
@@ -46,7 +46,7 @@ def draw_report(
     figures = run_figures(result, tallies, further or {})
     values = _values(result, cases) | {
         "figures": figures,
-        "findings": findings(result.metrics, str(result.manifest.get("mode") or ""), further),
+        "findings": findings_of(result, further),
     }
     data = {"words": script_json(SCRIPT), "data": cases.json}
     return render("report.html.j2", values, script="report.js", data=data), figures

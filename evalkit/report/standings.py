@@ -1,4 +1,4 @@
-"""Which system is ahead, and what labels make of the judge's rates, in words."""
+"""Which judges are simulated, which system is ahead, and what labels make of the judge's rates, in words."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ RATES = {
 }
 NAMED = 5
 """So many systems are named where several may be the best."""
+
+
+def simulated(judges: Sequence[str]) -> Iterator[Finding]:
+    """Yield that judges are simulated, by name."""
+    if judges:
+        names, one = ", ".join(judges), len(judges) == 1
+        whose = "its" if one else "their"
+        text = f"Simulated judge{'' if one else 's'}: {names}. No model judged; {whose} behavior is planted."
+        text_zh = f"模拟裁判：{'、'.join(judges)}。没有模型参与评判；其行为是预先设定的。"
+        yield Finding("judge", "warn", text, text_zh)
 
 
 def standings(metrics: Metrics, ranking: Mapping[str, Any]) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from evalkit.report.figures.drawing import Figure
 from evalkit.report.finding import dollars
 from evalkit.report.pagewords import SWEEP
 from evalkit.report.rendering import filled, render
+from evalkit.report.standings import simulated
 from evalkit.report.wording import Words, metric_words
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 
@@ -26,7 +27,7 @@ class SweepFacts:
     """What a sweep's page says beside its leaderboard.
 
     `datasets` names the data by fingerprint, `pages` the jobs that have a page of their own; `cost_usd` is what was
-    paid, none where a price is not known. `language` is what the page starts in.
+    paid, none where a price is not known. `language` is what the page starts in. `simulated` names simulated judges.
     """
 
     title: str
@@ -35,6 +36,7 @@ class SweepFacts:
     datasets: Mapping[str, str] | None = None
     pages: Sequence[str] = ()
     language: str = "en"
+    simulated: Sequence[str] = ()
 
 
 def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
@@ -51,7 +53,7 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
         "start": facts.language,
         "level": level,
         "facts": _facts(board, facts),
-        "findings": contest_findings(board, names, datasets),
+        "findings": [*simulated(facts.simulated), *contest_findings(board, names, datasets)],
         "words": {key: filled(words, level=level, margin=f"{board.margin:g}") for key, words in SWEEP.items()},
         "columns": [(name, metric_words(name)) for name in board.columns],
         "keys": varying,

@@ -41,7 +41,7 @@ METRICS: dict[str, Words] = {
     "position/identical_preference": ("Preference between identical responses", "对相同回答的偏好"),
     "length/longer_rate": ("Longer response wins", "较长者获胜"),
     "length/slope": ("Log odds for a standard deviation of length", "长度每增一个标准差的对数几率"),
-    "length/slope_at_label": ("The same at equal label", "相同标注下的长度效应"),
+    "length/slope_at_label": ("Length effect at equal label", "相同标注下的长度效应"),
     "length/win_rate": ("Win rate of A, ties half", "A 的胜率（平局计半）"),
     "length/controlled_win_rate": ("Win rate of A at equal length", "等长时 A 的胜率"),
     "length/score_slope": ("Score gained by tenfold length", "长度十倍带来的加分"),

@@ -37,6 +37,7 @@ COLUMNS = (
     CONSISTENCY,
     "position/first_rate",
     "length/longer_rate",
+    "length/slope_at_label",
     "tie_rate",
     "conflict/ratio",
     CONTRADICTION,

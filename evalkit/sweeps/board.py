@@ -8,8 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from evalkit.config import RunConfig, ScoringConfig, TrackingConfig
+from evalkit.config import SIMULATED, RunConfig, ScoringConfig, TrackingConfig
 from evalkit.runs import read_cases, read_facts, read_outcome, spreadsheet, write_files
+from evalkit.runs.naming import simulated_judges
 from evalkit.runs.noted import noted
 from evalkit.runs.numbers import metric_values
 from evalkit.scoring.clusters import Clusters
@@ -47,6 +48,8 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
         outcome = read_outcome(folder / job)
         manifest = outcome.manifest
         own = ", ".join((manifest.get("sweep") or {}).get("overrides") or []) or str(manifest.get("judge") or job)
+        if simulated_judges(manifest) and SIMULATED not in own:
+            own += " (simulated)"
         dataset = str((manifest.get("dataset") or {}).get("fingerprint") or "")
         scoring = scoring or ScoringConfig.model_validate(outcome.config.get("scoring") or {})
         if dataset not in clusters:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.rendering import language_of
 from evalkit.runs import read_config, read_facts
+from evalkit.runs.naming import simulated_judges
 from evalkit.scoring.leaderboard import Leaderboard
 
 _PAGE: Final = "report.html"
@@ -32,6 +33,7 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
             for data in (one.get("dataset") or {} for one in manifests)
         },
         pages=[job for job in jobs if (folder / job / _PAGE).is_file()],
+        simulated=tuple(dict.fromkeys(name for one in manifests for name in simulated_judges(one))),
         language=language_of(read_config(folder / jobs[0])),
     )
     return render_sweep(board, facts)

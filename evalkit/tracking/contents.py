@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 from evalkit.redaction import without_password
 from evalkit.runs.layout import FINDINGS
+from evalkit.runs.naming import simulated_judges
 from evalkit.types import Judgment, RunResult, Unit, Verdict
 
 MAX_PARAM = 6_000
@@ -89,6 +90,7 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         "evalkit.git_commit": commit,
         "evalkit.mode": mode(result),
         "evalkit.judge": judge(result),
+        "evalkit.simulated": "true" if simulated_judges(manifest) else None,
         "evalkit.dataset": (manifest.get("dataset") or {}).get("fingerprint"),
         "evalkit.gate": (manifest.get("gate") or {}).get("state"),
         "evalkit.notes": "; ".join(notes),

@@ -57,7 +57,7 @@ def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
     assert texts[1].endswith("by more than 0.05: difference -0.010 [-0.042, 0.015].")
     assert texts[2] == "Not shown to be better than chance: 1 of 3: C."
     assert texts[3].startswith("When the order is swapped, L keeps its verdict in 95% [85, 95] of pairs, C in 50%")
-    assert texts[4] == "1 of 3 configurations clearly prefer the answer shown first, none the second."
+    assert texts[4] == "1 of 3 configurations clearly prefers the answer shown first, none the second: C."
 
 
 def test_one_that_is_told_apart_from_all_is_best_and_none_is_where_none_is():

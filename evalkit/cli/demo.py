@@ -1,0 +1,140 @@
+"""`evalkit demo`: simulated judges with planted faults, and what evalkit finds of them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from evalkit.cli.printing import plain_console
+from evalkit.cli.voice import say, spoken
+from evalkit.errors import ConfigError, ExitStatus
+from evalkit.report.finding import percent, side
+from evalkit.resources import shipped
+from evalkit.types import Metric
+
+DEFAULT = "evalkit-demo"
+STORE, TRACKING = "answers.sqlite", "sqlite:///mlflow.db"
+SWEEP = "sweep"
+SETTINGS = (f"hydra.sweep.dir={SWEEP}", f"store.url={STORE}", "store.mode=read_write", f"tracking.uri={TRACKING}")
+RATES = {"position": "position/first_rate", "length": "length/longer_rate"}
+"""What shows each fault. Half of the sample's better responses are the longer ones: a fair judge is at 0.5 in both."""
+ACCURACY = "agreement/accuracy"
+_PLANTED = {
+    "good": "no fault",
+    "position_biased": "position: picks the first shown in {} of pairs",
+    "length_biased": "length: picks the longer in {} of pairs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A judge's planted fault and what the run shows, `None` where there is no fault."""
+
+    name: str
+    planted: str
+    fault: str | None
+    metrics: dict[str, Metric | None]
+
+    @property
+    def found(self) -> list[str]:
+        return [name for name in RATES if (rate := self.metrics[name]) is not None and side(rate, 0.5) == "above"]
+
+    @property
+    def right(self) -> bool:
+        return self.found == ([self.fault] if self.fault else [])
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the demo's study in a folder of its own; print what was planted beside what was found.
+
+    Raises:
+        ConfigError: if the folder cannot be used.
+    """
+    if len(words) > 1 or any(word.startswith("-") or "=" in word for word in words):
+        raise ConfigError("takes one folder at most", where="evalkit demo", remedy="evalkit demo DIR")
+    folder = Path(words[0] if words else DEFAULT)
+    _enter(folder)
+    say(
+        "progress", "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both orders ..."
+    )
+    with chdir(folder), spoken(["--quiet"]):
+        from evalkit.cli.run import main as run
+
+        status = run([str(shipped("experiments") / "demo.yaml"), *SETTINGS])
+        if status not in (ExitStatus.DONE, ExitStatus.NOT_TRACKED):
+            return status
+        rows = _rows(Path(SWEEP))
+    _tell(rows, folder, recorded=status == ExitStatus.DONE)
+    return status
+
+
+def _enter(folder: Path) -> None:
+    """Make the folder, or check that it is empty or of an earlier demo.
+
+    Raises:
+        ConfigError: if it is neither, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / STORE).is_file():
+            raise ConfigError("is not empty, and not of an earlier demo", where=str(folder), remedy="name a new folder")
+    except OSError as error:
+        raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename)) from None
+
+
+def _rows(sweep: Path) -> list[_Row]:
+    from evalkit.runs import read_outcome
+
+    found = []
+    for place in sorted(path for path in sweep.iterdir() if path.name.isdigit()):
+        outcome = read_outcome(place)
+        judge: dict[str, Any] = outcome.config["judge"]
+        name = str(judge["model"]).rpartition("/")[2]
+        planted = _PLANTED[name].format(f"{judge['params'].get('strength', 0):.0%}")
+        metrics = {key: outcome.metrics.get(rate) for key, rate in {**RATES, "accuracy": ACCURACY}.items()}
+        fault = planted.partition(":")[0] if ":" in planted else None
+        found.append(_Row(name, planted, fault, metrics))
+    return found
+
+
+def _tell(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
+    console = plain_console()
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("simulated judge", "planted", "found", "first shown wins", "longer wins", "accuracy"):
+        table.add_column(heading)
+    for row in rows:
+        cells = (_percent(row.metrics[key]) for key in ("position", "length", "accuracy"))
+        table.add_row(
+            row.name, row.planted, " and ".join(f"{one} bias" for one in row.found) or "no bias shown", *cells
+        )
+    console.print()
+    console.print(table)
+    console.print(
+        "\n95% intervals in brackets. Without bias both rates are 50%: half of the better responses are longer."
+    )
+    right = sum(row.right for row in rows)
+    console.print(
+        "Found: exactly the planted faults."
+        if right == len(rows)
+        else f"Found: the planted faults, and no others, of {right} of {len(rows)} judges."
+    )
+    place = shlex.quote(str(folder))
+    here = "" if folder.resolve() == Path.cwd() else f"cd {place} && "
+    other = f" tracking.uri={TRACKING}" if os.environ.get("MLFLOW_TRACKING_URI") else ""
+    console.print(
+        f"\nleaderboard: {folder / SWEEP / 'report.html'} (also leaderboard.csv); it links to each judge's report"
+    )
+    if recorded:
+        console.print(f"MLflow:      {here}evalkit ui{other}")
+    console.print("next:        evalkit init my-project    (your own judge and data)")
+
+
+def _percent(metric: Metric | None) -> str:
+    return "-" if metric is None else percent(metric)

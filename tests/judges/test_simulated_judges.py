@@ -1,0 +1,166 @@
+"""Simulated judges have the faults that were planted and no others, in every mode and format, at no cost."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evalkit import load_config
+from evalkit.app import ask_judges, prepare
+from evalkit.cli import main
+from evalkit.errors import JudgeSetupError
+from evalkit.judges import make_judges
+from evalkit.judges.prices import price_of
+from evalkit.report.finding import side
+from evalkit.scoring import score_run
+from evalkit.types import Judgment, Metric
+
+SETTINGS = ("tracking=none", "store=off", "scoring.bootstrap=500")
+
+
+def judged(*overrides: str) -> tuple[list[Judgment], dict[str, Metric]]:
+    config = load_config(overrides=[*SETTINGS, *overrides])
+    materials = prepare(config)
+    found = asyncio.run(ask_judges(config, materials.dataset.cases, materials.evaluator))
+    return list(found.judgments), dict(score_run(config, materials.dataset.cases, found.judgments).metrics)
+
+
+def sides(metrics: dict[str, Metric]) -> dict[str, str]:
+    rates = {"position/first_rate": 0.5, "length/longer_rate": 0.5, "length/slope_at_label": 0.0}
+    return {name: side(metrics[name], null) for name, null in rates.items()}
+
+
+def test_a_good_judge_has_no_bias_and_is_right() -> None:
+    _, metrics = judged("judge=simulated/good", "judge.seed=15")
+    assert set(sides(metrics).values()) == {"unclear"}
+    assert metrics["agreement/accuracy"].low > 0.5
+    assert metrics["agreement/accuracy_per_order"].value == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize("strength", [0.6, 0.8])
+def test_a_position_bias_is_found_and_no_other(strength: float) -> None:
+    _, metrics = judged("judge=simulated/position_biased", f"judge.params.strength={strength}", "judge.seed=15")
+    found = sides(metrics)
+    assert found.pop("position/first_rate") == "above"
+    assert set(found.values()) == {"unclear"}
+    assert metrics["position/first_rate"].value == pytest.approx(strength + (1 - strength) / 2, abs=0.1)
+
+
+@pytest.mark.parametrize("strength", [0.6, 0.7])  # far above, no regression on 24 pairs is identifiable
+def test_a_length_bias_is_found_and_no_other(strength: float) -> None:
+    _, metrics = judged("judge=simulated/length_biased", f"judge.params.strength={strength}", "judge.seed=15")
+    found = sides(metrics)
+    assert found.pop("position/first_rate") in ("unclear", "unknown")
+    assert set(found.values()) == {"above"}
+
+
+def test_without_strength_a_biased_judge_is_the_good_one() -> None:
+    answers = [
+        [(j.case_id, j.shown, j.value) for j in judged(f"judge=simulated/{name}", *more)[0]]
+        for name, more in (("good", ()), ("length_biased", ("judge.params.strength=0",)), ("good", ()))
+    ]
+    assert answers[0] == answers[1] == answers[2]
+
+
+@pytest.mark.parametrize("language", [(), ("prompt=zh",)], ids=["en", "zh"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        ("output=bracket",),
+        ("output=bracket_graded",),
+        ("output=regex",),
+        ("judge.response_format=tool",),
+        ("tie=forbid", "mode.commit_first=true"),
+        ("mode=pointwise", "dataset=graded"),
+        ("mode=pointwise", "dataset=graded", "output=rating", "rubric=decimal10", "criteria=overall"),
+        (
+            "mode=pointwise",
+            "dataset=graded",
+            "output=regex",
+            "output.pattern='Score: (?P<score>[0-9.]+)'",
+            "criteria=overall",
+        ),
+        ("mode=listwise", "dataset=graded"),
+    ],
+    ids=lambda way: " ".join(way),
+)
+def test_every_mode_and_format_is_answered(way: tuple[str, ...], language: tuple[str, ...]) -> None:
+    judgments, metrics = judged("judge=simulated/good", "dataset.limit=6", *way, *language)
+    assert {one.status for one in judgments} == {"ok"}
+    name = "agreement/spearman" if "dataset=graded" in way else "agreement/accuracy"
+    assert metrics[name].value > 0.5
+
+
+def test_samples_differ_and_other_data_has_the_same_faults(tmp_path: Path) -> None:
+    rows = [f'{{"id": "{n}", "prompt": "?", "response_a": "{n} no", "response_b": "{n} maybe so"}}' for n in range(40)]
+    (tmp_path / "own.jsonl").write_text("\n".join(rows))
+    data = ("dataset=file", f"dataset.path={tmp_path}/own.jsonl")
+    _, metrics = judged("judge=simulated/length_biased", *data)
+    assert side(metrics["length/longer_rate"], 0.5) == "above"
+    judgments, _ = judged("judge=simulated/good", *data, "mode.samples=3")
+    by_ask: dict[object, set[object]] = {}
+    for one in judgments:
+        by_ask.setdefault((one.case_id, one.shown), set()).add(one.value)
+    assert any(len(values) > 1 for values in by_ask.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("judge.model=simulated/god",), "no simulated judge is called 'god'; did you mean 'good'?"),
+        (
+            ("+judge.params.strength=0.5",),
+            "judge.params.strength: simulated/good has no such parameter; it has accuracy",
+        ),
+        (("judge.params.accuracy=2",), "judge.params.accuracy: 2 is not a number from 0.5 to 1"),
+        (("judge.response_format=text",), "writes JSON by a schema only; set judge.response_format=auto"),
+        (("judge.logprobs=true",), "gives no log-probabilities; set judge.logprobs=false"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "judge=simulated/good", *SETTINGS, *words]) == 1
+    [line] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("evalkit: ")]
+    assert said in line
+
+
+def test_it_costs_nothing_and_its_strength_is_in_the_content_key() -> None:
+    config = load_config(overrides=["judge=simulated/position_biased", "judge.params.strength=0.3"])
+    [judge] = make_judges(config.judge, config.runner)
+    assert judge.spec.params["strength"] == 0.3
+    assert price_of(config.judge).input == price_of(config.judge).output == 0
+    with pytest.raises(JudgeSetupError):
+        make_judges(config.judge.model_copy(update={"params": {"strength": True}}), config.runner)
+
+
+def test_a_plan_and_the_store_work_as_for_any_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["judge=simulated/length_biased", "tracking=none", "store.url=s.sqlite", "scoring.bootstrap=50"]
+    assert main(["plan", *words]) == 0
+    assert capfd.readouterr().out.splitlines()[1].split()[-1] == "0.0000"
+    for calls in ("48 planned, 0 stored, 48 sent", "48 planned, 48 stored, 0 sent"):
+        assert main(["run", *words]) == 0
+        assert calls in capfd.readouterr().out
+    assert main(["run", *words, "judge.params.strength=0.5"]) == 0
+    assert "48 planned, 0 stored, 48 sent" in capfd.readouterr().out
+
+
+def test_litellm_is_not_imported(tmp_path: Path) -> None:
+    program = (
+        "import sys; from evalkit.cli import main\n"
+        "status = main(['run', 'judge=simulated/good', 'tracking=none', 'store=off', 'scoring.bootstrap=50'])\n"
+        "sys.exit(status or 'litellm' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, timeout=120)
