@@ -19,11 +19,12 @@ from evalkit.report.finding import side
 from evalkit.scoring import score_run
 from evalkit.types import Judgment, Metric
 
+BRIEF = ("tracking=none", "scoring.bootstrap=50")
 SETTINGS = ("tracking=none", "store=off", "scoring.bootstrap=500")
 
 
 def judged(*overrides: str) -> tuple[list[Judgment], dict[str, Metric]]:
-    config = load_config(overrides=[*SETTINGS, *overrides])
+    config = load_config(overrides=["dataset=sample", *SETTINGS, *overrides])
     materials = prepare(config)
     found = asyncio.run(ask_judges(config, materials.dataset.cases, materials.evaluator))
     return list(found.judgments), dict(score_run(config, materials.dataset.cases, found.judgments).metrics)
@@ -147,7 +148,7 @@ def test_a_plan_and_the_store_work_as_for_any_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["judge=simulated/length_biased", "tracking=none", "store.url=s.sqlite", "scoring.bootstrap=50"]
+    words = ["judge=simulated/length_biased", "dataset=sample", *BRIEF, "store.url=s.sqlite"]
     assert main(["plan", *words]) == 0
     assert capfd.readouterr().out.splitlines()[1].split()[-1] == "0.0000"
     for calls in ("48 planned, 0 stored, 48 sent", "48 planned, 48 stored, 0 sent"):
