@@ -16,7 +16,7 @@ from evalkit.judges.faults import clean
 from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.openai_answer import ENCODINGS, answer_in, read_body, unless_redirected
-from evalkit.judges.prices import listed_cost, price_list
+from evalkit.judges.prices import listed_cost, price_list, tier_of
 from evalkit.judges.specs import LOCAL
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class DirectTransport:
         status, content, headers = await self._post(body)
         answer = answer_in(status, content, headers)
         answer = replace(answer, model=answer.model or where.name)
-        cost = listed_cost(where.provider, (answer.model, where.name), answer.usage, answer.cached)
+        tier = tier_of(answer.tier, call.get("service_tier"))
+        cost = listed_cost(where.provider, (answer.model, where.name), answer.usage, answer.cached, tier)
         return Reply(answer, cost, headers)
 
     def entry(self) -> Mapping[str, Any]:

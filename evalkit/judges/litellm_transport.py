@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.errors import JudgeSetupError
+from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import loading, setup
 from evalkit.judges.faults import call_error
-from evalkit.judges.guard import OPENAI_PROTOCOL, Guard, guarded
+from evalkit.judges.guard import BY_OWN_HANDLER, OPENAI_PROTOCOL, Guard, guarded
 from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.prices import listed_cost
+from evalkit.judges.prices import listed_cost, tier_of
 from evalkit.judges.reading import Answer, amount, answer_of
 
-_SHORT = "hosted_vllm"
+_PRICED_BY_LIST = (*OPENAI_PROTOCOL, "mistral")
+_PRICED_BY_SIZE = ("fireworks_ai", "together_ai")  # where the list has no price, by the size in the model's name
 # Seconds between the starts of two calls, about what LiteLLM takes to make one. Calls that start together go through
 # its steps together, so that all are sent when the last is made, and are all answered together again.
 APART = 0.002
@@ -50,10 +51,9 @@ class LiteLLMTransport:
         target = setup.target(self._litellm, self.config)
         await setup.check(target, judge=judge)
         shape = setup.first_shape(self._litellm, self.config, target)
-        if not self._unheard_of(target):
-            return target, shape
-        await asyncio.to_thread(loading.rehearse)
-        return _shortened(target), shape
+        if target.provider in BY_OWN_HANDLER:
+            await asyncio.to_thread(loading.rehearse)
+        return target, shape
 
     async def send(self, where: setup.Target, call: Mapping[str, Any]) -> Reply:
         """Send one call.
@@ -62,16 +62,19 @@ class LiteLLMTransport:
             CallError: if no answer came.
             JudgeSetupError: if no call to this judge can succeed.
         """
-        settings = {**where.settings, "timeout": self.timeout, "num_retries": 0, "max_retries": 0}
+        settings = {**where.settings, "timeout": self.timeout, "num_retries": 0}
         await self._turn()
-        if short := settings["model"] != where.model:
-            settings |= loading.unpriced(settings["model"], call["messages"])
+        if where.provider in _PRICED_BY_LIST:
+            price = partial(self._price, where, call.get("service_tier"))
+            settings |= loading.account(where.model, call["messages"], price)
+        if where.provider not in BY_OWN_HANDLER:
+            settings["max_retries"] = 0  # those of OpenAI's client
         if "tools" in call:
             # Else LiteLLM imports its proxy's tool gateway, and with it packages that are not installed.
             settings["_skip_mcp_handler"] = True
         with loading.unlogged(), guarded(self._guard(where)) as guard:
             try:
-                response = await self._litellm.acompletion(**_as_it_is(call) if short else call, **settings)
+                response = await self._litellm.acompletion(**call, **settings)
             except (JudgeSetupError, asyncio.CancelledError):
                 raise
             except Exception as error:
@@ -79,12 +82,27 @@ class LiteLLMTransport:
                 known = guard.refused or setup.hidden_setup_error(error, where.model)
                 raise known or call_error(error) from error
         answer = _named(answer_of(response), where)
-        names = (answer.model, where.name)
-        cost = listed_cost(where.provider, names, answer.usage, answer.cached) if short else _cost(response)
-        return Reply(answer, cost, _headers(response))
+        return Reply(answer, _cost(response), _headers(response))
 
     def _guard(self, where: setup.Target) -> Guard:
-        return Guard(self.config.max_answer_bytes, openai=where.provider in OPENAI_PROTOCOL)
+        provider = where.provider
+        return Guard(self.config.max_answer_bytes, provider in OPENAI_PROTOCOL, provider in BY_OWN_HANDLER)
+
+    def _price(self, where: setup.Target, asked: object, response: object) -> float | None:
+        """Return the US$ of an answer by LiteLLM's list; LookupError where LiteLLM has to work it out."""
+        try:
+            answer = _named(answer_of(response), where)
+        except CallError:  # whoever reads the answer says so
+            return None
+        names, tier = (answer.model, where.name), tier_of(answer.tier, asked)
+        cost = listed_cost(where.provider, names, answer.usage, answer.cached, tier)
+        if cost is None and (where.provider in _PRICED_BY_SIZE or self._is_listed(where.provider, names)):
+            raise LookupError(where.model)
+        return cost
+
+    def _is_listed(self, provider: str, names: Iterable[str | None]) -> bool:
+        listed = self._litellm.model_cost
+        return any(name in listed or f"{provider}/{name}" in listed for name in names)
 
     async def _turn(self) -> None:
         """Wait until the call before has had the time that its making takes."""
@@ -97,29 +115,11 @@ class LiteLLMTransport:
         """Return what LiteLLM's price list says of the model."""
         return {} if self._litellm is None else setup.entry(self._litellm.model_cost, self.config.model or "")
 
-    def _unheard_of(self, where: setup.Target) -> bool:
-        """Say whether a model is a server's own: of OpenAI's LiteLLM knows what they take and cost."""
-        known = where.name in self._litellm.model_cost
-        return where.provider == "openai" and self.config.api_base is not None and not known
-
     async def close(self) -> None:
         """Let go of connections."""
         if self._litellm is not None:
             self._litellm = None
             await loading.leave()
-
-
-def _shortened(where: setup.Target) -> setup.Target:
-    # The same request by LiteLLM's own HTTP client in place of OpenAI's: half the work, and OpenAI's resources, two
-    # thirds of a second, are not imported.
-    key = os.environ.get("OPENAI_API_KEY") or "none"
-    return replace(where, settings={**where.settings, "model": f"{_SHORT}/{where.name}", "api_key": key})
-
-
-def _as_it_is(call: Mapping[str, Any]) -> dict[str, Any]:
-    # What is in `extra_body` goes into the body untouched.
-    further = {name: value for name, value in call.items() if name not in ("messages", "extra_body")}
-    return {"messages": call["messages"], "extra_body": {**further, **call.get("extra_body", {})}}
 
 
 def _named(answer: Answer, where: setup.Target) -> Answer:

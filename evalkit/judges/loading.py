@@ -7,14 +7,14 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from importlib import import_module
+from itertools import count
 from threading import Lock
 from typing import Any
-from uuid import uuid4
 
 _LATE = (
     "litellm._service_logger",
@@ -22,10 +22,12 @@ _LATE = (
     "litellm.litellm_core_utils.litellm_logging",
     "litellm.llms.fal_ai.chat.transformation",
     "litellm.llms.fal_ai.cost_calculator",
-    "litellm.llms.hosted_vllm.chat.transformation",
+    "litellm.llms.openai.chat.gpt_audio_transformation",
     "litellm.proxy.openai_files_endpoints.common_utils",
 )
+Price = Callable[[object], float | None]
 _lock = Lock()
+_numbers = count()
 _users = 0
 
 
@@ -78,41 +80,48 @@ def rehearse() -> None:
         with suppress(ImportError):  # its own affair: another version may do without
             import_module(name)
     with suppress(Exception):  # the same: it makes a large pydantic model, and asks nobody
-        litellm().get_api_base(model="hosted_vllm/none", optional_params={})
+        litellm().get_api_base(model="openai/none", optional_params={})
 
 
-def unpriced(model: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the further argument that spares a call LiteLLM's own account of it, with a price that is not asked for.
+def account(model: str, messages: Sequence[Mapping[str, Any]], price: Price) -> dict[str, Any]:
+    """Return the further argument by which LiteLLM's own account of a call has its US$ from `price`.
 
-    LiteLLM takes such an account where one is given; else it makes one, which is half of a call's work where it knows
-    no price.
+    LiteLLM takes such an account where one is given; else it makes one, whose price is a third of a call's work, and
+    more where it knows none. Where `price` raises a LookupError, LiteLLM works the price out itself.
     """
     try:
-        account = _account()(
+        made = _account()(
             model=model,
             messages=list(messages),
             stream=False,
             call_type="acompletion",
             start_time=datetime.now(),  # naive, as LiteLLM's own are
-            litellm_call_id=uuid4().hex,
+            litellm_call_id=f"evalkit-{next(_numbers)}",
             function_id="",
         )
     except (ImportError, TypeError):  # its own affair: another version may do without
         return {}
-    return {"litellm_logging_obj": account}
+    made.evalkit_price = price
+    return {"litellm_logging_obj": made, "litellm_call_id": made.litellm_call_id}
 
 
 @cache
 def _account() -> Any:
     from litellm.litellm_core_utils.litellm_logging import Logging
 
-    class Unpriced(Logging):  # type: ignore[misc, unused-ignore]
-        def response_cost_calculator(self, *_: object, **__: object) -> None:
-            return None
+    class Account(Logging):  # type: ignore[misc, unused-ignore]
+        evalkit_price: Price
+
+        def response_cost_calculator(self, result: object, *others: Any, **named: Any) -> float | None:
+            try:
+                return self.evalkit_price(result)
+            except LookupError:
+                found: float | None = super().response_cost_calculator(result, *others, **named)
+                return found
 
         _response_cost_calculator = response_cost_calculator
 
-    return Unpriced
+    return Account
 
 
 def _imported() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -15,6 +16,11 @@ from evalkit.types import Usage
 
 _FILE = "model_prices_and_context_window_backup.json"
 _TIERED = "input_cost_per_token_above_"
+_THOUSANDS = re.compile(r"(\d+)k_tokens")
+_ANY_TIER = (None, "auto", "on_demand")
+_BASE_TIERS = (*_ANY_TIER, "default", "standard")
+_DISCOUNTING = ("fireworks_ai",)  # cached tokens cost less than others there, and the list has not how much
+_VARYING = {"tiered_pricing", "off_peak_pricing"}
 
 
 @cache
@@ -45,19 +51,36 @@ def price_of(config: JudgeConfig) -> Price | None:
     return Price(input=round(reading * 1e6, 9), output=round(writing * 1e6, 9))
 
 
-def listed_cost(provider: str, models: tuple[str | None, ...], usage: Usage, cached: int) -> float | None:
+def tier_of(served: str | None, asked: object) -> object:
+    """Return the service tier by which a call is priced: the one that served it, else the one that was asked for."""
+    return asked if served in _ANY_TIER else served
+
+
+def listed_cost(
+    provider: str, models: tuple[str | None, ...], usage: Usage, cached: int, tier: object = None
+) -> float | None:
     """Return the US$ of one call by the first of `models` that has a price with `provider`, or none.
 
-    Prompt tokens that the provider had `cached` are counted at their own price. None, too, where the price hangs on the
-    prompt's length.
+    Prompt tokens that the provider had `cached` are counted at their own price. None, too, where the price hangs on
+    more than the numbers of tokens (a service `tier` of its own, a long prompt), and where the list does not say what
+    cached tokens cost.
     """
     entry = next((found for model in models if (found := _priced(provider, model))), None)
     prompt, written = usage.prompt_tokens, usage.completion_tokens
-    if entry is None or prompt is None or written is None or any(name.startswith(_TIERED) for name in entry):
+    if entry is None or prompt is None or written is None or tier not in _BASE_TIERS or not _flat(entry, prompt):
         return None
     each, known = entry["input_cost_per_token"], min(cached, prompt)
-    reading = (prompt - known) * each + known * entry.get("cache_read_input_token_cost", each)
+    reread = entry.get("cache_read_input_token_cost", None if provider in _DISCOUNTING else each)
+    if known and reread is None:
+        return None
+    reading = (prompt - known) * each + (known * reread if known else 0)
     return float(reading + written * entry["output_cost_per_token"]) or None
+
+
+def _flat(entry: Mapping[str, Any], prompt: int) -> bool:
+    """Say whether a prompt of this length is read and answered at the entry's first prices, at any time of day."""
+    tiers = [found for name in entry if name.startswith(_TIERED) and (found := _THOUSANDS.match(name, len(_TIERED)))]
+    return not _VARYING & set(entry) and all(prompt < 1000 * int(tier[1]) for tier in tiers)
 
 
 def _priced(provider: str, model: str | None) -> Mapping[str, Any] | None:

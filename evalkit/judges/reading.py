@@ -36,7 +36,8 @@ class Answer:
     """A provider's answer, clean.
 
     `arguments` are those of the first tool call that has any; without them, `content` is there. `cached` is the number
-    of prompt tokens that the provider had cached. `broken_logprobs`: log-probabilities came but cannot be used.
+    of prompt tokens that the provider had cached, `tier` the service tier that it names. `broken_logprobs`:
+    log-probabilities came but cannot be used.
     """
 
     content: str | None
@@ -45,6 +46,7 @@ class Answer:
     finish_reason: str | None = None
     usage: Usage = _NO_USAGE
     cached: int = 0
+    tier: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
@@ -87,6 +89,7 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
         finish_reason=finish,
         usage=_usage(usage),
         cached=_count(_get(_get(usage, "prompt_tokens_details"), "cached_tokens")) or 0,
+        tier=_name(_get(response, "service_tier")),
         reasoning=reasoning or None,
         refusal=_refusal(message),
         logprobs=logprobs,
@@ -130,6 +133,7 @@ def as_openai(answer: Answer) -> dict[str, Any]:
         choice["logprobs"] = {"content": [_token(token) for token in answer.logprobs or ()]}
     body: dict[str, Any] = {"id": "", "object": "chat.completion", "created": 0, "choices": [choice]}
     body |= {} if answer.model is None else {"model": answer.model}
+    body["service_tier"] = answer.tier  # LiteLLM reads Groq's answers with it only
     if answer.usage.prompt_tokens is not None:
         prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
         total = prompt + (written or 0)

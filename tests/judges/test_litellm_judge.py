@@ -108,13 +108,14 @@ async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(provide
     def made_otherwise() -> None:
         raise gone("another version")
 
-    [spared] = await ask(made(provider, model="openai/my-own-model"), JSON)
+    [spared] = await ask(made(provider), JSON)
     assert gc.get_freeze_count() == 0  # what was imported is left out of collections only as long as anybody calls
-    assert loading.unpriced("hosted_vllm/my-own-model", JSON.messages)
+    assert loading.account("openai/gpt-4o-mini", JSON.messages, lambda _: None)
     monkeypatch.setattr(loading, "_account", made_otherwise)
-    assert loading.unpriced("hosted_vllm/my-own-model", JSON.messages) == {}
-    [plain] = await ask(made(provider, model="openai/my-own-model"), JSON)
-    assert replace(spared, latency=0.0) == replace(plain, latency=0.0)
+    assert loading.account("openai/gpt-4o-mini", JSON.messages, lambda _: None) == {}
+    [plain] = await ask(made(provider), JSON)
+    assert plain.cost_usd == pytest.approx(spared.cost_usd)
+    assert replace(spared, latency=0.0, cost_usd=None) == replace(plain, latency=0.0, cost_usd=None)
     one, two = provider.requests
     assert one == two
 
