@@ -14,14 +14,17 @@ from rich.table import Table
 
 from evalkit.cli.printing import plain_console
 from evalkit.cli.voice import say, spoken
+from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError, ExitStatus
 from evalkit.report.finding import percent, side
 from evalkit.resources import shipped
+from evalkit.tracking import warm_up
 from evalkit.types import Metric
 
 DEFAULT = "evalkit-demo"
 STORE, TRACKING = "answers.sqlite", "sqlite:///mlflow.db"
 SWEEP = "sweep"
+WRITTEN = (STORE, "mlflow.db", "mlruns", SWEEP)
 SETTINGS = (f"hydra.sweep.dir={SWEEP}", f"store.url={STORE}", "store.mode=read_write", f"tracking.uri={TRACKING}")
 RATES = {"position": "position/first_rate", "length": "length/longer_rate"}
 """What shows each fault. Half of the sample's better responses are the longer ones: a fair judge is at 0.5 in both."""
@@ -65,6 +68,8 @@ def main(words: Sequence[str]) -> int:
         "progress", "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both orders ..."
     )
     with chdir(folder), spoken(["--quiet"]):
+        # MLflow takes the longest to import, so that begins first, in a process of its own.
+        warm_up(TrackingConfig(uri=TRACKING), folder=Path.cwd())
         from evalkit.cli.run import main as run
 
         status = run([str(shipped("experiments") / "demo.yaml"), *SETTINGS])
@@ -76,15 +81,15 @@ def main(words: Sequence[str]) -> int:
 
 
 def _enter(folder: Path) -> None:
-    """Make the folder, or check that it is empty or of an earlier demo.
+    """Make the folder, or check that it holds nothing but what an earlier demo wrote.
 
     Raises:
-        ConfigError: if it is neither, or cannot be made.
+        ConfigError: if it holds other files, or cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (folder / STORE).is_file():
-            raise ConfigError("is not empty, and not of an earlier demo", where=str(folder), remedy="name a new folder")
+        if not all(path.name.startswith(WRITTEN) for path in folder.iterdir()):
+            raise ConfigError("holds other files than a demo's", where=str(folder), remedy="name a new folder")
     except OSError as error:
         raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename)) from None
 
@@ -93,8 +98,8 @@ def _rows(sweep: Path) -> list[_Row]:
     from evalkit.runs import read_outcome
 
     found = []
-    for place in sorted(path for path in sweep.iterdir() if path.name.isdigit()):
-        outcome = read_outcome(place)
+    for job in range(len(_PLANTED)):
+        outcome = read_outcome(sweep / str(job))
         judge: dict[str, Any] = outcome.config["judge"]
         name = str(judge["model"]).rpartition("/")[2]
         planted = _PLANTED[name].format(f"{judge['params'].get('strength', 0):.0%}")
