@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
 
 from evalkit.compose.complaints import config_complaint
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs import read_run
 from evalkit.runs.layout import CONFIG
 from evalkit.types import RunResult
+
+WEIGHT: Final = "criteria.NAME.weight"
+"""What may be changed of criteria: their weights, which are scoring."""
+_WEIGHT: Final = re.compile(r"criteria\.(.+)\.weight")
 
 
 def one_run(command: str, words: Sequence[str]) -> tuple[Path, RunResult, list[str]]:
@@ -43,6 +48,9 @@ def with_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Seq
         key, equals, text = override.partition("=")
         if not equals:
             raise ConfigError("is not an override", where=override, remedy="write key=value")
+        if WEIGHT in allowed and (found := _WEIGHT.fullmatch(key)):
+            _set_weight(values, found[1], yaml.safe_load(text))
+            continue
         if not any(key == name or key.startswith(f"{name}.") for name in allowed):
             raise ConfigError("cannot be changed here", where=key, remedy=f"these can: {', '.join(allowed)}")
         _set(values, key.split("."), yaml.safe_load(text))
@@ -52,6 +60,18 @@ def with_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Seq
         # What is wrong with an override does not stand in the file.
         files = [Path(result.folder) / CONFIG] if result.folder and not overrides else []
         raise config_complaint(error, files) from None
+
+
+def _set_weight(values: dict[str, Any], name: str, weight: Any) -> None:
+    """Give a criterion another weight, also where `scoring.weights` gave it one."""
+    where, criteria = f"criteria.{name}.weight", values["criteria"]
+    if name not in criteria:
+        raise ConfigError("no such criterion", where=where, remedy=did_you_mean(name, list(criteria)))
+    if values["prompt"].get("show_weights"):
+        remedy = f"run again, or set 'scoring.weights={{{name}: {weight}}}'"
+        raise ConfigError("stands in the prompt, by prompt.show_weights", where=where, remedy=remedy)
+    criteria[name] = {**criteria[name], "weight": weight}
+    values["scoring"]["weights"].pop(name, None)
 
 
 def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evalkit.app import rescore
-from evalkit.cli.folders import one_run, with_settings
+from evalkit.cli.folders import WEIGHT, one_run, with_settings
 from evalkit.cli.gate import tell_gate
 from evalkit.cli.summary import print_summary
 
-FREE = ("scoring", "swap.resolve", "tie.threshold", "tie.min_confidence", "judge.vote", "judge.quorum", "judge.weights")
+FREE = (
+    "scoring",
+    WEIGHT,
+    "swap.resolve",
+    "tie.threshold",
+    "tie.min_confidence",
+    "judge.vote",
+    "judge.quorum",
+    "judge.weights",
+)
 GATES = ("gate",)
 
 

@@ -103,10 +103,26 @@ def test_scoring_weights_come_first_and_a_run_scored_again_says_what_it_did(
     assert len(provider.requests) == 2 * CASES
 
 
+def test_a_weight_is_changed_where_a_run_is_scored_again(
+    run: Call, call: Call, provider: Provider, tmp_path: Path
+) -> None:
+    run("hydra.run.dir=two", "scoring.weights={style: 0.1}")
+    call("score", "two", "criteria.style.weight=3")
+    assert winners(tmp_path / "two") == {"B"}
+    line = call("score", "two", "criteria.stile.weight=3", status=1).line()
+    assert line == "criteria.stile.weight: no such criterion; did you mean 'style'?"
+    assert "(given: -1)" in call("score", "two", "criteria.style.weight=-1", status=1).line()
+    assert len(provider.requests) == 2 * CASES
+    run("hydra.run.dir=shown", "prompt.show_weights=true")
+    line = call("score", "shown", "criteria.style.weight=3", status=1).line()
+    assert line.startswith("criteria.style.weight: stands in the prompt, by prompt.show_weights; run again, or set ")
+
+
 def test_confidence_is_that_in_the_verdict(run: Call, tmp_path: Path) -> None:
     run("hydra.run.dir=one", "criteria.accuracy.weight=0.1")
     verdict = json.loads((tmp_path / "one" / "verdicts.jsonl").read_text().splitlines()[0])
     assert (verdict["winner"], verdict["confidence"]) == ("B", pytest.approx(0.1))
+    assert "a confidence c counts as 1 - c" in (tmp_path / "one" / "findings.md").read_text("utf-8")
 
 
 def test_prompts_show_weights_only_where_asked_to(run: Call, provider: Provider) -> None:
@@ -151,7 +167,8 @@ def test_a_third_judgment_is_asked_for_where_weights_could_need_it(
 
 @pytest.mark.slow
 def test_each_weight_is_a_column_in_mlflow(run: Call, tmp_path: Path) -> None:
-    run(f"tracking.uri=sqlite:///{tmp_path}/mlflow.db", "+criteria.语气.weight=0.3", "dataset.limit=1")
+    unread = "runner.max_unusable_rate=1"  # the judge does not know the third criterion
+    run(f"tracking.uri=sqlite:///{tmp_path}/mlflow.db", "+criteria.语气.weight=0.3", "dataset.limit=1", unread)
     with sqlite3.connect(tmp_path / "mlflow.db") as store:
         params = dict(store.execute("select key, value from params where key like 'criteria.%'"))
     assert params["criteria.accuracy.weight"] == "1.0"
