@@ -21,20 +21,32 @@ RECORDED = "recorded"
 """The option of each group that a finished run's config consists of."""
 
 
-def locate(key: Sequence[str | int], files: Sequence[Path]) -> str:
-    """Return `file:line` of a key path in the first of `files` that sets it, else an empty string."""
+def locate(key: Sequence[str | int], files: Sequence[Path], given: Any = None) -> str:
+    """Return `file:line` of a key path in the first of `files` that sets it, else an empty string.
+
+    Where `given` is one value, only a file that sets the key to it counts: others may set the key too, or none of them
+    does and the command line does.
+    """
     for file in files:
         try:
             root = yaml.compose(file.read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError, UnicodeDecodeError):
             continue
         for path in (list(key), list(key[1:]) if file.parent.name == key[0] else None):
-            if path and (line := _line(root, path)) is not None:
-                return f"{_short(file)}:{line}"
+            if path and (found := _line(root, path)) is not None and _says(found[1], given):
+                return f"{_short(file)}:{found[0]}"
     return ""
 
 
-def _line(node: yaml.Node | None, path: Sequence[str | int]) -> int | None:
+def _says(node: yaml.Node, given: Any) -> bool:
+    if not isinstance(given, str | int | float) or not isinstance(node, yaml.ScalarNode) or "${" in node.value:
+        return True
+    value = yaml.safe_load(yaml.serialize(node))
+    return bool(value == given) or str(value) == str(given)  # nan is not nan
+
+
+def _line(node: yaml.Node | None, path: Sequence[str | int]) -> tuple[int, yaml.Node] | None:
+    """Return the line of a key path, and what stands there; an entry of a list may go by its name."""
     line = None
     for part in path:
         if isinstance(node, yaml.MappingNode):
@@ -45,9 +57,17 @@ def _line(node: yaml.Node | None, path: Sequence[str | int]) -> int | None:
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             node = node.value[part]
             line = node.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode):
+            node = next((one for one in node.value if _name_of(one) == part), None)
+            line = node.start_mark.line + 1 if node else None
         else:
             return None
-    return line
+    return None if line is None or node is None else (line, node)
+
+
+def _name_of(node: yaml.Node) -> str | None:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value.value for key, value in pairs if key.value == "name"), None)
 
 
 def _short(file: Path) -> str:
@@ -66,7 +86,7 @@ def config_complaint(error: ValidationError, files: Sequence[Path]) -> ConfigErr
     if not loc and (named := re.match(r"([a-z_]+(?:\.[\w ]+)*): ", message)):
         loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
         key, message = named[1], message[named.end() :]
-    place = locate(loc, files) if loc else ""
+    place = locate(loc, files, first.get("input")) if loc else ""
     if loc[:1] == ["gate"]:  # a rule may be a text, that stands for a mapping
         place = place or locate(loc[:-1], files)
     where = f"{place}: {key}" if place else key
@@ -136,9 +156,10 @@ def hydra_complaint(error: Exception) -> EvalkitError:
         mark = error.problem_mark
         return ConfigError(f"is not YAML ({error.problem})", where=f"{_short(Path(mark.name))}:{mark.line + 1}")
     if several := _SEVERAL.search(str(error)):
-        key, _, values = several[1].partition("=")
-        remedy = f"add -m to run a job for each, or write {pasted(key, values)} if it is one value"
-        return ConfigError("has several values", where=several[1], remedy=remedy)
+        word = as_written(several[1])
+        name, _, values = word.partition("=")
+        remedy = f"add -m to run a job for each, or write {pasted(name, values)} if it is one value"
+        return ConfigError("has several values", where=word, remedy=remedy)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(cause, MissingMandatoryValue):
         return ConfigError("is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…")

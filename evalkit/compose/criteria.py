@@ -23,7 +23,7 @@ _WORD: Final = re.compile(
     r"(?:=(?P<value>.*))?",
     re.DOTALL,
 )
-_INLINE: Final = re.compile(r"(?P<sign>\+\+|\+)?criteria=(?P<value>[{\[].*[{:].*)", re.DOTALL)
+_INLINE: Final = re.compile(r"(?P<sign>\+\+|\+)?criteria=(?P<value>[{\[].*[{:].*|\{\s*\})", re.DOTALL)
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _PATH: Final = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*", re.ASCII)
 _SPELLED: Final = re.compile(r"(?:\+\+)?criteria\._(?:(set|add)_(\w+)|(del)_(\w+)=true)", re.ASCII)
@@ -65,7 +65,7 @@ def put_in_place(values: Any) -> Any:
             continue
         how, name = spelled[1], _name(spelled[2])
         if how != "add" and name not in found:
-            raise no_such_criterion(name, list(found))
+            raise no_such_criterion(name, list(found), addable=how == "set")
         if how == "del":
             del found[name]
         elif isinstance(value, Mapping):
@@ -85,9 +85,11 @@ def as_composed(text: str) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(composed))
 
 
-def no_such_criterion(name: str, names: Sequence[str]) -> ConfigError:
+def no_such_criterion(name: str, names: Sequence[str], *, addable: bool = True) -> ConfigError:
     """Return the complaint that no criterion has that name."""
-    remedy = f"{did_you_mean(name, names).removesuffix('?')}, or add one: +criteria.{name}.description=TEXT"
+    remedy = did_you_mean(name, names)
+    if addable:
+        remedy = f"{remedy.removesuffix('?')}, or add one: +criteria.{name}.description=TEXT"
     return ConfigError("no such criterion", where=f"criteria.{name}", remedy=remedy)
 
 

@@ -158,9 +158,9 @@ class Criterion(Section):
     @model_validator(mode="before")
     @classmethod
     def _described(cls, given: Any) -> Any:
-        if isinstance(given, str | int | float):
-            return {"description": given}
-        return {} if given is None else given
+        if isinstance(given, int | float):
+            raise ValueError("is neither a description nor settings: write a text, or {weight: NUMBER}")
+        return {"description": given} if isinstance(given, str) else {} if given is None else given
 
 
 def criteria_by_name(given: Any) -> Any:

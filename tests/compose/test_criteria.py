@@ -105,11 +105,32 @@ def test_a_description_is_a_text_as_it_is_typed() -> None:
         ),
         (["criteria=[1,{a: b}]"], "criteria=[1,{a: b}]: cannot be read as criteria; write "),
         (["criteria=[]"], "criteria: there is none; name at least one criterion"),
+        (["criteria={}"], "criteria: there is none; name at least one criterion"),
+        (["criteria={a: 1, b: 2}"], "criteria.a: is neither a description nor settings (given: 1); write a text, or {"),
+        (
+            ["criteria.accuracy.weight=1,2"],
+            "criteria.accuracy.weight=1,2: has several values; add -m to run a job for each, or write "
+            "'criteria.accuracy.weight=\"1,2\"'",
+        ),
         (["criteria=[{name: a},{name: a}]"], "criteria: 'a' is named twice; give each its own name"),
     ],
 )
 def test_what_is_wrong_is_one_line(overrides: list[str], line: str) -> None:
     assert said(*overrides).startswith(line)
+
+
+def test_a_criterion_that_is_not_there_is_not_offered_to_be_added_where_it_is_deleted() -> None:
+    assert said("~criteria.tone") == "criteria.tone: no such criterion; choose from accuracy, clarity, " + GENERAL[1]
+
+
+def test_the_file_that_is_named_is_the_one_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "conf/criteria/another.yaml", "tone:\n  weight: 1\n")
+    write(tmp_path, "conf/criteria/old.yaml", "- name: kindness\n- name: tone\n  weight: much\n")
+    monkeypatch.chdir(tmp_path)
+    what = "criteria.tone.weight: input should be a valid number, unable to parse string as a number (given: 'much')"
+    assert said("criteria=old") == f"conf/criteria/old.yaml:3: {what}"
+    minus = "criteria.tone.weight: input should be greater than or equal to 0 (given: -1)"
+    assert said("criteria=another", "criteria.tone.weight=-1") == minus
 
 
 @pytest.mark.parametrize("shape", SHAPES)
