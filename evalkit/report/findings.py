@@ -21,6 +21,7 @@ from evalkit.scoring.chance_level import one_order
 from evalkit.types import Metric, RunResult
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
+FAR_OFF = 0.1  # of a confidence, on average
 CONSISTENT = ("pointwise", "listwise")  # of one score, or one ranking, no cycle can follow: that none did says nothing
 PAIRS = ("decided pairs", "对分出胜负的回答")
 PASSES = ("decided passes, each a pair in one order", "次分出胜负的评判（每对每种顺序各一次）")
@@ -281,13 +282,32 @@ def _calibration(metrics: Metrics, _: str) -> Iterator[Finding]:
     if ece is not None and ece.low is not None:  # from a case or two it would say nothing
         value, low, high = (None if x is None else 100 * x for x in (ece.value, ece.low, ece.high))
         points = Metric(ece.name, value, low, high)
-        off = ece.low is not None and ece.low > 0.1
+        text, text_zh = (
+            f"Its confidence is off by {interval(points, 0)} points",
+            f"其置信度平均偏差 {interval(points, 0)} 个百分点",
+        )
+        if ece.low == 0 and (ece.high or 0) > FAR_OFF:
+            text = f"Whether its confidence can be relied on is not known (n = {ece.n:,}): "
+            text += f"it is off by 0 to {high:.0f} points"
+            text_zh = f"置信度是否可信尚不能判断（n = {ece.n:,}）：平均偏差在 0 到 {high:.0f} 个百分点之间"
+        turned, turned_zh = _turned(metrics)
         yield Finding(
             "calibration/ece",
-            "warn" if off else "info",
-            f"Its confidence is off by {interval(points, 0)} points on average.",
-            f"其置信度平均偏差 {interval(points, 0)} 个百分点。",
+            "warn" if ece.low > FAR_OFF else "info",
+            f"{text} on average{turned}.",
+            f"{text_zh}{turned_zh}。",
         )
+
+
+def _turned(metrics: Metrics) -> tuple[str, str]:
+    """Return how a confidence counts that was stated in another winner than the weighted one, if any was."""
+    rate = known(metrics, "criteria/overall_disagreement")
+    if rate is None or not rate.value or WEIGHED not in (rate.note or ""):
+        return "", ""
+    return (
+        "; where the overall winner is not the weighted one, a confidence c counts as 1 - c (0.5 if either is a tie)",
+        "；总体胜者与加权结果不同时，置信度 c 按 1 - c 计（其中一方为平局时按 0.5 计）",
+    )
 
 
 def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:

@@ -117,6 +117,12 @@ def test_scores_calibration_consistency_and_weak_conflicts():
     assert only("score/distinct", score__distinct=(2.0, None, None, 9)).tone == "bad"
     assert only("score/distinct", score__distinct=5.0).tone == "info"
     assert "off by 30 [20, 40] points" in only("calibration/ece", calibration__ece=(0.3, 0.2, 0.4)).text
+    unknown = only("calibration/ece", calibration__ece=(0.0, 0.0, 0.55))
+    assert unknown.text.startswith("Whether its confidence can be relied on is not known (n = ")
+    assert "off by 0 to 55 points on average" in unknown.text
+    assert unknown.text_zh.startswith("置信度是否可信尚不能判断")
+    assert "0 到 55 个百分点" in unknown.text_zh
+    assert "off by 4 [0, 9] points" in only("calibration/ece", calibration__ece=(0.04, 0.0, 0.09)).text
     assert only("position/consistency", position__consistency=(0.9, 0.85, 0.95)).tone == "good"
     assert "do not carry over" in only("conflict/weak_rate", conflict__weak_rate=(0.2, 0.1, 0.3)).text
 
