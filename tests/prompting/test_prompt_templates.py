@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import evalkit
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig, TieConfig
 from evalkit.errors import PromptError
 from evalkit.evaluators import make_evaluator
@@ -262,6 +264,19 @@ def test_every_reason_to_ask_again_is_translated() -> None:
         assert re.search("[一-鿿]", said), reason
         quoted = re.sub(r"“.*?”|'.*?'|[\w.]+：|\b(?:JSON|A|B|TIE|tone|size|true|false|None|True)\b", "", said)
         assert not re.search("[a-z]{3}", quoted), (reason, asked)
+
+
+@pytest.mark.parametrize("module", ["parsing.json_text", "parsing.scores", "parsing.winners", "evaluators.answers"])
+def test_the_catalog_keeps_up_with_the_reasons_in_the_code(module: str) -> None:
+    source = (Path(evalkit.__file__).parent / f"{module.replace('.', '/')}.py").read_text("utf-8")
+    calls = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Call) and len(one.args) == 2]
+    texts = [one.args[1] for one in calls if getattr(one.func, "id", "") == "UnreadableError"]
+    reasons = [re.sub(r"\{.*?\}", "3", ast.unparse(text)) for text in texts if isinstance(text, ast.JoinedStr)]
+    reasons = [str(ast.literal_eval(one.removeprefix("f"))) for one in reasons]
+    reasons += [str(text.value) for text in texts if isinstance(text, ast.Constant)]
+    assert reasons
+    unknown = [one for one in reasons if "它不符合所要求的形式" in Prompts("zh").retry(one)]
+    assert not unknown
 
 
 def test_an_unknown_reason_is_a_general_one_and_never_a_mixture() -> None:
