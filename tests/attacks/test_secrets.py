@@ -154,7 +154,7 @@ def test_a_whole_run_writes_no_secret(here: Path, monkeypatch: pytest.MonkeyPatc
         ]
         words = [*judge, "dataset.limit=2", "scoring.bootstrap=20"]
         for place, more, status in (
-            ("there", ["hydra.run.dir=there"], 0),
+            ("there", ["hydra.run.dir=there", "runner.max_unusable_rate=1"], 0),
             ("away", ["hydra.run.dir=away"], 3),
             ("sweep", ["-m", "hydra.sweep.dir=multirun/a/b", "tie.threshold=0,0.1"], 0),
         ):
