@@ -20,16 +20,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 HERE = Path(__file__).resolve().parent
+MODEL = "openai/gpt-4o-mini"
 CRITERIA = ("accuracy", "instruction following", "clarity")
-ANSWER = {
-    "scores": [{"criterion": c, "justification": "It says so.", "examples": [], "score": 4} for c in CRITERIA],
-    "summary": {"strengths": ["short"], "weaknesses": [], "suggestions": []},
+ANSWERS = {
+    "pointwise": {
+        "scores": [{"criterion": c, "justification": "It says so.", "examples": [], "score": 4} for c in CRITERIA],
+        "summary": {"strengths": ["short"], "weaknesses": [], "suggestions": []},
+    },
+    "pairwise": {
+        "comparison": [{"criterion": c, "reasoning": "It says so.", "winner": "A"} for c in CRITERIA],
+        "result": {"reasoning": "It says so.", "winner": "A", "confidence": 0.8},
+    },
 }
 ENVIRONMENT = {
     **os.environ,
@@ -56,7 +63,9 @@ async def main(base, n, at_once, messages):
     places = asyncio.Semaphore(at_once)
     async def one():
         async with places:
-            await litellm.acompletion(model="openai/x", messages=messages, api_base=base, temperature=0, num_retries=0)
+            await litellm.acompletion(
+                model="openai/gpt-4o-mini", messages=messages, api_base=base, temperature=0, num_retries=0
+            )
     began = time.perf_counter()
     await asyncio.gather(*(one() for _ in range(n)))
     print(imported, time.perf_counter() - began)
@@ -94,8 +103,8 @@ asyncio.run(main(base, n, at_once, [{"role": "user", "content": "Judge this. " *
 
 
 @contextmanager
-def server(latency: float) -> Iterator[str]:
-    command = [sys.executable, str(HERE / "openai_server.py"), "--latency", str(latency), "--text", json.dumps(ANSWER)]
+def server(latency: float, answer: Mapping[str, object] = ANSWERS["pointwise"]) -> Iterator[str]:
+    command = [sys.executable, str(HERE / "openai_server.py"), "--latency", str(latency), "--text", json.dumps(answer)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -106,18 +115,19 @@ def server(latency: float) -> Iterator[str]:
         process.wait(10)
 
 
-def dataset(folder: Path, cases: int) -> Path:
-    path = folder / "cases.jsonl"
-    with path.open("w") as file:
-        for i in range(cases):
-            row = {"id": f"c{i}", "prompt": f"Question {i}?", "response": f"Answer {i}. " + "It is so. " * 60}
-            file.write(json.dumps(row) + "\n")
-    return path
+def dataset(folder: Path, requests: int, mode: str = "pointwise") -> None:
+    """Write cases of so many requests: one for each response, or both orders of each pair."""
+    with (folder / "cases.jsonl").open("w") as file:
+        for i in range(requests if mode == "pointwise" else requests // 2):
+            said = f"Answer {i}. " + "It is so. " * 60
+            shown = {"response": said} if mode == "pointwise" else {"responses": [said, said + "Is it?"]}
+            file.write(json.dumps({"id": f"c{i}", "prompt": f"Question {i}?", **shown}) + "\n")
 
 
 def words(base: str, folder: Path, at_once: int, transport: str, tracked: bool) -> list[str]:
+    mode = "pairwise" if "responses" in (folder / "cases.jsonl").read_text() else "pointwise"
     return [
-        *("run", "mode=pointwise", "judge=openai_compatible", "judge.model=openai/x", f"judge.api_base={base}"),
+        *("run", f"mode={mode}", "judge=openai_compatible", f"judge.model={MODEL}", f"judge.api_base={base}"),
         *(f"judge.transport={transport}", f"dataset.path={folder / 'cases.jsonl'}", "dataset=jsonl"),
         *(f"runner.concurrency={at_once}", f"hydra.run.dir={folder / 'run'}", f"store.url={folder / 'store.db'}"),
         *((f"tracking.uri=sqlite:///{folder / 'mlflow.db'}",) if tracked else ("tracking=none",)),
@@ -179,8 +189,8 @@ def measure(given: argparse.Namespace, folder: Path) -> int:
     times: dict[str, Times] = {}
     imports: list[float] = []
     scoring: list[float] = []
-    dataset(folder, requests)
-    with server(given.latency) as base:
+    dataset(folder, requests, given.mode)
+    with server(given.latency, ANSWERS[given.mode]) as base:
         if limit <= LONG:
             evalkit(base, folder, at_once, "direct", Times(), tracked=True, kept=False)  # makes MLflow's tables
         for _ in range(given.runs):
@@ -238,13 +248,13 @@ def targets(
     with_mlflow = whole("litellm, MLflow") / (median(imports) + phase("litellm, MLflow"))
     more = whole("all stored, MLflow") - median(scoring) - whole("plain MLflow, the same files")
     return [
-        ("direct: at least 80 % of the limit", f"{share:.0%}", share >= 0.8),
+        ("direct: at least 90 % of the limit", f"{share:.0%}", share >= 0.9),
         (
             f"direct, whole: quicker than the quickest framework, {QUICKEST / BARE:.1f} × bare aiohttp",
             f"{times_bare:.1f} ×",
             times_bare < QUICKEST / BARE,
         ),
-        ("LiteLLM: at least 230 a second", f"{rate:.0f}", rate >= 230),
+        ("LiteLLM: at least 400 a second", f"{rate:.0f}", rate >= 400),
         (
             f"LiteLLM with MLflow, whole: at most 1.3 × (import alone, {median(imports):.2f} s, + phase)",
             f"{with_mlflow:.2f} ×",
@@ -262,7 +272,7 @@ def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
 
     os.environ.update(ENVIRONMENT)
     (folder / "store.db").unlink(missing_ok=True)
-    with server(given.latency) as base:
+    with server(given.latency, ANSWERS[given.mode]) as base:
         _, overrides = split_study(words(base, folder, given.in_flight, transport, tracked=False)[1:])
         [(_, config)] = load_jobs(DEFAULT, [w for w in overrides if not w.startswith("hydra.")], sweep=False)
         watch = cProfile.Profile()
@@ -282,6 +292,7 @@ def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--mode", choices=("pointwise", "pairwise"), default="pointwise")
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--latency", type=float, default=0.1)
     parser.add_argument("--in-flight", type=int, default=64)
@@ -290,7 +301,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         if not given.profile:
             return measure(given, Path(folder))
-        dataset(Path(folder), given.requests)
+        dataset(Path(folder), given.requests, given.mode)
         profile(given, Path(folder), given.profile)
     return 0
 

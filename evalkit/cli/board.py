@@ -12,7 +12,7 @@ from evalkit.cli.summary import number
 from evalkit.cli.voice import manner, say
 from evalkit.errors import ExitStatus, TrackingError
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
-from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
+from evalkit.sweeps.board import leaderboard_of, track_leaderboard, write_leaderboard
 from evalkit.types import Metric
 
 SHOWN = 40  # rows; the files hold all

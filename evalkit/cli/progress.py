@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import asdict
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
-from rich.progress import Progress as Bar
 
 from evalkit.cli.driving import Job
 from evalkit.cli.voice import manner, say
 from evalkit.engine import Progress
 from evalkit.report.finding import dollars
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
 EVERY = 10.0
 REDRAWN = 0.1
@@ -94,6 +96,9 @@ class ProgressDisplay:
 
     def __enter__(self) -> Self:
         if self._live:
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import Progress as Bar
+
             self._bar = Bar(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
