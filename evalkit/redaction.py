@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-_NAMED_LIKE_A_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_(?:PASS|PWD|PAT)$", re.IGNORECASE)
+_PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\W_]+")
+_CHOSEN = re.compile(r"\w*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?", re.IGNORECASE)
+_ISSUED = re.compile(r"(?!(?:MON|DON|TUR|HOC|JOC|WHIS|HOT)KEY)\w*(?:KEY|TOKEN)S?", re.IGNORECASE)
+_CHOSEN_AT_THE_END = frozenset(("PASS", "PWD", "PAT"))
+_OF_A_SECRET = frozenset(  # what such a variable holds instead: not the secret, but something about it
+    ("LIMIT", "LIMITS", "MAX", "MIN", "COUNT", "SIZE", "LENGTH", "BUDGET", "TTL", "EXPIRY", "TIMEOUT", "NAME", "TYPE",
+     "MODE", "LAYOUT", "ALGORITHM", "FORMAT", "MODEL", "ENABLED", "REQUIRED")
+)  # fmt: skip
 _SHORTEST_SECRET = 8
+_SHORTEST_ISSUED = 16
 _NO_WORD = 16  # a text of letters alone is no word if it has so many
+_PLAIN = re.compile(r"(?:[A-Za-z]{0,15}\d{0,4}|\d+[A-Za-z]{0,2})(?:[\W_]+|$)")
 _USERINFO = re.compile(r"(?<=://)([^/\s'\"@]*)@")
 _PASSED = re.compile(
     r"(?i)([?&;](?:api_?key|key|access_?token|auth_?token|token|secret|client_secret|password|passwd|pwd|sig|signature|"
@@ -63,7 +72,10 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
         return "holds a URL with a key"
     for name, value in (_secrets(None) if secrets is None else secrets).items():
         whole = text.strip() == value
-        if (whole or _is_no_word(value)) and (value in text or quote(value, safe="") in text) and not _is_path(value):
+        if not (value in text or quote(value, safe="") in text) or _is_path(value):
+            continue
+        # A word that someone chose as a password may stand in any text; a key is made by a machine, and is no words.
+        if (whole or _is_no_word(value)) if _is_chosen(name) else _is_issued(value):
             return f"holds the value of ${name}"
     return None
 
@@ -105,8 +117,27 @@ def _secrets(environment: Mapping[str, str] | None) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
-        if len(value) >= _SHORTEST_SECRET and _NAMED_LIKE_A_SECRET.search(name)
+        if len(value) >= _SHORTEST_SECRET and _named_like_a_secret(name)
     }
+
+
+def _named_like_a_secret(name: str) -> bool:
+    parts = [part for part in _PARTS.split(name) if part]
+    if not parts or parts[-1].upper() in _OF_A_SECRET:
+        return False
+    return _is_chosen(name) or any(_ISSUED.fullmatch(part) for part in parts)
+
+
+def _is_chosen(name: str) -> bool:
+    parts = [part for part in _PARTS.split(name) if part]
+    return any(_CHOSEN.fullmatch(part) for part in parts) or (
+        len(parts) > 1 and parts[-1].upper() in _CHOSEN_AT_THE_END
+    )
+
+
+def _is_issued(value: str) -> bool:
+    """Say whether a value is made by a machine: words, numbers, and names of models and places are not."""
+    return len(value) >= _SHORTEST_ISSUED and _PLAIN.sub("", value) != ""
 
 
 def _is_no_word(value: str) -> bool:

@@ -39,7 +39,7 @@ IN_WORDS = [
     f"+judge.params.extra_body={{api_key: {PASSWORD}}}",
     "tracking.run_name=${oc.env:A_TEST_TOKEN}",
     "prompt.template=${oc.env:A_TEST_TOKEN}",
-    "hydra.run.dir=out/${oc.env:ANOTHER_API_KEY}",
+    "hydra.run.dir=out/${oc.env:ANOTHER_PASSWORD}",
     f"+tracking.tags.key={PASSWORD}xyz",
 ]
 
@@ -50,7 +50,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("A_TEST_TOKEN", SECRET)
-    monkeypatch.setenv("ANOTHER_API_KEY", PASSWORD)
+    monkeypatch.setenv("ANOTHER_PASSWORD", PASSWORD)
     return folder
 
 
@@ -117,16 +117,58 @@ def test_python_refuses_as_the_command_line_does(here: Path) -> None:
         ("https://host/?monkey=1&tokens=2", None),
         ("https://host/?x=1&token=abc", "holds a URL with a key"),
         ("a word in a sentence", None),
-        ("wordlike", "holds the value of $WORD_KEY"),
+        ("wordlike", "holds the value of $WORD_PASSWORD"),
         ("/etc/hosts", None),
         ("sqlite:////etc/hosts", None),
     ],
 )
 def test_what_counts_as_a_secret(monkeypatch: pytest.MonkeyPatch, text: str, found: str | None) -> None:
-    monkeypatch.setenv("WORD_KEY", "wordlike")
+    monkeypatch.setenv("WORD_PASSWORD", "wordlike")
     monkeypatch.setenv("A_CREDENTIALS_FILE", "/etc/hosts")
     assert secret_in(text) == found
     assert secret_in("wordlike texts are fine") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MONKEY", "us-international"),
+        ("KEYBOARD_LAYOUT", "us-international"),
+        ("TOKEN_LIMIT", "10000000"),
+        ("TOKENIZER", "0a1b2c3d4e5f6a7b8c9d"),
+        ("API_KEY", "test1234"),
+        ("OPENAI_API_KEY", "not-needed-at-all"),
+        ("DEPLOY_KEY", "production"),
+        ("EVAL_TOKEN", "openai/gpt-4o-mini-2024-07-18"),
+        ("SSH_AUTH_SOCK", "/tmp/ssh-0a1b2c3d4e5f/agent.1"),
+    ],
+)
+def test_words_numbers_and_names_of_models_are_no_secrets(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    number = [f"dataset.limit={value}"] if value.isdigit() else []
+    assert main(["plan", f"judge.model=openai/{value}", f"tracking.run_name=at-{value}", *number]) == 0, (
+        capsys.readouterr().err
+    )
+    assert "[redacted]" not in redact(f"a {value}") or name.endswith(("KEY", "TOKEN"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPENAI_API_KEY_2", "AbCdEfGhIjKlMnOpQrSt"),
+        ("X_KEY", "550e8400-e29b-41d4-a716-446655440000"),
+        ("PGPASSWORD", "hunter2-hunter2"),
+        ("openaiApiKey", "0123456789abcdef"),
+        ("GITHUBTOKEN", "0123456789abcdef"),
+        ("DB_PWD", "correct horse 1"),
+    ],
+)
+def test_what_is_named_and_made_like_a_secret_is_one(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    assert secret_in(value) == secret_in(f"at {value}.") == f"holds the value of ${name}"
+    assert value not in redact(f"at {value}.")
 
 
 def test_urls_and_encoded_secrets_are_redacted(here: Path) -> None:
