@@ -17,7 +17,7 @@ from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.exchange import Brought
 from evalkit.exchange.bringing import UNSAID
-from evalkit.exchange.labelling import Label, with_labels
+from evalkit.exchange.labelling import Label, has_own_label, with_labels
 from evalkit.exchange.rereading import Difference, differences, reread
 from evalkit.resources import project
 from evalkit.runs import check_free, check_no_sweep
@@ -136,10 +136,16 @@ def relabel(result: RunResult, folder: Path, labels: Sequence[Label], source: st
         DatasetError: if a label is of no case of the run.
         ConfigError: if the folder cannot be written.
     """
-    cases = with_labels(result.cases, labels)
+    named = {label.case_id for label in labels}
+    # What people say later must not take the place of these labels, either.
+    before = result.manifest.get("own_labels") or []
+    own = dict.fromkeys((*before, *(case.id for case in result.cases if case.id in named and has_own_label(case))))
+    cases = with_labels(result.cases, labels, own)
     counts = Counter(label.annotator for label in labels)
     given = {"source": source, "annotators": dict(sorted(counts.items())), "at": datetime.now(UTC).isoformat()}
     manifest = {**result.manifest, "labels": [*result.manifest.get("labels", []), given]}
+    if own:
+        manifest["own_labels"] = [*own]
     config = RunConfig.model_validate(result.config)
     return rescore(config, replace(result, cases=cases, manifest=manifest), folder)
 

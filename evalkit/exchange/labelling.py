@@ -6,7 +6,7 @@ A pair's two responses change places by chance too, so that people's own liking 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -133,11 +133,11 @@ def label_studio_tasks(tasks: Sequence[Task]) -> list[dict[str, object]]:
     return [{"data": {**task.texts, **identity(task)}} for task in tasks]
 
 
-def with_labels(cases: Sequence[Case], labels: Sequence[Label]) -> tuple[Case, ...]:
+def with_labels(cases: Sequence[Case], labels: Sequence[Label], own: Collection[str] = ()) -> tuple[Case, ...]:
     """Return cases with people's labels added, an annotator's new label in place of an older one.
 
     A case's own label, or grades, that no single person gave stay what verdicts are held against; else it is what most
-    people say, or their mean grade.
+    people say, or their mean grade. `own` are the cases with a label of their own beside labels of people.
 
     Raises:
         DatasetError: if a label is of an unknown case, or has no place in it.
@@ -153,7 +153,15 @@ def with_labels(cases: Sequence[Case], labels: Sequence[Label]) -> tuple[Case, .
             )
         unit = _placed(label, case)
         by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = label.value
-    return tuple(_labelled(case, by_case[case.id]) if case.id in by_case else case for case in cases)
+    return tuple(
+        _labelled(case, by_case[case.id], case.id in own or has_own_label(case)) if case.id in by_case else case
+        for case in cases
+    )
+
+
+def has_own_label(case: Case) -> bool:
+    """Say whether a case has a label, or grades, and nobody's labels: then no person gave them."""
+    return not case.labels and (case.label is not None or any(one.grade is not None for one in case.responses))
 
 
 def _placed(label: Label, case: Case) -> Unit:
@@ -173,11 +181,10 @@ def _placed(label: Label, case: Case) -> Unit:
     return label.unit
 
 
-def _labelled(case: Case, given: Mapping[str, Mapping[Unit, Winner | float]]) -> Case:
+def _labelled(case: Case, given: Mapping[str, Mapping[Unit, Winner | float]], own: bool) -> Case:
     people: dict[str, Annotation] = dict(case.labels)
     for annotator, values in given.items():
         people[annotator] = _annotation(case, people.get(annotator), values)
-    own = not case.labels and (case.label is not None or any(one.grade is not None for one in case.responses))
     if own:
         return replace(case, labels=people)
     label, responses = consensus(people, case.responses)

@@ -71,6 +71,17 @@ def test_a_label_of_the_data_set_stays_what_verdicts_are_held_against(bring, wri
     assert (case["label"], case["labels"]) == ("A", {"ann": "B"})
 
 
+def test_a_label_of_the_data_set_stays_however_often_people_label(bring, write):
+    ran = bring("generic", str(write("p.jsonl", pair(0, ("A", "A"), label="A"))))
+    write("l.csv", "id,annotator,label\nc0,ann,B\n")
+    write("m.csv", "id,annotator,label\nc0,bob,B\n")
+    for file in ("l.csv", "l.csv", "m.csv"):
+        assert label(ran, file) == 0
+    (case,) = ran.rows("cases.jsonl")
+    assert (case["label"], case["labels"]) == ("A", {"ann": "B", "bob": "B"})
+    assert ran.metrics["agreement/accuracy"]["value"] == 1
+
+
 def test_grades(bring, write):
     rows = [{"id": "1", "prompt": "p", "response": text, "model": text, "score": s} for text, s in [("a", 4), ("b", 2)]]
     ran = bring("generic", str(write("s.jsonl", rows)))
