@@ -7,12 +7,16 @@ from pathlib import Path
 
 from evalkit.app import track
 from evalkit.cli.folders import one_run, with_settings
+from evalkit.errors import ConfigError
 
 
 def main(words: Sequence[str]) -> int:
     """Record a finished run; overrides may set other tracking.* values."""
     folder, result, overrides = one_run("track", words)
-    config = with_settings(result, overrides, ("tracking",))
+    # A run that was made without tracking is to be tracked now.
+    config = with_settings(result, ["tracking.enabled=true", *overrides], ("tracking",))
+    if not config.tracking.enabled:
+        raise ConfigError("is false", where="tracking.enabled", remedy="leave it out: this command tracks the run")
     recorded = track(config, result)
     tracked = recorded.manifest.get("tracked") or {"tracker": "MLflow", "id": recorded.manifest["mlflow_run_id"]}
     print(f"{tracked['tracker']}: run {tracked['id']} ({Path(folder).name})")

@@ -91,6 +91,7 @@ def _check_database_host(uri: str) -> None:
 
 def _quieten() -> None:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     for name, value in _PATIENCE.items():
         os.environ.setdefault(name, value)
 

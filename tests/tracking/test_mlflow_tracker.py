@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.cli import main
 from evalkit.config import TrackingConfig
 from evalkit.errors import ExitStatus, TrackingError
 from evalkit.tracking import connection, contents
@@ -262,3 +263,16 @@ def test_a_server_too_old_for_traces_is_one_line(store, make_result, tmp_path, m
     monkeypatch.setattr("mlflow.tracing.client.TracingClient.log_spans", refuse)
     with pytest.raises(TrackingError, match=r"set tracking\.traces=0"):
         tracker(store).record(make_result(tmp_path / "run"))
+
+
+def test_a_run_made_without_tracking_is_tracked_by_the_command(store, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8")
+    brief = ["tracking.enabled=false", "scoring.bootstrap=0"]
+    assert main(["import", "generic", "judged.csv", "hydra.run.dir=run", *brief]) == 0
+    assert main(["track", "run", f"tracking.uri={store}", "tracking.enabled=false"]) == 1
+    assert "tracking.enabled: is false" in capsys.readouterr().err
+    assert main(["track", "run", f"tracking.uri={store}"]) == 0
+    run_id = json.loads(Path("run/manifest.json").read_text("utf-8"))["mlflow_run_id"]
+    assert run_id
+    assert f"MLflow: run {run_id}" in capsys.readouterr().out
