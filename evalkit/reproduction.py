@@ -48,7 +48,8 @@ class Reproduction:
     differences, whether or not they change a number. `compared` counts the metrics, `answers` the requests, `prompts`
     those requests whose prompts have the recorded content keys, and `carried` the failed (or, from a store, refused)
     requests that were copied. `sources` names what was read: files of the run folder, `data set`, `store`. `missing`
-    says why a folder cannot be reproduced from its own files.
+    says why a folder cannot be reproduced from its own files. `added` names the metrics that this evalkit has and the
+    run does not, where all that the run has are equal.
     """
 
     metrics: tuple[Change, ...]
@@ -59,10 +60,11 @@ class Reproduction:
     carried: int
     sources: tuple[str, ...]
     missing: str | None = None
+    added: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
-        """Whether every metric is the same to the last bit."""
+        """Whether every metric of the run is the same to the last bit."""
         return not self.metrics
 
 
@@ -103,19 +105,26 @@ def reproduce(
             "store" if from_store else JUDGMENTS,
         )
     metrics = score_run(config, materials.dataset.cases, judgments).metrics
+    differing = tuple(_different_numbers(result.metrics, metrics))
+    reasons = (
+        *_different_things(result, config, materials),
+        *_different_answers(result.judgments, judgments, absent=ABSENT[from_store]),
+    )
+    # A later evalkit may have metrics that the run's did not: that is no difference in what the run says.
+    added = tuple(name for name in metrics if name not in result.metrics)
+    if {change.what for change in differing} != {*added} or not all(_of_versions(reason) for reason in reasons):
+        added = ()
     keys = {_place(one): one.keys for one in result.judgments}
     return Reproduction(
-        tuple(_different_numbers(result.metrics, metrics)),
-        (
-            *_different_things(result, config, materials),
-            *_different_answers(result.judgments, judgments, absent=ABSENT[from_store]),
-        ),
-        compared=len(metrics),
+        () if added else differing,
+        reasons,
+        compared=len(metrics) - len(added),
         answers=len(judgments),
         prompts=0 if imported else sum(bool(one.keys) and one.keys == keys.get(_place(one)) for one in judgments),
         carried=carried,
         sources=sources,
         missing=missing,
+        added=added,
     )
 
 
@@ -246,6 +255,10 @@ def _different_numbers(before: Mapping[str, Metric], again: Mapping[str, Metric]
             was, now = getattr(one, number), getattr(other, number)
             if was != now:
                 yield Change(f"{name} {number}", was, now)
+
+
+def _of_versions(reason: Change) -> bool:
+    return reason.what in ("evalkit", "python", "git commit") or reason.what.startswith("package ")
 
 
 def _different_things(result: RunResult, config: RunConfig, materials: Materials) -> Iterator[Change]:

@@ -82,11 +82,18 @@ def _reproduce_jobs(
 
 def _in_one_line(found: Reproduction) -> str:
     if found.equal:
-        return f"reproduced, all {found.compared} metrics are equal ({_checked(found)})"
+        return f"reproduced, all {found.compared} metrics are equal{_added(found)} ({_checked(found)})"
     first = found.metrics[0]
     differing = len({change.what.split(" ")[0] for change in found.metrics})
     example = f"{first.what} was {_short(first.was)}, is {_short(first.now)}"
     return f"not reproduced, {differing} of {found.compared} metrics differ, for example {example}"
+
+
+def _added(found: Reproduction) -> str:
+    if not found.added:
+        return ""
+    count = len(found.added)
+    return f", and this evalkit has {count} that the run has not: {', '.join(found.added[:3])}{', …' * (count > 3)}"
 
 
 def _asked(words: Sequence[str]) -> tuple[str, list[str], Path | None]:
@@ -121,7 +128,7 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
     if found.carried:
         console.print(f"note: {found.carried} failed requests have no answer and are copied as failures")
     if found.equal:
-        console.print(f"  • Reproduced: all {found.compared} metrics are equal to the last bit.")
+        console.print(f"  • Reproduced: all {found.compared} metrics are equal to the last bit{_added(found)}.")
     else:
         differing = len({change.what.split(" ")[0] for change in found.metrics})
         console.print(f"  • Not reproduced: {differing} of {found.compared} metrics differ.")

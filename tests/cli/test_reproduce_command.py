@@ -87,6 +87,18 @@ def test_one_bit_of_one_metric_is_seen(call: Call, ran: Path) -> None:
     assert [change["what"] for change in found["metrics"]] == ["agreement/accuracy value"]
 
 
+def test_metrics_that_came_with_a_later_evalkit_are_no_difference(call: Call, ran: Path) -> None:
+    recorded = json.loads((ran / "metrics.json").read_text())
+    for name in ("tie_rate", "win_rate/a"):
+        del recorded["metrics"][name]
+    (ran / "metrics.json").write_text(json.dumps(recorded))
+    out = call("reproduce", "first").out
+    assert "equal to the last bit, and this evalkit has 2 that the run has not: tie_rate, win_rate/a." in out
+    recorded["metrics"]["win_rate/b"]["value"] += 0.25
+    (ran / "metrics.json").write_text(json.dumps(recorded))
+    assert "Not reproduced" in call("reproduce", "first", status=4).out
+
+
 def test_other_data_are_named_as_the_reason(call: Call, ran: Path, tmp_path: Path) -> None:
     write_cases(tmp_path, 6, label="B")
     done = call("reproduce", "first", "dataset.path=cases.jsonl", status=4)
