@@ -259,4 +259,6 @@ def _sentence(d: Difference, alpha: float) -> str:
     if d.p_holm <= alpha:
         return f"A difference between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}."
     seen = f"; with these cases one of {number(d.detectable)} would have been" if d.detectable is not None else ""
+    if d.detectable is not None and d.detectable > 1 and d.metric.name.startswith("agreement/accuracy"):
+        seen = "; these cases are too few to show any"
     return f"No difference found between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}{seen}."

@@ -75,7 +75,8 @@ def _written_map(given: object) -> object:
         entry = _ENTRY.match(given, place)
         if entry is None:
             raise ValueError('is not a list of LABEL=A, LABEL=B or LABEL=TIE: for example "A>B=A, B>A=B, same=TIE"')
-        found[entry[1]] = entry[2]
+        if found.setdefault(entry[1], entry[2]) != entry[2]:
+            raise ValueError(f"'{entry[1]}' is mapped twice: to {found[entry[1]]} and to {entry[2]}: keep one")
         place = entry.end()
     return found
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evalkit.datasets.readers import reader_for
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.exchange.files import Peek, peek
 from evalkit.exchange.formats import UNKNOWN, described, importer, known
@@ -35,6 +36,8 @@ def bring(name: str, path: Path, options: Options) -> Brought:
     start = peek(path)
     if not made.sniff(start):
         remedy = described(start)
+        if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
+            next(reader_for(None, path)(path), None)  # says better why it cannot be read, if it cannot
         what = "holds no row that can be read" if remedy == UNKNOWN else f"does not look like {name}"
         raise DatasetError(what, where=str(path), remedy=remedy)
     if name == BATCH:

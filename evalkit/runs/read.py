@@ -105,6 +105,9 @@ def _check(folder: Path) -> None:
         raise ConfigError(what, where=str(folder), remedy=remedy)
     present = [name for name in layout.FILES if (folder / name).is_file()]
     if not {layout.MANIFEST, layout.JUDGMENTS, layout.METRICS} & set(present):
+        if job := next((child for child in sorted(folder.iterdir()) if (child / layout.MANIFEST).is_file()), None):
+            what, remedy = "a folder of runs, not a run's", f"name one of them, for example {job}"
+            raise ConfigError(what, where=str(folder), remedy=remedy)
         raise ConfigError("not a run folder: none of its files is there", where=str(folder), remedy=remedy)
     if missing := [name for name in layout.FILES if name not in present]:
         raise ConfigError("the file is missing", where=str(folder / missing[0]), remedy=_AGAIN)

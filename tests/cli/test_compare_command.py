@@ -224,3 +224,15 @@ def test_where_nothing_can_be_tested_it_says_so(make_run: Make, tmp_path: Path, 
     one, two = make_run("one", ROWS), make_run("lost", [(label, None, None) for label, *_ in ROWS])
     assert main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=50"]) == 0
     assert "Nothing could be tested" in capsys.readouterr().out
+
+
+def test_cases_too_few_to_show_any_difference_are_called_so(
+    make_run: Make, tmp_path: Path, capsys, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = make_run("one", [("A", "A", "A"), ("B", "B", "B"), ("A", "B", "B")])
+    two = make_run("two", [("A", "B", "B"), ("B", "B", "B"), ("A", "A", "A")])
+    assert main(["compare", str(one), str(two)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "these cases are too few to show any" in out
+    assert "would have been" not in out

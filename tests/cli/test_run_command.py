@@ -152,6 +152,9 @@ def test_a_sweep_without_m_gets_a_remedy(call: Call, provider: Provider) -> None
             "swap=both,none: has several values; add -m to run a job for each, or write 'swap=\"both,none\"' if it is "
             "one value"
         )
+    line = call("run", *words(provider, "criteria.accuracy.weight=0.3,0.7"), status=1).line()
+    assert line.startswith("criteria.accuracy.weight=0.3,0.7: has several values; add -m")
+    assert "_set_" not in line
     line = call("run", *words(provider, "judge.name=a,b"), status=1).line()
     suggested = shlex.split(line.partition("or write ")[2].partition(" if it is")[0])
     assert load_config(overrides=words(provider, *suggested)).judge.name == "a,b"

@@ -137,3 +137,9 @@ def test_asking_twice_what_is_answered_alike_is_noted(changes, said):
     notes = config.notes()
     assert (said is None) == (notes == [])
     assert said is None or said in notes[0]
+
+
+def test_a_label_that_is_mapped_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="'same' is mapped twice: to A and to B: keep one"):
+        make(dataset={"label_map": "same=A, other=TIE, same=B"})
+    assert make(dataset={"label_map": "same=A, same=A"}).dataset.label_map == {"same": "A"}

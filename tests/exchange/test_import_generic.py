@@ -144,3 +144,16 @@ def test_a_response_has_the_text_that_a_later_row_gives_it(bring, write):
     ran = bring("generic", str(write("m.jsonl", rows)))
     (case,) = ran.rows("cases.jsonl")
     assert [one["text"] for one in case["responses"]] == ["said later", "also"]
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "mine.jsonl"])
+def test_a_file_that_is_not_utf8_is_named(bring, write, name):
+    rows = [{"id": "1", "prompt": "caf\xe9", "response_a": "x", "response_b": "y", "winner": "A", "order": "ab"}]
+    content = (
+        [",".join(rows[0]), ",".join(rows[0].values())] if name.endswith("csv") else [str(rows[0]).replace("'", '"')]
+    )
+    path = write(name, "")
+    path.write_bytes("\n".join(content).encode("latin-1"))
+    err = bring("generic", name, status=1).err
+    assert err.startswith(f"evalkit: {name}:")
+    assert "is not UTF-8; save the file as UTF-8" in err

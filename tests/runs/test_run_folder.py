@@ -364,6 +364,13 @@ def test_not_a_run_folder(tmp_path: Path) -> None:
     assert complaint(tmp_path).startswith(": not a run folder: none of its files is there; ")
 
 
+def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path, result: RunResult) -> None:
+    write_run(tmp_path / "sweep" / "0", result)
+    said = complaint(tmp_path / "sweep")
+    assert said.startswith(": a folder of runs, not a run's; name one of them, for example ")
+    assert said.endswith("0")
+
+
 @pytest.mark.parametrize("name", layout.FILES)
 def test_a_missing_file_is_named(tmp_path: Path, result: RunResult, name: str) -> None:
     write_run(tmp_path, result)
