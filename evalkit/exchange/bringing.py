@@ -37,7 +37,7 @@ def bring(name: str, path: Path, options: Options) -> Brought:
     if not made.sniff(start):
         remedy = described(start)
         if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
-            next(reader_for(None, path)(path), None)  # says better why it cannot be read, if it cannot
+            next(iter(reader_for(None, path)(path)), None)  # says better why it cannot be read, if it cannot
         what = "holds no row that can be read" if remedy == UNKNOWN else f"does not look like {name}"
         raise DatasetError(what, where=str(path), remedy=remedy)
     if name == BATCH:
