@@ -24,6 +24,9 @@ _WORD: Final = re.compile(
     re.DOTALL,
 )
 _INLINE: Final = re.compile(r"(?P<sign>\+\+|\+)?criteria=(?P<value>[{\[].*[{:].*|\{\s*\})", re.DOTALL)
+_MERGED: Final = re.compile(
+    r"(?P<group>method|mode|judge|swap|rubric|output|dataset)=\[(?P<options>[^\[\]]+,[^\[\]]+)\]"
+)
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _PATH: Final = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*", re.ASCII)
 _SPELLED: Final = re.compile(r"(?:\+\+)?criteria\._(?:(set|add)_(\w+)|(del)_(\w+)=true)", re.ASCII)
@@ -36,8 +39,13 @@ def for_hydra(words: Sequence[str]) -> list[str]:
     """Return a command's words with those of criteria as Hydra can read them; words it reads stay as they are.
 
     Raises:
-        ConfigError: if criteria given inline cannot be read.
+        ConfigError: if criteria given inline cannot be read, or several options of a group are to be one.
     """
+    for word in words:
+        if merged := _MERGED.fullmatch(word):
+            group, options = merged["group"], merged["options"].replace(" ", "")
+            remedy = f"choose one, or write {group}={options} -m to run a job for each"
+            raise ConfigError("the last of these would silently replace the others", where=word, remedy=remedy)
     return [new for word in words for new in _spelled(word)]
 
 

@@ -65,8 +65,11 @@ class TemplateFiles(BaseLoader):
                 raise TemplateNotFound(name)
             try:
                 text = self.recorded[name] if name in self.recorded else path.read_bytes().decode("utf-8-sig")
-            except (OSError, UnicodeDecodeError) as error:
-                raise PromptError(f"cannot be read as UTF-8 text: {error}", where=str(path)) from None
+            except UnicodeDecodeError as error:
+                what = f"the byte at offset {error.start} is not UTF-8"
+                raise PromptError(what, where=str(path), remedy="save the file as UTF-8") from None
+            except OSError as error:
+                raise PromptError(f"cannot be read ({error.strerror})", where=str(path)) from None
             self._sources[name] = text, path
             known = path.name if name in self._admitted else name
             self.hashes[known] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

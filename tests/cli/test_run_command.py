@@ -160,6 +160,25 @@ def test_a_sweep_without_m_gets_a_remedy(call: Call, provider: Provider) -> None
     assert load_config(overrides=words(provider, *suggested)).judge.name == "a,b"
 
 
+def test_several_options_of_a_group_are_not_merged(call: Call, provider: Provider) -> None:
+    for command in ("run", "plan"):
+        for word in ("method=[pairwise,direct10]", "swap=[both, none]"):
+            line = call(command, *words(provider, word), status=1).line()
+            assert line.startswith(
+                f"{word}: the last of these would silently replace the others; choose one, or write "
+            )
+            assert f"write {word.replace(' ', '').translate(str.maketrans('', '', '[]'))} -m to run" in line
+
+
+def test_a_template_that_is_not_utf8_is_named(call: Call, provider: Provider, tmp_path: Path) -> None:
+    (tmp_path / "prompts" / "en").mkdir(parents=True)
+    (tmp_path / "prompts" / "en" / "mine.md.j2").write_bytes(b"caf\xe9 {{ response_a }}")
+    for command in ("run", "plan"):
+        line = call(command, *words(provider, "prompt.template=mine"), status=1).line()
+        assert line.endswith("mine.md.j2: the byte at offset 3 is not UTF-8; save the file as UTF-8")
+        assert "codec" not in line
+
+
 def test_jobs_are_named_by_what_is_swept(call: Call, provider: Provider, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(
         "defaults: [config, _self_]\nhydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n"
