@@ -9,7 +9,7 @@ import numpy as np
 
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.columns import TIE, Floats, Ints
-from evalkit.scoring.ties import Resolved
+from evalkit.scoring.ties import FORCED, Resolved
 
 BINS = 10
 NOTHING = "no labelled pair has a winner with a stated confidence"
@@ -37,8 +37,11 @@ class Stated:
 
 
 def stated(resolved: Resolved) -> Stated:
-    """Return the pairs that calibration rests on. A winner against a label TIE is wrong."""
-    won = resolved.present & (resolved.winner != TIE)
+    """Return the pairs that calibration rests on. A winner against a label TIE is wrong.
+
+    A tie that was forced to a winner is left out as any tie is: no judge stated a confidence in that winner.
+    """
+    won = resolved.present & (resolved.winner != TIE) & (resolved.reason != FORCED)
     known = np.isfinite(resolved.confidence)
     used = resolved.labelled & won & known
     missing = int((resolved.labelled & (~resolved.present | (won & ~known))).sum())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from command_line import Done, fake, pair, shown
 from fake_provider import Provider, Reply, said, serving
 
@@ -113,6 +114,12 @@ def test_a_weight_is_changed_where_a_run_is_scored_again(
     assert line == "criteria.stile.weight: no such criterion; did you mean 'style'?"
     assert "(given: -1)" in call("score", "two", "criteria.style.weight=-1", status=1).line()
     assert len(provider.requests) == 2 * CASES
+    file = tmp_path / "two" / "config.yaml"
+    config = yaml.safe_load(file.read_text("utf-8"))
+    config["criteria"] = [{"name": name, **one} for name, one in config["criteria"].items()]  # as older runs have it
+    file.write_text(yaml.safe_dump(config), "utf-8")
+    call("score", "two", "criteria.style.weight=0.1")
+    assert winners(tmp_path / "two") == {"A"}
     run("hydra.run.dir=shown", "prompt.show_weights=true")
     line = call("score", "shown", "criteria.style.weight=3", status=1).line()
     assert line.startswith("criteria.style.weight: stands in the prompt, by prompt.show_weights; run again, or set ")
@@ -123,6 +130,16 @@ def test_confidence_is_that_in_the_verdict(run: Call, tmp_path: Path) -> None:
     verdict = json.loads((tmp_path / "one" / "verdicts.jsonl").read_text().splitlines()[0])
     assert (verdict["winner"], verdict["confidence"]) == ("B", pytest.approx(0.1))
     assert "a confidence c counts as 1 - c" in (tmp_path / "one" / "findings.md").read_text("utf-8")
+
+
+def test_a_forced_winner_is_not_held_against_the_judges_confidence(run: Call, tmp_path: Path) -> None:
+    weights = ["criteria.accuracy.weight=0.5", "criteria.style.weight=0.5", "scoring.aggregate=criteria"]
+    run("hydra.run.dir=one", "tie=forbid", *weights)
+    verdicts = [json.loads(line) for line in (tmp_path / "one" / "verdicts.jsonl").read_text().splitlines()]
+    assert {verdict["reason"] for verdict in verdicts} == {"forced"}
+    metrics = json.loads((tmp_path / "one" / "metrics.json").read_text())["metrics"]
+    assert metrics["calibration/brier"]["value"] is None
+    assert "Its confidence" not in (tmp_path / "one" / "findings.md").read_text("utf-8")
 
 
 def test_prompts_show_weights_only_where_asked_to(run: Call, provider: Provider) -> None:
