@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from evalkit.compose.complaints import config_complaint
-from evalkit.config import RunConfig
+from evalkit.config import RunConfig, criteria_by_name
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs import read_run
 from evalkit.runs.layout import CONFIG
@@ -64,13 +64,13 @@ def with_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Seq
 
 def _set_weight(values: dict[str, Any], name: str, weight: Any) -> None:
     """Give a criterion another weight, also where `scoring.weights` gave it one."""
-    where, criteria = f"criteria.{name}.weight", values["criteria"]
+    where, criteria = f"criteria.{name}.weight", criteria_by_name(values["criteria"])  # older runs have a list
     if name not in criteria:
         raise ConfigError("no such criterion", where=where, remedy=did_you_mean(name, list(criteria)))
     if values["prompt"].get("show_weights"):
         remedy = f"run again, or set 'scoring.weights={{{name}: {weight}}}'"
         raise ConfigError("stands in the prompt, by prompt.show_weights", where=where, remedy=remedy)
-    criteria[name] = {**criteria[name], "weight": weight}
+    values["criteria"] = {**criteria, name: {**criteria[name], "weight": weight}}
     values["scoring"]["weights"].pop(name, None)
 
 

@@ -39,8 +39,8 @@ Tokens, minutes and US$ are estimates; a line below the table says what they res
 several jobs share once.""",
     "score": """\
   RUN         a run's folder, which is written anew; its judgments stay as they are
-  overrides   scoring.*, swap.resolve, tie.threshold, tie.min_confidence, judge.vote, judge.quorum,
-              judge.weights, gate""",
+  overrides   scoring.*, criteria.NAME.weight, swap.resolve, tie.threshold, tie.min_confidence,
+              judge.vote, judge.quorum, judge.weights, gate""",
     "compare": """\
   RUN                        a run's folder, or its id in MLflow; every two are compared
   metrics=[…]                the metrics to be tested; all tests together are adjusted (Holm)
