@@ -101,7 +101,9 @@ class Budget:
             if limited is not None and limited < ceiling and taken + limited <= cap:
                 return Reservation(limited, limited=True)
             if not self._in_flight:
-                raise BudgetReached(f"runner.budget_usd={cap:g} is reached{self._of_sweep}: US$ {self.spent:.4f} spent")
+                least = ceiling if limited is None else min(limited, ceiling)
+                spent = f"US$ {self.spent:.4f} spent, and the next call may cost US$ {least:.4f}"
+                raise BudgetReached(f"runner.budget_usd={cap:g} is reached{self._of_sweep}: {spent}")
             async with self._settled:
                 await self._settled.wait()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,12 @@ def words(provider: Provider, *more: str) -> list[str]:
 def metrics(folder: str) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(Path(folder, "metrics.json").read_text())
     return loaded
+
+
+def test_a_budget_below_one_call_says_what_a_call_may_cost(call: Call, provider: Provider) -> None:
+    done = call("run", *words(provider, "hydra.run.dir=first", "runner.budget_usd=0.000001"), status=2)
+    assert provider.requests == []
+    assert re.search(r"is reached: US\$ 0\.0000 spent, and the next call may cost US\$ 0\.\d*[1-9]", done.err), done.err
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])

@@ -177,7 +177,7 @@ def test_jinjas_own_names_are_known(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_text_is_said(tmp_path: Path) -> None:
     write(tmp_path, "").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(PromptError, match="cannot be read as UTF-8"):
+    with pytest.raises(PromptError, match="the byte at offset 0 is not UTF-8"):
         Prompts("en", [tmp_path]).render("mine")
 
 
