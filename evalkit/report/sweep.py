@@ -19,7 +19,7 @@ from evalkit.report.wording import Words, metric_words
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 
 _WORD = re.compile(r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE)
-_OVERRIDE = re.compile(r",\s*(?=[\w@/.+~-]+=)")
+_OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")  # names of criteria may have spaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,17 @@ def _brief(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> set
     return {key for key in varying if all(_WORD.fullmatch(one[key]) for one in settings if key in one)}
 
 
+def _short(key: str, varying: Sequence[str]) -> str:
+    """Return the last part of a key, or all that tells it from others with the same last part."""
+    last = key.rpartition(".")[2]
+    alike = [one for one in varying if one.rpartition(".")[2] == last]
+    return last if len(alike) == 1 else key.removeprefix("criteria.")
+
+
 def _name(row: Standing, settings: Mapping[str, str], varying: Sequence[str], brief: Collection[str]) -> str:
     """Return what a job goes by: its settings, as briefly as they can be understood."""
     said = (
-        settings[key] if key in brief else f"{key.rpartition('.')[2]}={settings[key]}"
+        settings[key] if key in brief else f"{_short(key, varying)}={settings[key]}"
         for key in varying
         if key in settings
     )

@@ -11,7 +11,7 @@ from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.contests import contest_findings
 from evalkit.report.figures.contest import by_metric, front, told_apart
-from evalkit.report.sweep import settings_of
+from evalkit.report.sweep import _short, settings_of
 from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
 from evalkit.types import Metric, Orders, Verdict
 
@@ -95,6 +95,14 @@ def test_every_sentence_is_in_both_languages():
 )
 def test_settings_are_read_from_names(name, expected):
     assert settings_of(name) == expected
+
+
+def test_weights_of_several_criteria_are_told_apart_by_name():
+    name = "criteria.accuracy.weight=0.3, criteria.instruction following.weight=0.1"
+    settings = settings_of(name)
+    assert settings == {"criteria.accuracy.weight": "0.3", "criteria.instruction following.weight": "0.1"}
+    assert [_short(key, list(settings)) for key in settings] == ["accuracy.weight", "instruction following.weight"]
+    assert _short("criteria.accuracy.weight", ["criteria.accuracy.weight"]) == "weight"
 
 
 def test_the_page_names_jobs_by_what_differs_and_links_to_their_pages():
