@@ -106,8 +106,8 @@ def _named_class(path: str, where: str, methods: Sequence[str]) -> type:
     found = _load(path if ":" in path else ":".join(path.rsplit(".", 1)), where)
     has = isclass(found) and any(method in vars(base) for base in found.__mro__ for method in methods)
     if not has:
-        remedy = f"give a class that has {' or '.join(methods)}"
-        raise PluginError(f"'{path}' is not what this key names", where=where, remedy=remedy)
+        remedy = f"give a class with the method {' or '.join(methods)}"
+        raise PluginError(f"'{path}' does not implement what '{where}' needs", where=where, remedy=remedy)
     made: type = found
     return made
 

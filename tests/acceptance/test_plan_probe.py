@@ -46,16 +46,16 @@ def test_a_probe_tells_what_published_judges_cost_within_fifteen_percent(
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     asked = replay.stat().get("requests", 0)
-    told = within("plan", *words(replay, subset), "--probe", "50").out
-    assert replay.stat()["requests"] - asked == 150
-    assert "probe: 150 requests drawn at random, 150 calls sent, " in told
+    told = within("plan", *words(replay, subset), "--probe", "80").out
+    assert replay.stat()["requests"] - asked == 240
+    assert "probe: 240 requests drawn at random, 240 calls sent, " in told
     lines = [re.split(r"\s{2,}", line.strip()) for line in told.splitlines()]
     rows = [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
     within("run", *words(replay, subset), *BRIEF, "hydra.sweep.dir=runs")
     for number, judge in enumerate(JUDGES):
         assert rows[number]["job"] == f"judge.model=openai/{judge}-CoT"
         found = commands.metrics(f"runs/{number}")
-        assert found["calls"]["stored"] == 50
+        assert found["calls"]["stored"] == 80
         assert rows[number]["to send"] == str(found["calls"]["sent"])
         for column, paid in (
             ("prompt tokens, about", found["tokens"]["prompt"]),

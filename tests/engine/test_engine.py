@@ -252,13 +252,14 @@ async def test_calls_in_flight_when_another_judge_cannot_be_called_are_kept():
     assert len(store.kept) == 1
 
 
-async def test_a_fault_of_the_evaluator_is_not_swallowed():
+async def test_an_answer_that_breaks_the_reader_costs_one_row_and_is_named():
     class Broken(Both):
         def read(self, request, completion):
             raise ZeroDivisionError("bug")
 
-    with pytest.raises(ZeroDivisionError):
-        await run(1, Broken())
+    judged = await run(1, Broken())
+    assert [one.status for one in judged.judgments] == ["unparseable"] * len(judged.judgments)
+    assert all("ZeroDivisionError" in one.error for one in judged.judgments)
 
 
 async def test_at_an_interrupt_what_is_in_flight_is_kept_and_nothing_more_is_sent():

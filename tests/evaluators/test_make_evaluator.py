@@ -47,6 +47,11 @@ def config(name: str, **params: Any) -> RunConfig:
     )
 
 
+@pytest.fixture(autouse=True)
+def _code_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALKIT_ALLOW_CODE", "1")
+
+
 @pytest.fixture
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module in the current folder, importable from nowhere else."""
@@ -106,9 +111,9 @@ def test_two_packages_that_offer_one_name_are_refused(monkeypatch: pytest.Monkey
         ("no.such.Thing", {}, "'no.such:Thing' cannot be imported: ModuleNotFoundError"),
         ("CODE.Absent", {}, "cannot be imported: AttributeError"),
         ("CODE_broken.Mine", {}, "cannot be imported: ZeroDivisionError"),
-        ("CODE.NotOne", {}, "is not an evaluator; give a class with the methods plan and read"),
+        ("CODE.NotOne", {}, "does not implement what 'mode.name' needs; give a class with the method plan"),
         ("CODE.CODE", {}, "cannot be imported"),
-        ("json.dumps", {}, "is not an evaluator"),
+        ("json.dumps", {}, "does not implement"),
         ("CODE.Mine", {"strenth": 2}, "mode.params.strenth: "),
         ("CODE.Mine", {"strength": "x"}, "mode.params.strength: "),
         ("pairwise", {"x": 1}, "mode.params.x: 'pairwise' has no settings of its own"),

@@ -21,19 +21,22 @@ SHIPPED = {path.stem: path for path in sorted((shipped("conf") / "rubric").glob(
 RATING = OutputConfig(format="rating")
 PATTERN = OutputConfig(format="regex", pattern=r"Score: (?P<score>\d)")
 LENGTHS = {
-    "binary": 2,
-    "decimal10": 91,
+    **dict.fromkeys(("binary", "binary_zh"), 2),
+    **dict.fromkeys(("decimal10", "decimal10_zh"), 91),
     "helpsteer": 5,
-    "likert10": 10,
-    "likert3": 3,
-    "likert5": 5,
+    **dict.fromkeys(("likert10", "likert10_zh"), 10),
+    **dict.fromkeys(("likert3", "likert3_zh"), 3),
+    **dict.fromkeys(("likert5", "likert5_zh", "likert5_examples", "likert5_examples_zh"), 5),
     "own": 5,
-    "percent100": 100,
+    **dict.fromkeys(("percent100", "percent100_zh"), 100),
 }
 
 
 def shipped_scale(name: str) -> Scale:
-    return RubricConfig.model_validate(yaml.safe_load(SHIPPED[name].read_text("utf-8"))).scale
+    values = yaml.safe_load(SHIPPED[name].read_text("utf-8"))
+    for base in values.pop("defaults", []):
+        values = {**yaml.safe_load(SHIPPED[base].read_text("utf-8")), **values}
+    return RubricConfig.model_validate(values).scale
 
 
 @st.composite
