@@ -189,6 +189,7 @@ def test_a_whole_run_writes_no_secret(here: Path, monkeypatch: pytest.MonkeyPatc
     shown = b""
     with serving() as provider:
         judge = [
+            "runner.max_unusable_rate=1",  # the provider says nothing of use
             "judge=openai_compatible",
             "judge.model=openai/x",
             f"judge.api_base={provider.api_base}",
@@ -196,7 +197,7 @@ def test_a_whole_run_writes_no_secret(here: Path, monkeypatch: pytest.MonkeyPatc
         ]
         words = [*judge, "dataset.limit=2", "scoring.bootstrap=20"]
         for place, more, status in (
-            ("there", ["hydra.run.dir=there", "runner.max_unusable_rate=1"], 0),
+            ("there", ["hydra.run.dir=there"], 0),
             ("away", ["hydra.run.dir=away"], 3),
             ("sweep", ["-m", "hydra.sweep.dir=multirun/a/b", "tie.threshold=0,0.1"], 0),
         ):
