@@ -199,7 +199,7 @@ def test_a_path_must_lead_to_a_class_of_the_protocol(here: Path, marker: Path, n
     config = load_config(
         overrides=[f"dataset.format={name}", f"dataset.path={here / 'payload.jsonl'}", "tracking=none"]
     )
-    with pytest.raises(ConfigError, match="does not implement what '.*' needs; give a class with the method __call__"):
+    with pytest.raises(ConfigError, match=r"does not implement what '.*' needs; give a class with the method __call__"):
         run(config, here / "new", allow_code=True)
     assert not marker.exists()
     assert not (here / "attacked").exists()

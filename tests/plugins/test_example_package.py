@@ -140,7 +140,8 @@ def test_an_output_format_that_does_not_read_what_the_mode_needs(
         make_evaluator(load_config(overrides=["mode=listwise", "output.format=arrow"]))
     with pytest.raises(
         PluginError,
-        match=r"'evalkit_example\.duel\.Params' does not implement what '.*' needs; give a class with the method winner or score",
+        match=r"'evalkit_example\.duel\.Params' does not implement what '.*' needs; give a class with the method"
+        r" winner or score",
     ):
         make_evaluator(load_config(overrides=["output.format=evalkit_example.duel.Params"]))
     with pytest.raises(PluginError, match=r"'evalkit_example\.cases\.read_toml' does not implement"):
@@ -193,7 +194,7 @@ def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example: Pat
     assert tracker is not None
     with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
         tracker.record(result())
-    with pytest.raises(PluginError, match="does not implement what '.*' needs; give a class with the method record"):
+    with pytest.raises(PluginError, match=r"does not implement what '.*' needs; give a class with the method record"):
         make_tracker(TrackingConfig(tracker="evalkit_example.duel.Params"), folder=tmp_path)
     with pytest.raises(PluginError, match="there is no 'leger'; did you mean 'ledger'"):
         make_tracker(TrackingConfig(tracker="leger"), folder=tmp_path)
