@@ -20,8 +20,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.compare import compare_runs
-from evalkit.scoring.pairing import Entrant
+from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.types import Case, Judgment, Metric, Response
 
 SIMULATIONS, CASES, TRUTH, RESAMPLES = 1000, 200, 100_000, 600
@@ -260,7 +259,7 @@ def false_findings(simulations: int, clusters: int, resamples: int = 400) -> dic
         config, hits = of_clusters(cluster, resamples).config, dict.fromkeys(TESTED, 0)
         for seed in range(simulations):
             cases, judged = clustered(np.random.default_rng([3, seed]), clusters, judges=2)
-            entrants = [Entrant(str(k), config, cases, one) for k, one in enumerate(judged)]
+            entrants = [RunEntry(str(k), config, cases, one) for k, one in enumerate(judged)]
             compared = compare_runs(entrants, config.scoring.model_copy(update={"seed": seed}), TESTED)
             for one in compared.differences:
                 hits[one.metric.name] = hits.get(one.metric.name, 0) + (one.p is not None and one.p <= 0.05)

@@ -2,7 +2,7 @@
 
     uv run python benchmarks/memory.py [--cases 20000 200000] [--profile]
 
-For each size a process of its own writes the data and fills the store, and another runs `evalkit.app.run` with
+For each size a process of its own writes the data and fills the store, and another runs `evalkit.api.run` with
 `store.mode=read_only` and tracking off, everything else at its default. What counts is how far its highest resident
 memory lies above that of the same process after a run of 20 cases, which loads all there is to load. `--profile` prints
 the largest holders at the end of each stage instead (tracemalloc: many times slower, use few cases).
@@ -21,9 +21,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from evalkit.app import judge_and_score, prepare
+from evalkit.api import judge_and_score, load_materials
 from evalkit.config import RunConfig
-from evalkit.engine.asking import Asks
+from evalkit.engine.requests import PlannedCalls
 from evalkit.judges import spec_of
 from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion, Usage
@@ -109,9 +109,9 @@ def fill(folder: Path, cases: int) -> None:
     with (folder / f"{cases}.jsonl").open("w") as file:
         file.writelines(f"{row}\n" for row in rows(cases))
     settings = config(folder, cases)
-    materials, draw = prepare(settings), random.Random(1)
+    materials, draw = load_materials(settings), random.Random(1)
     store = SqliteStore(folder / f"{cases}.db")
-    asks = Asks(materials.dataset.cases, materials.evaluator, spec_of(settings.judge), None)
+    asks = PlannedCalls(materials.dataset.cases, materials.evaluator, spec_of(settings.judge), None)
     while batch := asks.batch():
         shown = [("A" if ask.group.case.label == "A" else "B", ask.request.shown == ask.request.unit) for ask in batch]
         store.put_many(

@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from evalkit.store.rows import row_of
-from evalkit.store.sqlite import SqliteStore
+from evalkit.store.sqlite import SqliteStore, row_of
 from evalkit.types import Completion, Usage
 
 BATCH = 256

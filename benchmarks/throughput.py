@@ -266,9 +266,9 @@ def targets(
 
 def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
     """Print the processor time of one judging phase by layer, under the profiler (which makes it slower)."""
-    from evalkit.app import judge_and_score
-    from evalkit.cli.driving import split_study
-    from evalkit.compose import DEFAULT, load_jobs
+    from evalkit.api import judge_and_score
+    from evalkit.cli.hydra_runner import split_study
+    from evalkit.hydra_app import DEFAULT, load_jobs
 
     os.environ.update(ENVIRONMENT)
     (folder / "store.db").unlink(missing_ok=True)

@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evalkit.app import run as run
-    from evalkit.compose import load_config as load_config
+    from evalkit.api import run as run
     from evalkit.config import RunConfig as RunConfig
+    from evalkit.hydra_app import load_config as load_config
     from evalkit.tools import direct_score as direct_score
     from evalkit.tools import direct_score_sync as direct_score_sync
     from evalkit.tools import pairwise_compare as pairwise_compare
@@ -20,10 +20,10 @@ _HOMES = {
     "RunResult": "evalkit.types",
     "direct_score": "evalkit.tools",
     "direct_score_sync": "evalkit.tools",
-    "load_config": "evalkit.compose",
+    "load_config": "evalkit.hydra_app",
     "pairwise_compare": "evalkit.tools",
     "pairwise_compare_sync": "evalkit.tools",
-    "run": "evalkit.app",
+    "run": "evalkit.api",
 }
 
 __all__ = [*_HOMES]

@@ -92,11 +92,11 @@ def find(group: str, name: str, ours: Mapping[str, str], *, where: str, methods:
     """
     if name in ours:
         return _load(ours[name], where)
-    if found := [point for point in offered(group) if point.name == name]:
+    if found := [point for point in entry_points_in(group) if point.name == name]:
         return _load(_only(found, where).value, where)
     if is_path(name):
         return _named_class(name, where, methods)
-    known = {*ours, *(point.name for point in offered(group))}
+    known = {*ours, *(point.name for point in entry_points_in(group))}
     raise PluginError(f"there is no '{name}'", where=where, remedy=did_you_mean(name, known))
 
 
@@ -112,7 +112,7 @@ def _named_class(path: str, where: str, methods: Sequence[str]) -> type:
     return made
 
 
-def make(found: Any, *arguments: Any, name: str, where: str) -> Any:
+def construct(found: Any, *arguments: Any, name: str, where: str) -> Any:
     """Return what was found under `name`, constructed.
 
     Raises:
@@ -134,10 +134,10 @@ def is_path(name: str) -> bool:
 
 def is_offered(group: str, name: str) -> bool:
     """Say whether `name` may be someone else's: the path of a class, or what a package offers."""
-    return is_path(name) or any(point.name == name for point in offered(group))
+    return is_path(name) or any(point.name == name for point in entry_points_in(group))
 
 
-def offered(group: str) -> list[EntryPoint]:
+def entry_points_in(group: str) -> list[EntryPoint]:
     """Return what other packages offer in a group, by name; with `EVALKIT_PLUGINS` set, only those packages it lists.
 
     The variable holds names of packages, separated by commas; set to nothing, it switches all of them off.
@@ -156,13 +156,13 @@ def folders(group: str) -> list[Path]:
     Raises:
         PluginError: if one of them is not there.
     """
-    return [_folder(point) for point in offered(group)]
+    return [_folder(point) for point in entry_points_in(group)]
 
 
-def offers() -> Iterator[Offer]:
+def iter_offers() -> Iterator[Offer]:
     """Yield everything that other packages offer, what cannot be used included."""
     for group in GROUPS:
-        for point in offered(group):
+        for point in entry_points_in(group):
             try:
                 place, problem = _place(group, point), ""
             except PluginError as error:

@@ -22,7 +22,7 @@ Foreseen: TypeAlias = tuple[int, int, AnswerFormat | None, int]
 """A request as it is foreseen: what tells its messages from others, their length, its answer's format, its sample.
 
 The first is any number of 64 bits, the same for equal messages of any evaluator in this process, and for no others; the
-length is in quarters of a token, as `evalkit.prompting.counting` has it.
+length is in quarters of a token, as `evalkit.prompting.precompiled` has it.
 """
 
 
@@ -49,7 +49,7 @@ class Evaluator(Protocol):
 
 
 @runtime_checkable
-class Following(Protocol):
+class FollowUpEvaluator(Protocol):
     """What an evaluator may have besides: asks that depend on all judgments of a unit."""
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
@@ -123,7 +123,7 @@ class DatasetLoader(Protocol):
 
 
 @runtime_checkable
-class ReadsWinner(Protocol):
+class WinnerReader(Protocol):
     """A way to read pairwise verdicts in running text; constructed as `cls(config)` with the `output` group.
 
     Where its method has parameters `cut_off` or `sources`, it is told by these names whether the text ends early, and
@@ -140,7 +140,7 @@ class ReadsWinner(Protocol):
 
 
 @runtime_checkable
-class ReadsScore(Protocol):
+class ScoreReader(Protocol):
     """A way to read scores in running text; constructed as `cls(config)` with the `output` group.
 
     It is told of `cut_off` and `sources` as `ReadsWinner` is.

@@ -66,8 +66,8 @@ class _Runs:
     def _run(self, config: RunConfig) -> RunResult:
         from dataclasses import replace
 
-        from evalkit.app import judge_and_score, track
-        from evalkit.gating import check_rules, rule_on
+        from evalkit.api import judge_and_score, track
+        from evalkit.gating import apply_gate, check_rules
 
         key = config.hash()
         if key not in self.done:
@@ -77,7 +77,7 @@ class _Runs:
         # The rules are no part of the hash: the same run may be held against others.
         result = replace(self.done[key], config=config.dump())
         check_rules(config, result)
-        return rule_on(config, result)[0]
+        return apply_gate(config, result)[0]
 
 
 def _fault(config: RunConfig, result: RunResult) -> str | None:
@@ -95,9 +95,9 @@ def _fault(config: RunConfig, result: RunResult) -> str | None:
 def _config(asked: _Asked) -> RunConfig:
     from pydantic import ValidationError
 
-    from evalkit.compose import DEFAULT, load_config
-    from evalkit.compose.complaints import config_complaint
     from evalkit.config import RunConfig
+    from evalkit.hydra_app import DEFAULT, load_config
+    from evalkit.hydra_app.error_mapping import config_error
 
     tracked = any(word.lstrip("+~").startswith("tracking") for word in asked.overrides)
     config = load_config(asked.study or DEFAULT, [*([] if tracked else [UNTRACKED]), *asked.overrides])
@@ -107,7 +107,7 @@ def _config(asked: _Asked) -> RunConfig:
     try:
         return RunConfig.model_validate({**values, "gate": {**values["gate"], **asked.gate}})
     except ValidationError as error:
-        raise config_complaint(error, ()) from None
+        raise config_error(error, ()) from None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evalkit.app import Materials, ask_judges, describe, prepare
+from evalkit.api import Materials, ask_judges, load_materials, run_manifest
 from evalkit.config import JudgeConfig, RunConfig
+from evalkit.core.resources import project
 from evalkit.datasets import Dataset
-from evalkit.datasets.files import STDIN
-from evalkit.datasets.fingerprints import fingerprint
+from evalkit.datasets.load import fingerprint
+from evalkit.datasets.sources import STDIN
 from evalkit.engine import judge as judge_cases
-from evalkit.engine.blocking import run_async
+from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, JudgeSetupError
 from evalkit.evaluators import make_evaluator
 from evalkit.judges import spec_of
-from evalkit.resources import project
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.scoring import score_run
 from evalkit.types import Completion, JudgeRequest, JudgeSpec, Judgment, Metric, RunResult
@@ -32,7 +32,7 @@ ABSENT = {True: "answers that are not in the store", False: "prompts that differ
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MetricChange:
     """One thing that differs; `was` and `now` are texts for people, or numbers."""
 
     what: str
@@ -52,8 +52,8 @@ class Reproduction:
     run does not, where all that the run has are equal.
     """
 
-    metrics: tuple[Change, ...]
-    reasons: tuple[Change, ...]
+    metrics: tuple[MetricChange, ...]
+    reasons: tuple[MetricChange, ...]
     compared: int
     answers: int
     prompts: int
@@ -97,7 +97,7 @@ def reproduce(
     else:
         materials = _own(result, config, None if missing else templates)
         if from_dataset:
-            materials = replace(materials, dataset=prepare(config).dataset)
+            materials = replace(materials, dataset=load_materials(config).dataset)
         judged = _from_store(config, materials) if from_store else _from_run(result, config, materials)
         judgments, carried = _carry_over(judged, result.judgments, always=not from_store)
         sources = (
@@ -245,23 +245,23 @@ def _carry_over(again: Sequence[Judgment], before: Sequence[Judgment], *, always
     return found, sum(one is not other for one, other in zip(found, again, strict=True))
 
 
-def _different_numbers(before: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[Change]:
+def _different_numbers(before: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[MetricChange]:
     for name in dict.fromkeys((*before, *again)):
         one, other = before.get(name), again.get(name)
         if one is None or other is None:
-            yield Change(name, *("there" if metric else "not there" for metric in (one, other)))
+            yield MetricChange(name, *("there" if metric else "not there" for metric in (one, other)))
             continue
         for number in NUMBERS:
             was, now = getattr(one, number), getattr(other, number)
             if was != now:
-                yield Change(f"{name} {number}", was, now)
+                yield MetricChange(f"{name} {number}", was, now)
 
 
-def _of_versions(reason: Change) -> bool:
+def _of_versions(reason: MetricChange) -> bool:
     return reason.what in ("evalkit", "python", "git commit") or reason.what.startswith("package ")
 
 
-def _different_things(result: RunResult, config: RunConfig, materials: Materials) -> Iterator[Change]:
+def _different_things(result: RunResult, config: RunConfig, materials: Materials) -> Iterator[MetricChange]:
     was, now = result.manifest, _described(config, materials)
     dataset, prompts = was.get("dataset") or {}, {} if was.get("imported") else now["prompt_hashes"]
     pairs = [
@@ -274,14 +274,14 @@ def _different_things(result: RunResult, config: RunConfig, materials: Materials
         *((f"package {name}", *both) for name, both in _both(was.get("packages"), now["packages"])),
         ("git commit", was.get("git_commit"), now["git_commit"]),
     ]
-    yield from (Change(what, before, after) for what, before, after in pairs if before != after)
+    yield from (MetricChange(what, before, after) for what, before, after in pairs if before != after)
 
 
 def _described(config: RunConfig, materials: Materials) -> dict[str, Any]:
     try:
-        return describe(config, materials, datetime.now(UTC))
+        return run_manifest(config, materials, datetime.now(UTC))
     except JudgeSetupError:  # an embedded judge that is not installed here
-        return describe(config, materials, datetime.now(UTC), judges=[])
+        return run_manifest(config, materials, datetime.now(UTC), judges=[])
 
 
 def _both(was: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
@@ -293,7 +293,7 @@ def _models(judges: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
     return {str(one.get("name")): str(one.get("model")) for one in judges or ()}
 
 
-def _different_answers(before: Sequence[Judgment], again: Sequence[Judgment], *, absent: str) -> Iterator[Change]:
+def _different_answers(before: Sequence[Judgment], again: Sequence[Judgment], *, absent: str) -> Iterator[MetricChange]:
     """Yield how many answers are not there, are others, or are read in another way, each over the same requests."""
     was = {_place(one): one for one in before}
     counts = Counter(_difference(was.get(_place(one)), one, absent) for one in again)
@@ -301,7 +301,7 @@ def _different_answers(before: Sequence[Judgment], again: Sequence[Judgment], *,
     gone = len(was.keys() - {_place(one) for one in again})
     for what, count in (*counts.items(), ("requests that are not made any more", gone)):
         if what and count:
-            yield Change(what, 0, count)
+            yield MetricChange(what, 0, count)
 
 
 def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:

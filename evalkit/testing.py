@@ -10,9 +10,9 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from evalkit.engine.asking import key_of
-from evalkit.engine.lengths import prompt_tokens, whole_tokens
-from evalkit.evaluators.guarding import foresight, impossible
+from evalkit.engine.requests import call_key
+from evalkit.engine.token_estimates import prompt_tokens, whole_tokens
+from evalkit.evaluators.third_party import foresight, impossible
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 
@@ -108,7 +108,7 @@ def _planning(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
     places = [(request.unit, request.shown, request.sample) for request in requests]
     for place in {place for place in places if places.count(place) > 1}:
         yield f"case '{case.id}': unit, order and sample {place} are asked twice"
-    keys = [key_of(_SPEC, request.then or request) for request in requests]
+    keys = [call_key(_SPEC, request.then or request) for request in requests]
     if len(set(keys)) < len(keys):
         yield f"case '{case.id}': two requests have one content key, so that one answer would stand for both"
 

@@ -44,7 +44,7 @@ class Case:
     """One dataset row. `label` is people's choice between the first two responses; grades stand on the responses.
 
     `labels` holds what single people said, by their name: a choice between the first two responses, a grade for each
-    response, or choices by pair (`0,2`); see `evalkit.choices`.
+    response, or choices by pair (`0,2`); see `evalkit.core.annotations`.
     """
 
     id: str
@@ -164,7 +164,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class WeightedJudgment:
     """What a judgment says when each decision is weighted by its probability: expectations in place of single values.
 
     `value` and `criteria` are in the units of the judgment's own. `mass` is the least share of probability that was
@@ -211,7 +211,7 @@ class Judgment:
     stored: bool = False
     ranking: Ranking | None = None
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
-    weighted: Weighted | None = None
+    weighted: WeightedJudgment | None = None
     arbiter: str | None = None
     earlier: tuple[Completion, ...] = ()
 

@@ -103,9 +103,9 @@ def _catch_signals() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; an error becomes one line on standard error."""
-    from evalkit.cli.voice import spoken
+    from evalkit.cli.console import with_log_style
 
-    with _code(argv) as rest, spoken(rest) if rest and rest[0] == "run" else nullcontext(list(rest)) as words:
+    with _code(argv) as rest, with_log_style(rest) if rest and rest[0] == "run" else nullcontext(list(rest)) as words:
         return _ended(words)
 
 
@@ -151,9 +151,9 @@ def complain(error: EvalkitError) -> None:
 
 
 def _say_error(text: str) -> None:
-    from evalkit.cli.voice import say
+    from evalkit.cli.console import log
 
-    say("error", text)
+    log("error", text)
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -162,7 +162,7 @@ def _dispatch(argv: list[str]) -> int:
         print(HELP.format(commands=rows, status=STATUS))
         return 0
     if argv[0] in ("--version", "-V"):
-        from evalkit.resources import own_version
+        from evalkit.core.resources import own_version
 
         print(f"evalkit {own_version()}")
         return 0

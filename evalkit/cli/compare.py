@@ -13,16 +13,15 @@ import yaml
 from pydantic import ValidationError
 from rich.table import Table
 
-from evalkit.cli.folders import with_settings
-from evalkit.cli.printing import headed, plain_console
+from evalkit.cli.console import plain_console, print_heading
+from evalkit.cli.run_folders import apply_settings
 from evalkit.cli.summary import number
 from evalkit.cli.usage import USAGE
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.runs.numbers import metric_values
+from evalkit.runs.codec import metric_values
 from evalkit.runs.spreadsheet import as_csv
-from evalkit.scoring.compare import Comparison, Difference, compare_runs
-from evalkit.scoring.pairing import Entrant
+from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.tracking import find_run
 from evalkit.types import Metric, RunResult
 
@@ -109,10 +108,10 @@ def _metrics(options: dict[str, Any]) -> list[str]:
     return [str(name) for name in named] if isinstance(named, list) else str(named).split(",")
 
 
-def _entrants(words: Sequence[str], results: Sequence[RunResult]) -> list[Entrant]:
+def _entrants(words: Sequence[str], results: Sequence[RunResult]) -> list[RunEntry]:
     names = _names(words, results)
     return [
-        Entrant(name, with_settings(result), result.cases, result.judgments)
+        RunEntry(name, apply_settings(result), result.cases, result.judgments)
         for name, result in zip(names, results, strict=True)
     ]
 
@@ -183,7 +182,7 @@ def _csv(comparison: Comparison) -> str:
 
 def _print(comparison: Comparison) -> None:
     console = plain_console()
-    console.print(headed(" · ".join(comparison.runs), f" ({comparison.cases} shared cases)"))
+    console.print(print_heading(" · ".join(comparison.runs), f" ({comparison.cases} shared cases)"))
     for name, count in comparison.left_out.items():
         if count:
             console.print(f"note: {count} cases of {name} are not in every run and were left out")

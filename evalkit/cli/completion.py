@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 
 from evalkit.cli import COMMANDS
-from evalkit.cli.driving import drive
-from evalkit.compose import study_names
+from evalkit.cli.hydra_runner import run_jobs
+from evalkit.hydra_app import study_names
 
 COMPOSING = ("run", "plan", "doctor", "ui")
 
@@ -17,7 +17,7 @@ def main(words: Sequence[str]) -> int:
     asked = any(word.startswith("query=") for word in words)
     if asked and not _hand_on(os.environ.get("COMP_LINE", "").split(" ")[1:]):
         return 0
-    return drive(words, lambda _: 0)
+    return run_jobs(words, lambda _: 0)
 
 
 def _hand_on(typed: Sequence[str]) -> bool:

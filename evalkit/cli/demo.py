@@ -12,12 +12,11 @@ from typing import Any
 
 from rich.table import Table
 
-from evalkit.cli.printing import plain_console
-from evalkit.cli.voice import say, spoken
+from evalkit.cli.console import log, plain_console, with_log_style
 from evalkit.config import TrackingConfig
+from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, ExitStatus
-from evalkit.report.finding import percent, side
-from evalkit.resources import shipped
+from evalkit.report.sentences import percent, side
 from evalkit.tracking import warm_up
 from evalkit.types import Metric
 
@@ -64,10 +63,10 @@ def main(words: Sequence[str]) -> int:
         raise ConfigError("takes one folder at most", where="evalkit demo", remedy="evalkit demo DIR")
     folder = Path(words[0] if words else DEFAULT)
     _enter(folder)
-    say(
+    log(
         "progress", "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both orders ..."
     )
-    with chdir(folder), spoken(["--quiet"]):
+    with chdir(folder), with_log_style(["--quiet"]):
         # MLflow takes the longest to import, so that begins first, in a process of its own.
         warm_up(TrackingConfig(uri=TRACKING), folder=Path.cwd())
         from evalkit.cli.run import main as run

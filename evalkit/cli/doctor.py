@@ -10,15 +10,15 @@ from pathlib import Path
 
 from rich.text import Text
 
-from evalkit.app import check_judges, prepare
-from evalkit.cli.driving import check_words, split_study
-from evalkit.cli.printing import plain_console
-from evalkit.compose import DEFAULT, load_jobs
+from evalkit.api import check_judges, load_materials
+from evalkit.cli.console import plain_console
+from evalkit.cli.hydra_runner import check_words, split_study
 from evalkit.config import RunConfig
-from evalkit.engine.blocking import run_async
+from evalkit.core.redaction import redact, without_password
+from evalkit.core.resources import own_version
+from evalkit.engine.event_loop import run_async
 from evalkit.errors import EvalkitError
-from evalkit.redaction import redact, without_password
-from evalkit.resources import own_version
+from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.runs.versions import PACKAGES, version_of
 from evalkit.store import open_store, store_path
 from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri
@@ -47,7 +47,7 @@ def _checks(config: RunConfig) -> Iterator[Check]:
     yield "evalkit", lambda: _installed(own_version())
     for package in PACKAGES:
         yield package, lambda package=package: _installed(version_of(package))  # type: ignore[misc]
-    yield "dataset and prompts", lambda: f"{len(prepare(config).dataset.cases)} cases"
+    yield "dataset and prompts", lambda: f"{len(load_materials(config).dataset.cases)} cases"
     yield "judge", lambda: run_async(check_judges(config))
     yield "store", lambda: _store(config)
     yield "run folder", _writable

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from evalkit.cli.args import pop_options
 from evalkit.cli.usage import USAGE
-from evalkit.cli.words import take_values
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs import read_run
 
@@ -24,7 +24,7 @@ def main(words: Sequence[str]) -> int:
     """
     raw = RAW in words
     words = [word for word in words if word != RAW]
-    values, rest = take_values("export", words, ("--to", "--output", "--n", "--seed"), USAGE["export"])
+    values, rest = pop_options("export", words, ("--to", "--output", "--n", "--seed"), USAGE["export"])
     if len(rest) != 1:
         raise ConfigError("needs a run folder", where="evalkit export", remedy=USAGE["export"])
     layout = values.get("--to", "")
@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
     if raw and layout != "csv":
         raise ConfigError("is only for csv", where=RAW, remedy="leave it out: no other layout changes a text")
     result = read_run(folder)
-    from evalkit.exchange.exporters import EXPORTS, export
+    from evalkit.interop.exporters import EXPORTS, export
 
     file = Path(values.get("--output") or folder / _name(layout, EXPORTS[layout][0]))
     content = export(result, layout, int(seed), int(values["--n"]) if "--n" in values else None, raw=raw)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.cli.driving import OVERWRITE, check_words
+from evalkit.cli.hydra_runner import OVERWRITE, check_words
 from evalkit.cli.usage import USAGE
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.types import RunResult
@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 @dataclass(slots=True)
-class Asked:
+class ImportArguments:
     """What a command's words ask for."""
 
     format: str = ""
@@ -37,7 +37,7 @@ class Asked:
 
 def main(words: Sequence[str]) -> int:
     """Read a file of judgments, score them, write the run folder, record the run and print the summary."""
-    from evalkit.exchange.formats import FORMATS
+    from evalkit.interop.import_file import FORMATS
 
     if not words or words[0] in ("-h", "--help"):
         print(_usage(FORMATS))
@@ -69,7 +69,7 @@ def _usage(formats: Any) -> str:
     )
 
 
-def parse(words: Sequence[str]) -> Asked:
+def parse(words: Sequence[str]) -> ImportArguments:
     """Return what the words ask for.
 
     Raises:
@@ -79,7 +79,7 @@ def parse(words: Sequence[str]) -> Asked:
     positional = [word for word in words[:2] if not word.startswith("-") and ("=" not in word or Path(word).exists())]
     if len(positional) != 2:
         raise ConfigError("needs a format and a file", where="evalkit import", remedy=USAGE["import"])
-    asked = Asked(format=positional[0], path=Path(positional[1]).expanduser())
+    asked = ImportArguments(format=positional[0], path=Path(positional[1]).expanduser())
     rest = iter(words[2:])
     mapping = False
     for word in rest:
@@ -98,12 +98,12 @@ def parse(words: Sequence[str]) -> Asked:
 
 
 def _is_field(key: str) -> bool:
-    from evalkit.exchange.importers.generic import FIELDS as KNOWN
+    from evalkit.interop.importers.generic import FIELDS as KNOWN
 
     return key in KNOWN or key.startswith(("score.", "label.", "metadata."))
 
 
-def _set_value(asked: Asked, key: str, value: str) -> None:
+def _set_value(asked: ImportArguments, key: str, value: str) -> None:
     if not value:
         raise ConfigError("needs a value", where=key, remedy=USAGE["import"])
     if key not in ("--only", "--map"):
@@ -115,7 +115,7 @@ def _set_value(asked: Asked, key: str, value: str) -> None:
     (asked.only if key == "--only" else asked.winners)[name] = wanted
 
 
-def _set_override(asked: Asked, word: str) -> None:
+def _set_override(asked: ImportArguments, word: str) -> None:
     if word.startswith(f"{FOLDER}="):
         asked.folder = Path(word.partition("=")[2])
     elif word.startswith("dataset.fields."):
@@ -125,15 +125,15 @@ def _set_override(asked: Asked, word: str) -> None:
         asked.overrides.append(word)
 
 
-def _import(asked: Asked) -> int:
-    from evalkit.adopting import adopt
-    from evalkit.compose import load_settings
-    from evalkit.exchange import bring
+def _import(asked: ImportArguments) -> int:
+    from evalkit.hydra_app import load_settings
+    from evalkit.import_run import import_run
+    from evalkit.interop import import_judgments
 
     if asked.format == BATCH:
         brought, config = _batch(asked)
     else:
-        brought = _chosen(asked, bring(asked.format, asked.path, _options(asked)))
+        brought = _chosen(asked, import_judgments(asked.format, asked.path, _options(asked)))
         config = load_settings(dict(brought.settings), asked.overrides)
     folder = asked.folder or _folder(config)
     if not any(word.startswith("dataset.path=") for word in asked.overrides):
@@ -143,7 +143,7 @@ def _import(asked: Asked) -> int:
     if brought.unread and not told and asked.format != BATCH:
         raise _silent(asked)
     take = brought.unread or "--reread" in asked.flags
-    adopted = adopt(
+    adopted = import_run(
         config,
         brought,
         folder,
@@ -155,22 +155,22 @@ def _import(asked: Asked) -> int:
     return _tell(config, adopted, compared=not brought.unread)
 
 
-def _silent(asked: Asked) -> ConfigError:
-    from evalkit.exchange.files import peek
-    from evalkit.exchange.formats import known
+def _silent(asked: ImportArguments) -> ConfigError:
+    from evalkit.interop.files import peek
+    from evalkit.interop.import_file import format_names
 
     remedy = "say how they are read: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"
-    remedy = (None if asked.fields else known(peek(asked.path))) or remedy
+    remedy = (None if asked.fields else format_names(peek(asked.path))) or remedy
     return ConfigError("there are texts, and no verdicts", where=str(asked.path), remedy=remedy)
 
 
-def _batch(asked: Asked) -> tuple[Any, Any]:
+def _batch(asked: ImportArguments) -> tuple[Any, Any]:
     """Return what a batch's file holds, and the config that its texts are read by: that of a run over its cases."""
-    from evalkit.compose import load_config
     from evalkit.config import JudgeConfig
+    from evalkit.core.resources import project
     from evalkit.datasets import load_cases
-    from evalkit.exchange import bring
-    from evalkit.resources import project
+    from evalkit.hydra_app import load_config
+    from evalkit.interop import import_judgments
 
     if not any(word.startswith("dataset") for word in asked.overrides):
         remedy = "name the cases that it is of: dataset=file dataset.path=FILE"
@@ -181,7 +181,7 @@ def _batch(asked: Asked) -> tuple[Any, Any]:
     judge = config.judge.label if named else None
     options = _options(asked)
     options = replace(options, cases=cases, judge=options.judge or judge)
-    brought = _chosen(asked, bring(asked.format, asked.path, options))
+    brought = _chosen(asked, import_judgments(asked.format, asked.path, options))
     if not named:
         model = brought.judgments[0].judge
         config = config.model_copy(update={"judge": JudgeConfig(name=model, model=model, temperature=None)})
@@ -189,13 +189,13 @@ def _batch(asked: Asked) -> tuple[Any, Any]:
 
 
 def _folder(config: Any) -> Path:
-    from evalkit.app import default_folder
+    from evalkit.api import default_folder
 
     return default_folder(config)
 
 
-def _options(asked: Asked) -> Any:
-    from evalkit.exchange import Options
+def _options(asked: ImportArguments) -> Any:
+    from evalkit.interop import Options
 
     value = asked.values.get
     return Options(
@@ -208,9 +208,9 @@ def _options(asked: Asked) -> Any:
     )
 
 
-def _chosen(asked: Asked, brought: Any) -> Any:
+def _chosen(asked: ImportArguments, brought: Any) -> Any:
     """Return the cases that were asked for, with their judgments."""
-    from evalkit.exchange.gathering import complete_only
+    from evalkit.interop.to_cases import complete_only
 
     cases, judgments, notes = list(brought.cases), list(brought.judgments), list(brought.notes)
     for key, wanted in asked.only.items():
@@ -230,22 +230,22 @@ def _chosen(asked: Asked, brought: Any) -> Any:
 
 
 def _tell(config: Any, adopted: Any, *, compared: bool) -> int:
-    from evalkit.app import track
-    from evalkit.cli.gate import tell_gate
+    from evalkit.api import track
+    from evalkit.cli.console import log
+    from evalkit.cli.run_folders import print_gate
     from evalkit.cli.summary import print_summary
-    from evalkit.cli.voice import say
     from evalkit.errors import ExitStatus, TrackingError
 
     status, result = ExitStatus.DONE, adopted.result
     try:
         result = track(config, result)
     except TrackingError as error:
-        say("error", str(error))
+        log("error", str(error))
         status = ExitStatus.NOT_TRACKED
     print_summary(result)
     if adopted.texts and compared:
         _tell_differences(adopted, result)
-    return max(int(status), tell_gate(result))
+    return max(int(status), print_gate(result))
 
 
 def _tell_differences(adopted: Any, result: RunResult) -> None:

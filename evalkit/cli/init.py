@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError
-from evalkit.resources import shipped
 
 JUDGE = """\
 # A judge of your own: `judge=mine`. Keys and their defaults: `evalkit run --cfg job`.

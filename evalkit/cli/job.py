@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from signal import SIGINT
 
-from evalkit.app import Interrupted, judge_and_score, prepare, rescore, track
-from evalkit.cli.driving import Job
-from evalkit.cli.gate import tell_gate
+from evalkit.api import RunInterruption, judge_and_score, load_materials, rescore, track
+from evalkit.cli.console import log, log_handler, log_style
+from evalkit.cli.hydra_runner import Job
 from evalkit.cli.progress import ProgressDisplay
+from evalkit.cli.run_folders import print_gate
 from evalkit.cli.summary import print_summary
-from evalkit.cli.voice import log_spoken, manner, say
 from evalkit.config import GateConfig
-from evalkit.engine import Judged
+from evalkit.core.resources import own_version
+from evalkit.engine import JudgingResult
 from evalkit.errors import ExitStatus, Signaled, TrackingError
 from evalkit.gating import shortfall, unusable
-from evalkit.resources import own_version
 from evalkit.runs import read_config, read_outcome, read_run
-from evalkit.runs.noted import noted
-from evalkit.tracking.renewing import renew
+from evalkit.runs.status import read_status
+from evalkit.tracking.record import update_gate
 from evalkit.types import Judgment, RunResult
 
 
@@ -29,8 +29,8 @@ def run_job(job: Job) -> int:
     if job.sweep is not None and _is_finished(job):
         return _recorded(job)
     for note in job.config.notes():
-        say("note", note)
-    with ProgressDisplay(job) as display, log_spoken():
+        log("note", note)
+    with ProgressDisplay(job) as display, log_handler():
         try:
             result = judge_and_score(
                 job.config,
@@ -41,7 +41,7 @@ def run_job(job: Job) -> int:
                 overwrite=job.overwrite,
                 spent=job.spent,
             )
-        except Interrupted as stop:
+        except RunInterruption as stop:
             display.close()
             raise Signaled(stop.judged.signal or SIGINT, _kept(job, stop.judged)) from None
     status = ExitStatus.DONE
@@ -51,55 +51,55 @@ def run_job(job: Job) -> int:
         try:
             result = track(job.config, result)
         except TrackingError as error:
-            say("error", str(error))
+            log("error", str(error))
             status = ExitStatus.NOT_TRACKED
     _tell(result)
-    for line in failures(result.judgments):
-        say("failure", line)
+    for line in failure_lines(result.judgments):
+        log("failure", line)
     if lacking := shortfall(job.config, result):
-        say("error", lacking)
+        log("error", lacking)
         status = ExitStatus.TOO_MANY_FAILURES
-    return max(int(status), tell_gate(result))
+    return max(int(status), print_gate(result))
 
 
 def _is_finished(job: Job) -> bool:
     """Say whether the job's folder holds a whole run of its config on the data, prompts and evalkit there are now."""
-    there = noted(job.folder)
+    there = read_status(job.folder)
     if not there.complete or there.config_hash != job.config.hash() or there.evalkit != own_version():
         return False
-    materials = prepare(job.config)
+    materials = load_materials(job.config)
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
     # A run that had to ask again has that template's hash besides.
     return materials.dataset.fingerprint == there.fingerprint and prompts.items() <= there.prompts.items()
 
 
 def _recorded(job: Job) -> int:
-    say("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
+    log("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
     status = ExitStatus.DONE
     if GateConfig.model_validate(read_config(job.folder).get("gate") or {}) != job.config.gate:
         again = rescore(job.config, read_run(job.folder), job.folder)
-        tell_gate(again)
+        print_gate(again)
         try:
-            renew(job.config.tracking, again, folder=Path.cwd())
+            update_gate(job.config.tracking, again, folder=Path.cwd())
         except TrackingError as error:
-            say("error", str(error))
+            log("error", str(error))
             status = ExitStatus.NOT_TRACKED
-    elif noted(job.folder).gate == "failed":
-        say("error", f"gate failed: {job.folder / 'gate.md'}")
-    there = noted(job.folder)
+    elif read_status(job.folder).gate == "failed":
+        log("error", f"gate failed: {job.folder / 'gate.md'}")
+    there = read_status(job.folder)
     if lacking := unusable(job.config, read_outcome(job.folder).metrics):
-        say("error", lacking)
+        log("error", lacking)
         status = ExitStatus.TOO_MANY_FAILURES
     if job.config.tracking.enabled and there.recorded is None:
         try:
             track(job.config, read_run(job.folder))
         except TrackingError as error:
-            say("error", str(error))
+            log("error", str(error))
             status = max(status, ExitStatus.NOT_TRACKED)
     return int(ExitStatus.GATE_FAILED if there.gate == "failed" else status)
 
 
-def failures(judgments: Sequence[Judgment]) -> Iterator[str]:
+def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
     """Yield a line for each kind of failed request, the most frequent first: how many, and one example."""
     counts: Counter[str | None] = Counter()
     examples: dict[str | None, Judgment] = {}
@@ -113,12 +113,12 @@ def failures(judgments: Sequence[Judgment]) -> Iterator[str]:
 
 
 def _tell(result: RunResult) -> None:
-    if not manner():
+    if not log_style():
         print_summary(result)
         return
     values = {name: metric.value for name, metric in result.metrics.items() if metric.value is not None}
     calls = {name: getattr(result.calls, name) for name in ("planned", "stored", "sent", "retried", "failed")}
-    say(
+    log(
         "finished",
         f"written to {result.folder}",
         folder=result.folder,
@@ -128,7 +128,7 @@ def _tell(result: RunResult) -> None:
     )
 
 
-def _kept(job: Job, judged: Judged) -> str:
+def _kept(job: Job, judged: JudgingResult) -> str:
     answers = sum(judgment.status != "failed" for judgment in judged.judgments)
     share = f"{answers:,} of {judged.whole:,}" if judged.whole is not None else f"{answers:,}"
     if job.config.store.mode == "off":

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from evalkit.cli.args import pop_options
 from evalkit.cli.usage import USAGE
-from evalkit.cli.words import take_values
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.exchange.labelling import Label
+from evalkit.interop.labeling import Label
 from evalkit.runs import read_run
 from evalkit.types import RunResult
 
@@ -27,7 +27,7 @@ def main(words: Sequence[str]) -> int:
         TrackingError: if MLflow cannot be reached.
     """
     overrides = [word for word in words if word.startswith("tracking.")]
-    values, rest = take_values("label", [word for word in words if word not in overrides], OPTIONS, USAGE["label"])
+    values, rest = pop_options("label", [word for word in words if word not in overrides], OPTIONS, USAGE["label"])
     if not rest or len(rest) > 2 or ("--to" in values) + ("--from" in values) + (len(rest) == 2) != 1:
         raise ConfigError(
             "needs a run folder, and where labels come from or go to", where="evalkit label", remedy=USAGE["label"]
@@ -41,11 +41,11 @@ def main(words: Sequence[str]) -> int:
     left_out: Counter[str] = Counter()
     found = _from_mlflow(result, overrides) if source == MLFLOW else _from_file(Path(source), left_out)
     labels = list({(label.case_id, label.unit, label.annotator): label for label in found}.values())
-    from evalkit.adopting import relabel
-    from evalkit.cli.gate import tell_gate
+    from evalkit.cli.run_folders import print_gate
     from evalkit.cli.summary import print_summary
+    from evalkit.import_run import add_labels
 
-    again = relabel(result, folder, labels, source)
+    again = add_labels(result, folder, labels, source)
     print_summary(again)
     counts = Counter(label.annotator for label in labels)
     people = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
@@ -54,19 +54,19 @@ def main(words: Sequence[str]) -> int:
         print(f"note: {what}, left out: {count}")
     if older := len(found) - len(labels):
         print(f"note: {older} older: of one person's labels of one thing the last counts")
-    return tell_gate(again)
+    return print_gate(again)
 
 
 def _from_file(path: Path, left_out: Counter[str]) -> list[Label]:
-    from evalkit.exchange.labels_in import labels_of
+    from evalkit.interop.label_files import read_labels
 
-    return labels_of(path, left_out)
+    return read_labels(path, left_out)
 
 
 def _config(result: RunResult, overrides: Sequence[str]) -> RunConfig:
-    from evalkit.cli.folders import with_settings
+    from evalkit.cli.run_folders import apply_settings
 
-    return with_settings(result, overrides, ("tracking",))
+    return apply_settings(result, overrides, ("tracking",))
 
 
 def _from_mlflow(result: RunResult, overrides: Sequence[str]) -> list[Label]:
@@ -83,10 +83,10 @@ def _send(result: RunResult, values: dict[str, str], overrides: Sequence[str]) -
     names = [name.strip() for name in values.get("--annotators", HUMAN).split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise ConfigError("needs different names", where="--annotators", remedy="write --annotators ann,bob")
-    from evalkit.exchange.teaching import worth_labelling
+    from evalkit.interop.label_priority import rank_for_labeling
     from evalkit.tracking.labels import send_tasks
 
-    units = worth_labelling(result, count, seed)
+    units = rank_for_labeling(result, count, seed)
     if not units:
         raise ConfigError("the run holds no verdict to label", where="evalkit label", remedy="name another run")
     sent = send_tasks(_config(result, overrides).tracking, result, units, names, seed=seed, folder=Path.cwd())

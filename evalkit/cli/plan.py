@@ -2,37 +2,249 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from signal import SIGINT
+from typing import Final, Literal, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evalkit.app import stream
-from evalkit.cli.driving import MULTIRUN, check_words, split_study, sweeps
-from evalkit.cli.estimates import ORIGINS, Length, Part, length_of, minutes
-from evalkit.cli.probing import FLAG, SUGGESTED, Probed, check_stores, probe, take_probe, told
-from evalkit.cli.voice import say
-from evalkit.cli.ways import Prospect, foreseeable, looking
-from evalkit.compose import DEFAULT, load_jobs
-from evalkit.config import JudgeConfig, RunConfig
-from evalkit.engine import Plan, foreseen_plans
+from evalkit.api import ask_judges, stream_cases
+from evalkit.cli.console import log
+from evalkit.cli.hydra_runner import MULTIRUN, check_words, is_sweep, split_study
+from evalkit.cli.planned_job import PlannedJob, foreseeable, plan_ahead
+from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
+from evalkit.engine import JudgingResult, Plan, signature_plans
 from evalkit.engine import plan as plan_requests
-from evalkit.errors import ExitStatus
-from evalkit.evaluators.guarding import foresight
+from evalkit.engine.event_loop import run_async
+from evalkit.engine.plan import PilotSample, SubsetEvaluator
+from evalkit.engine.token_estimates import Kind, sample_fits
+from evalkit.errors import ConfigError, ExitStatus, Signaled
+from evalkit.evaluators.third_party import foresight
 from evalkit.gating import check_gate
-from evalkit.judges import spec_of
+from evalkit.hydra_app import DEFAULT, load_jobs
+from evalkit.judges import max_concurrency, spec_of
+from evalkit.judges.pricing import price_of
+from evalkit.report.sentences import dollars
 from evalkit.store import SqliteStore
-from evalkit.store.lately import lately
+from evalkit.store.recent import recent_answers
 from evalkit.types import Completion, JudgeSpec
+
+Origin: TypeAlias = Literal["own", "alike", "assumed"]
+ORIGINS: Final[Mapping[Origin, str]] = {
+    "own": "from {} stored for the same prompts",
+    "alike": "from {} stored of the same judge and format",
+    "assumed": "assumed",
+}
+"""Where the length of answers is from, the surest first, as it is said of so many answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """What an answer comes to: its tokens, the seconds it takes if any are known, and what that rests on.
+
+    `within` is half the width of the 95 % interval of the tokens, none where it is not known.
+    """
+
+    tokens: float
+    seconds: float | None
+    origin: Origin
+    answers: int = 0
+    within: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one judge of a job is to be asked."""
+
+    judge: JudgeConfig
+    plan: Plan
+    length: Length
+
+    def after(self, others: Sequence[Part]) -> Part:
+        """Return this part without what is sent for `others` anyway."""
+        return replace(self, plan=self.plan.after([other.plan for other in others])) if others else self
+
+    @property
+    def answer_tokens(self) -> float:
+        """The tokens of all answers that are to come."""
+        return self.plan.unique * self.length.tokens
+
+    @property
+    def cost(self) -> float | None:
+        """US$ still to be paid; none where the judge's price is not known."""
+        if not self.plan.unique:
+            return 0.0
+        if (price := price_of(self.judge)) is None:
+            return None
+        return (self.plan.prompt_tokens * price.input + self.answer_tokens * price.output) / 1e6
+
+
+def estimate_length(plan: Plan, lately: Callable[[], Sequence[Completion]], most: int | None) -> Length:
+    """Return what the answers that a plan wants come to, the mean over their formats.
+
+    Of each format, by those stored for the plan's own prompts; else by those of the same judge that `lately` finds and
+    that are of this format; else by what the format holds, at `most` so many tokens.
+    """
+    wanted = [kind for kind in plan.kinds if kind.wanted]
+    lengths = [_length(kind, lately, most) for kind in wanted]
+    if not lengths:
+        return Length(0.0, None, "own")
+    count = sum(kind.wanted for kind in wanted)
+    pairs = list(zip(wanted, lengths, strict=True))
+    known = [(kind.wanted, one.seconds) for kind, one in pairs if one.seconds is not None]
+    return Length(
+        sum(kind.wanted * one.tokens for kind, one in pairs) / count,
+        sum(n * seconds for n, seconds in known) / sum(n for n, _ in known) if known else None,
+        max((one.origin for one in lengths), key=list(ORIGINS).index),
+        sum(one.answers for one in lengths),
+        _joint([(kind.wanted / count, one.within) for kind, one in pairs]),
+    )
+
+
+def _joint(parts: Sequence[tuple[float, float | None]]) -> float | None:
+    """Return the half-width of a mean of means with these weights, the parts being independent of one another."""
+    known = [(weight * within) ** 2 for weight, within in parts if within is not None]
+    return float(sum(known) ** 0.5) if len(known) == len(parts) else None
+
+
+def _length(kind: Kind, lately: Callable[[], Sequence[Completion]], most: int | None) -> Length:
+    if kind.found:
+        return _mean(kind, "own")
+    alike = Kind(kind.answer)
+    for completion in lately():
+        if sample_fits(kind.answer, completion):
+            alike.add(completion)
+    if alike.found:
+        return _mean(alike, "alike")
+    guess = kind.guess()
+    return Length(guess if most is None else min(guess, most), None, "assumed")
+
+
+def _mean(kind: Kind, origin: Origin) -> Length:
+    # Of answers to other prompts nobody can say how far they are from those to these.
+    within = kind.half_width() if origin == "own" else None
+    return Length(kind.tokens / kind.found, kind.seconds / kind.found, origin, kind.found, within)
+
+
+def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
+    """Return about how many minutes a job's calls take: by `rpm`, `tpm`, and calls at once where latency is known."""
+    asked = [part for part in parts if part.plan.unique]
+    found = [
+        amount / limit
+        for part in asked
+        for amount, limit in (
+            (part.plan.unique, part.judge.rpm),
+            (part.plan.prompt_tokens + part.answer_tokens, part.judge.tpm),
+        )
+        if limit
+    ]
+    waits = [(part, part.plan.unique * part.length.seconds) for part in asked if part.length.seconds is not None]
+    found += [sum(wait for _, wait in waits) / runner.concurrency / 60] if waits else []
+    found += [
+        wait / min(max_concurrency(part.judge) or runner.concurrency, runner.concurrency) / 60 for part, wait in waits
+    ]
+    return max(found, default=None if asked else 0.0)
+
+
+FLAG = "--probe"
+SUGGESTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PilotResult:
+    """What the probe of one judge of a job came to: how many asks were drawn, and what judging them gave."""
+
+    drawn: int
+    judged: JudgingResult
+
+
+def pop_probe(words: Sequence[str]) -> tuple[int, list[str]]:
+    """Return how many requests of each judge are to be judged, 0 for none, and the other words.
+
+    Raises:
+        ConfigError: if it is not a whole number above 0.
+    """
+    rest: list[str] = []
+    count, left = 0, iter(words)
+    for word in left:
+        flag, equals, value = word.partition("=")
+        if flag != FLAG:
+            rest.append(word)
+            continue
+        value = value if equals else next(left, "")
+        if not value.isdecimal() or not int(value):
+            remedy = f"write {FLAG} {SUGGESTED}"
+            raise ConfigError("needs a number of requests, from 1", where=f"{FLAG} {value}".strip(), remedy=remedy)
+        count = int(value)
+    return count, rest
+
+
+def check_stores(jobs: Sequence[PlannedJob]) -> None:
+    """Refuse a probe whose answers the run would not find again.
+
+    Raises:
+        ConfigError: naming the first job's store that keeps or reads none.
+    """
+    for job in jobs:
+        if (mode := job.config.store.mode) != "read_write":
+            what = f"with '{mode}' what a probe pays for is paid for again by the run"
+            remedy = f"set store.mode=read_write, or leave {FLAG} out"
+            raise ConfigError(what, where="store.mode", remedy=remedy)
+
+
+def probe(job: PlannedJob, count: int) -> Iterator[PilotResult]:
+    """Judge `count` requests of each judge of a job, as the run will ask them, and yield what they came to.
+
+    Raises:
+        ConfigError: if something is described wrongly.
+        JudgeSetupError: if no call to a judge can succeed.
+        StoreError: if answers cannot be kept.
+        KeyboardInterrupt: if the user stops it; what was answered is stored.
+    """
+    for judge, spec in zip(job.config.judge.members, spec_of(job.config.judge), strict=True):
+        yield _probe(job, judge, spec, count)
+
+
+def _probe(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> PilotResult:
+    config, draw = job.config, PilotSample(count)
+    plan_requests(job, job.evaluator, [spec], None, draw)
+    log("note", f"probe: {spec.name} is asked {len(draw.asks):,} requests, as far as they are not stored")
+    swap = config.swap.model_copy(update={"resolve": "tie", "arbiter": None})
+    alone = config.model_copy(update={"judge": judge, "swap": swap})
+    judged = run_async(ask_judges(alone, draw.cases, SubsetEvaluator(job.evaluator, draw)))
+    from evalkit.cli.job import failure_lines  # and with it what a run needs
+
+    if judged.interrupted:
+        raise Signaled(judged.signal or SIGINT, "interrupted; what was answered is stored")
+    for line in failure_lines(judged.judgments):
+        log("failure", line)
+    return PilotResult(len(draw.asks), judged)
+
+
+def describe_probe(probes: Sequence[PilotResult]) -> str:
+    """Return in a line what probes cost."""
+    drawn = sum(one.drawn for one in probes)
+    sent, failed = (sum(getattr(one.judged.calls, name) for one in probes) for name in ("sent", "failed"))
+    costs = [one.judged.cost_usd for one in probes]
+    paid = None if None in costs else sum(cost for cost in costs if cost is not None)
+    tokens = {name: sum(one.judged.tokens.get(name, 0) for one in probes) for name in ("prompt", "completion")}
+    price = "price unknown" if paid is None else dollars(paid)
+    kept = "; stored for the run" if sent > failed else ""
+    return (
+        f"probe: {drawn:,} requests drawn at random, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
+        f"{tokens['prompt']:,} prompt and {tokens['completion']:,} answer tokens, {price}{kept}"
+    )
+
 
 WIDE = 200  # a file or a pipe has no width that a table must keep to
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class JobPlan:
     """A job by its overrides, and what each of its judges is to be asked: by itself, and after the jobs before it."""
 
     name: Sequence[str]
@@ -46,68 +258,70 @@ def main(words: Sequence[str]) -> int:
 
     But `--probe N` has N requests of each judge judged, and stored, so that the estimates rest on them.
     """
-    count, words = take_probe(words)
+    count, words = pop_probe(words)
     study, rest = split_study(words)
     check_words(rest, flags=MULTIRUN, also=(FLAG,))
-    sweep = sweeps(study, rest)
+    sweep = is_sweep(study, rest)
     loaded = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
-    jobs = [Prospect.of(name, config) for name, config in loaded]
+    jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
         check_gate(job.config, job)
     probes = _probes(jobs, count)
     quick = foreseeable(jobs)
     whose: set[str] = set()
-    planned: list[Planned] = []
+    planned: list[JobPlan] = []
     for job in jobs:
         asked = plan_job(job, whose, quick)
         parts = [part.after(asked[:place]) for place, part in enumerate(asked)]
         before = [part for other in planned for part in other.parts]
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
-        planned.append(Planned(job.name, job.config, parts, fresh))
+        planned.append(JobPlan(job.name, job.config, parts, fresh))
     print_plans(planned)
     if probes:
-        print(told(probes))
+        print(describe_probe(probes))
     hopeless = any(one.drawn and one.judged.calls.failed == one.judged.calls.planned for one in probes)
     return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
 
 
-def _probes(jobs: Sequence[Prospect], count: int) -> list[Probed]:
+def _probes(jobs: Sequence[PlannedJob], count: int) -> list[PilotResult]:
     if not count:
         return []
     check_stores(jobs)
     return [probed for job in jobs for probed in probe(job, count)]
 
 
-def plan_job(job: Prospect, whose: set[str], quick: Collection[str] = ()) -> list[Part]:
+def plan_job(job: PlannedJob, whose: set[str], quick: Collection[str] = ()) -> list[Part]:
     """Return what each judge of a job is to be asked; say whose benchmark it is, unless it is in `whose` already.
 
     What models in `quick` are asked is told without filling a prompt.
     """
-    cases, specs, foresee = stream(job.config), spec_of(job.config.judge), foresight(job.evaluator)
+    cases, specs, foresee = stream_cases(job.config), spec_of(job.config.judge), foresight(job.evaluator)
     foreseen = [spec for spec in specs if foresee is not None and spec.model in quick]
     told_of: dict[str, Plan] = {}
     if foresee is not None and foreseen:
-        plans = foreseen_plans(cases.texts(), foresee, foreseen)
+        plans = signature_plans(cases.texts(), foresee, foreseen)
         told_of = {spec.name: plan for spec, plan in zip(foreseen, plans, strict=True)}
     if cases.benchmark is not None and cases.benchmark.note not in whose:
         whose.add(cases.benchmark.note)
-        say("note", cases.benchmark.note)
-    with looking(job.config.store) as store:
+        log("note", cases.benchmark.note)
+    with plan_ahead(job.config.store) as store:
         judges = zip(job.config.judge.members, specs, strict=True)
         return [_part(job, judge, spec, store, told_of.get(spec.name)) for judge, spec in judges]
 
 
-def _part(job: Prospect, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, foreseen: Plan | None) -> Part:
+def _part(
+    job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, foreseen: Plan | None
+) -> Part:
     plan = plan_requests(job, job.evaluator, [spec], store) if foreseen is None else foreseen
 
     @cache
     def latest() -> list[Completion]:
-        return lately(store, spec.model) if store is not None and store.reads and foreseen is None else []
+        return recent_answers(store, spec.model) if store is not None and store.reads and foreseen is None else []
 
-    return Part(judge, plan, length_of(plan, latest, judge.max_tokens))
+    return Part(judge, plan, estimate_length(plan, latest, judge.max_tokens))
 
 
-def print_plans(jobs: Sequence[Planned]) -> None:
+def print_plans(jobs: Sequence[JobPlan]) -> None:
     """Print the table of planned jobs, with a total that counts a request shared by several jobs once."""
     times = [minutes(job.fresh, job.config.runner) for job in jobs]
     timed = any(times)

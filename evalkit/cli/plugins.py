@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from evalkit.errors import ConfigError
-from evalkit.plugins import GROUPS, VARIABLE, Offer, offers
+from evalkit.plugins import GROUPS, VARIABLE, Offer, iter_offers
 
 
 def main(words: Sequence[str]) -> int:
@@ -17,7 +17,7 @@ def main(words: Sequence[str]) -> int:
     """
     if words:
         raise ConfigError("takes no words", where="evalkit plugins", remedy="leave them out")
-    found = list(offers())
+    found = list(iter_offers())
     chosen = os.environ.get(VARIABLE)
     if chosen is not None:
         print(f"{VARIABLE}={chosen}: only what is listed there is used")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 
-from evalkit.cli.driving import Job
-from evalkit.cli.voice import manner, say
+from evalkit.cli.console import log, log_style
+from evalkit.cli.hydra_runner import Job
 from evalkit.engine import Progress
-from evalkit.report.finding import dollars
+from evalkit.report.sentences import dollars
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -88,7 +88,7 @@ class ProgressDisplay:
     def __init__(self, job: Job) -> None:
         self._title = f"{job.config.mode.name} · {job.config.judge.label}"
         self._console = Console(stderr=True)
-        self._live = self._console.is_terminal and not manner()
+        self._live = self._console.is_terminal and not log_style()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._said = 0.0
@@ -143,4 +143,4 @@ class ProgressDisplay:
         if left is not None:
             words += f", about {as_time(left)} left"
         facts = {**asdict(progress), "rate": rate, "seconds_left": left}
-        say("progress", words, job=self._title, **facts)
+        log("progress", words, job=self._title, **facts)

@@ -12,15 +12,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from evalkit.cli.folders import with_settings
-from evalkit.cli.printing import headed, plain_console
-from evalkit.cli.voice import say
+from evalkit.cli.console import log, plain_console, print_heading
+from evalkit.cli.run_folders import apply_settings
 from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus
-from evalkit.reproduction import Change, Reproduction, reproduce
+from evalkit.reproduction import MetricChange, Reproduction, reproduce
 from evalkit.runs import write_files
 from evalkit.runs.layout import JUDGMENTS
-from evalkit.sweeps.finding import find_jobs
+from evalkit.sweeps.jobs import find_jobs
 from evalkit.tracking import find_run
 from evalkit.types import RunResult
 
@@ -52,7 +51,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
-    config = with_settings(result, overrides, PLACES)
+    config = apply_settings(result, overrides, PLACES)
     named = {word.partition("=")[0] for word in overrides}
     return reproduce(result, config, from_dataset="dataset.path" in named, from_store="store.url" in named)
 
@@ -67,7 +66,7 @@ def _reproduce_jobs(
             result = fetch()
             found = _reproduced(result, overrides)
         except EvalkitError as error:
-            say("error", f"{name}: {error}")
+            log("error", f"{name}: {error}")
             status = max(status, error.status)
             continue
         contents.append(_content(name, result, found))
@@ -120,7 +119,7 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
     manifest = result.manifest
     dataset = (manifest.get("dataset") or {}).get("name", "")
     title = " · ".join(str(part) for part in (manifest.get("mode"), manifest.get("judge"), dataset) if part)
-    console.print(headed(title, f" ({run}, {found.answers} answers)"))
+    console.print(print_heading(title, f" ({run}, {found.answers} answers)"))
     if found.missing:
         console.print(f"note: {found.missing}, so the data set and the store were read")
     if manifest.get("imported"):
@@ -142,7 +141,7 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
         _print_table(console, "metric", found.metrics)
 
 
-def _print_table(console: Console, heading: str, changes: Sequence[Change]) -> None:
+def _print_table(console: Console, heading: str, changes: Sequence[MetricChange]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in (heading, "was", "is"):
         table.add_column(column)

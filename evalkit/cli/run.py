@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evalkit.cli import STATUS
-from evalkit.cli.driving import Job, drive
+from evalkit.cli.hydra_runner import Job, run_jobs
 
 
 def main(words: Sequence[str]) -> int:
@@ -14,7 +14,7 @@ def main(words: Sequence[str]) -> int:
 
     `--quiet` says only what went wrong; `--json-logs` says everything as JSON, a line at a time, on standard error.
     """
-    status = drive(words, _run)
+    status = run_jobs(words, _run)
     if {"-h", "--help"} & {*words}:
         print(STATUS)
     return status

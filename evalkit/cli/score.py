@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evalkit.app import rescore
-from evalkit.cli.folders import WEIGHT, one_run, with_settings
-from evalkit.cli.gate import tell_gate
+from evalkit.api import rescore
+from evalkit.cli.run_folders import WEIGHT, apply_settings, print_gate, read_one_run
 from evalkit.cli.summary import print_summary
 
 FREE = (
@@ -24,8 +23,8 @@ GATES = ("gate",)
 
 def main(words: Sequence[str]) -> int:
     """Score again, rewrite the run folder and print the summary; no judge is called. Return the exit status."""
-    folder, result, overrides = one_run("score", words)
-    config = with_settings(result, overrides, (*FREE, *GATES))
+    folder, result, overrides = read_one_run("score", words)
+    config = apply_settings(result, overrides, (*FREE, *GATES))
     again = rescore(config, result, folder)
     print_summary(again)
-    return tell_gate(again)
+    return print_gate(again)

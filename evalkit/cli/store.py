@@ -9,13 +9,13 @@ from pathlib import Path
 
 from rich.table import Table
 
-from evalkit.cli.driving import check_words
-from evalkit.cli.printing import plain_console
+from evalkit.cli.console import plain_console
+from evalkit.cli.hydra_runner import check_words
 from evalkit.cli.usage import USAGE
-from evalkit.compose import DEFAULT, load_jobs
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.store import SqliteStore, store_path
-from evalkit.store.upkeep import StoreStats, export_to, import_from, prune, stats
+from evalkit.store.maintenance import StoreStats, export_to, import_from, prune, stats
 
 OLDER_THAN = "--older-than"
 _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}

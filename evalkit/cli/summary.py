@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from evalkit.cli.printing import headed, plain_console
+from evalkit.cli.console import plain_console, print_heading
 from evalkit.gating import GATE, gate_lines
-from evalkit.report.finding import dollars
 from evalkit.report.findings import findings_of
+from evalkit.report.sentences import dollars
 from evalkit.scoring.published import RULES
 from evalkit.types import Metric, RunResult
 
@@ -149,7 +149,7 @@ def print_summary(result: RunResult) -> None:
     manifest = result.manifest
     rows = manifest["dataset"]["rows"]
     what = f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
-    console.print(headed(what, f" ({rows} case{'s' * (rows != 1)})"))
+    console.print(print_heading(what, f" ({rows} case{'s' * (rows != 1)})"))
     for finding in findings_of(result):
         console.print(f"  • {finding.text}")
     console.print()

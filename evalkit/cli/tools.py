@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from evalkit.cli.args import pop_options
 from evalkit.cli.usage import USAGE
-from evalkit.cli.words import take_values
 from evalkit.errors import ConfigError
 
 
@@ -16,7 +16,7 @@ def main(words: Sequence[str]) -> int:
     Raises:
         ConfigError: if the words name no format.
     """
-    values, rest = take_values("tools", words, ("--format",), USAGE["tools"])
+    values, rest = pop_options("tools", words, ("--format",), USAGE["tools"])
     if rest:
         raise ConfigError("takes only --format", where=f"evalkit tools {rest[0]}", remedy=USAGE["tools"])
     from evalkit.tools.schemas import tool_schemas

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from evalkit.cli.driving import check_words, split_study
-from evalkit.compose import DEFAULT, load_jobs
+from evalkit.cli.hydra_runner import check_words, split_study
+from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
-from evalkit.redaction import without_password
+from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.tracking import server_environment, tracking_uri
 
 PASSED_ON = ("--host", "-h", "--port", "-p", "--workers", "-w")

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from evalkit.config.sections import Pluggable, Section, Spelling
+from evalkit.config.sections import PluginSection, Section, Spelling
 
 
 class SampleConfig(Section):
@@ -81,7 +81,7 @@ def _written_map(given: object) -> object:
     return found
 
 
-class DatasetConfig(Pluggable):
+class DatasetConfig(PluginSection):
     """Which cases, from where, and how rows become cases.
 
     `path` is a file, a pattern, a folder, `-`, `evalkit:…`, `mlflow:…`, `runs:/…`, or what a Hugging Face data set goes

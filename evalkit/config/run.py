@@ -26,8 +26,8 @@ from evalkit.config.sections import (
     TieConfig,
     TrackingConfig,
 )
-from evalkit.hashing import digest
-from evalkit.redaction import remedy_for, secrets_of
+from evalkit.core.hashing import digest
+from evalkit.core.redaction import remedy_for, secrets_of
 
 _CHINESE = re.compile("[\u3400-\u9fff]")
 

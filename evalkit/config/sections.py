@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from evalkit.scales import Scale
+from evalkit.core.scale import Scale
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -33,7 +33,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
-class Pluggable(Section):
+class PluginSection(Section):
     """Base of a group whose key `named` names code, also other people's; `_target_` is another spelling of that key."""
 
     named: ClassVar[str]
@@ -131,7 +131,7 @@ class JudgeConfig(Section):
         return (self.model or "").startswith(SIMULATED)
 
 
-class ModeConfig(Pluggable):
+class ModeConfig(PluginSection):
     """How responses are put to the judge; `params` are a plug-in's own settings.
 
     `samples` is how often the same is asked; with `commit_first` the judge answers the task itself before it judges.
@@ -283,7 +283,7 @@ class PromptConfig(Section):
     show_weights: bool = False
 
 
-class OutputConfig(Pluggable):
+class OutputConfig(PluginSection):
     """How a completion is read.
 
     With `graded`, format bracket gives a verdict of better (`[[A>B]]`) a third of the margin of much better
@@ -358,7 +358,7 @@ class RunnerConfig(Section):
     max_unusable_rate: Fraction = 0.5
 
 
-class TrackingConfig(Pluggable):
+class TrackingConfig(PluginSection):
     """Where runs are recorded; `traces` is how many judgments become MLflow traces.
 
     `tracker` is `mlflow` or a plug-in's, of which `params` are the settings of its own.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import Example, RunConfig
-from evalkit.datasets.packed import reading
-from evalkit.datasets.readers import reader_for
+from evalkit.core.scale import Scale
+from evalkit.datasets.compression import reading
+from evalkit.datasets.formats import reader_for
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.scales import Scale
 
 KEY = "rubric.examples_path"
 

@@ -77,13 +77,13 @@ def _evaluated(evaluate: Callable[[], Any], row: Row, names: frozenset[str], whe
         return evaluate()
     except UndefinedError as bad:
         if missing := sorted(names - row.keys()):
-            raise RowFault(*no_column(missing[0], row, f" for {where}")) from None
+            raise RowFault(*missing_column_error(missing[0], row, f" for {where}")) from None
         raise RowFault(f"{where}: {bad}", "mend the expression") from None
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as bad:
         raise RowFault(f"{where}: {type(bad).__name__}: {bad}", "mend the expression") from None
 
 
-def no_column(name: str, row: Row, purpose: str = "") -> tuple[str, str]:
+def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, str]:
     """Return what to say of a column that a row does not have, and the remedy if another is called almost so."""
     columns = tuple(row)
     named = ", ".join(columns[:_MOST_NAMED]) + (", ..." if len(columns) > _MOST_NAMED else "")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from evalkit.choices import chosen, named_pair
+from evalkit.core.annotations import annotation_grades, choice_for, chosen, majority, parse_pair_key
 from evalkit.errors import DatasetError, pasted
 from evalkit.types import Annotation, Response, Unit, Winner
 
@@ -21,7 +21,7 @@ _NUMBERS = (int, float)
 _WINNERS: dict[str, Winner] = {"a": "A", "b": "B", "tie": "TIE"}
 
 
-def spelling(value: Any) -> str:
+def normalize_label(value: Any) -> str:
     """Return the text that labels are compared as: `1`, `"1"` and `1.0` are one label."""
     text = json.dumps(value) if isinstance(value, bool) else str(value).strip()
     number = _number(text)
@@ -40,7 +40,7 @@ class Labels:
     """Reads the labels of one dataset under its `label_map`."""
 
     def __init__(self, label_map: LabelMap) -> None:
-        self._map = {spelling(key): value for key, value in label_map.items()}
+        self._map = {normalize_label(key): value for key, value in label_map.items()}
         self._known: dict[str, Winner | float | None] = {}
         self.winners: set[str] = set()
         """Spellings that were found to choose between two responses."""
@@ -110,7 +110,7 @@ class Labels:
         raise self._misfit(value, meaning, count, place)
 
     def _pair(self, name: str, count: int, place: str) -> Unit:
-        unit = named_pair(str(name))
+        unit = parse_pair_key(str(name))
         if unit is None or unit[1] >= count:
             remedy = "name pairs by two indices, the lower first, as in 0,2"
             raise DatasetError(f"label '{name}' is of no pair of {count} responses", where=place, remedy=remedy)
@@ -136,7 +136,7 @@ class Labels:
         return self._known[value]
 
     def _read(self, value: Any) -> Winner | float | None:
-        text = spelling(value)
+        text = normalize_label(value)
         if text in self._map:
             mapped = self._map[text]
             return mapped if isinstance(mapped, str) else float(mapped)
@@ -159,7 +159,7 @@ class Labels:
     def _mapped(self, value: Any, meaning: str) -> str:
         """Return the override that adds a label to the map, as it can be typed in a shell."""
         known = {name: format(was, "g") if isinstance(was, float) else str(was) for name, was in self._map.items()}
-        entries = {**known, spelling(value): meaning}
+        entries = {**known, normalize_label(value): meaning}
         return pasted("dataset.label_map", ", ".join(f"{name}={to}" for name, to in entries.items()))
 
     def _misfit(self, value: Any, meaning: Winner | float | None, count: int, place: str) -> DatasetError:
@@ -184,3 +184,72 @@ def _listed(text: str, place: str) -> Any:
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+SAID = "labels taken from what most people chose, or from the mean of their grades"
+SPLIT = "cases on whose label people are evenly split, left without one"
+
+
+def read_people(value: Any, labels: Labels, responses: int, place: str) -> dict[str, Annotation]:
+    """Return people's labels of a case: a mapping from name to a label, as an object or as JSON.
+
+    Raises:
+        DatasetError: if it is none, or holds what is no label.
+    """
+    found = _object(value, place)
+    read = {name: labels.annotation(label, responses, place) for name, label in found.items()}
+    return {name: label for name, label in read.items() if label is not None}
+
+
+def holds_people(value: Any) -> bool:
+    """Say whether a column holds an object, which a column named `labels` of something else need not."""
+    return isinstance(value, dict) or (isinstance(value, str) and value.lstrip().startswith("{"))
+
+
+def response_annotations(entries: Any, labels: Labels, place: str) -> dict[str, Annotation]:
+    """Return people's grades that stand on single responses, as {text, model, labels: {name: grade}}."""
+    if not isinstance(entries, list):
+        return {}
+    graded = [_object(e.get("labels"), place) if isinstance(e, dict) and e.get("labels") else {} for e in entries]
+    names = dict.fromkeys(name for grades in graded for name in grades)
+    return {name: tuple(labels.grade(grades.get(name), place) for grades in graded) for name in names}
+
+
+def model_annotations(
+    said: Mapping[str, Any], labels: Labels, responses: Sequence[Response], place: str
+) -> dict[str, Annotation]:
+    """Return people's labels where a grade may stand for a response by its model: {name: label or {model: grade}}.
+
+    Raises:
+        DatasetError: if one is no label.
+    """
+    found = {
+        name: labels.annotation(
+            [one.get(response.model) for response in responses] if isinstance(one, dict) else one, len(responses), place
+        )
+        for name, one in said.items()
+    }
+    return {name: label for name, label in found.items() if label is not None and any(g is not None for g in label)}
+
+
+def _object(value: Any, place: str) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise DatasetError("labels is not a JSON object", where=place, remedy="mend it") from None
+    if not isinstance(value, dict):
+        raise DatasetError("labels is not an object", where=place, remedy="write {annotator: label}")
+    return {str(name): label for name, label in value.items()}
+
+
+def consensus(labels: Mapping[str, Annotation], responses: Sequence[Response]) -> tuple[Winner | None, list[Response]]:
+    """Return the choice that most people made, none where they are split, and responses with their mean grades."""
+    chosen = majority(choice_for(label) for label in labels.values())
+    return chosen, [replace(response, grade=_mean(labels, place)) for place, response in enumerate(responses)]
+
+
+def _mean(labels: Mapping[str, Annotation], place: int) -> float | None:
+    grades = [grades[place] for label in labels.values() if (grades := annotation_grades(label))]
+    known = [grade for grade in grades if grade is not None]
+    return sum(known) / len(known) if known else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,20 +12,122 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets.choosing import Choice
-from evalkit.datasets.fingerprints import Fingerprint, fingerprint
-from evalkit.datasets.joining import joined, joins_of
-from evalkit.datasets.named import benchmark_of, recognise
-from evalkit.datasets.packed import bare_name
-from evalkit.datasets.readers import Row
-from evalkit.datasets.repeats import Ids, find_repeated
-from evalkit.datasets.rows import CaseReader
+from evalkit.core.hash_set import HashSet
+from evalkit.core.hash_set import count_repeats as repeated_hashes
+from evalkit.core.sequences import ReorderedSequence
+from evalkit.core.spool import Spool
+from evalkit.datasets.case_reader import CaseReader
+from evalkit.datasets.compression import bare_name
+from evalkit.datasets.formats import Row
+from evalkit.datasets.joins import build_joins, join_rows
+from evalkit.datasets.named import find_benchmark, recognize_benchmark
+from evalkit.datasets.sampling import Choice
 from evalkit.datasets.sources import Fetch, Source, open_source
-from evalkit.datasets.tally import Tally
+from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
-from evalkit.lazy import Arranged
-from evalkit.spool import Spool
 from evalkit.types import Case, CaseTexts
+
+_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+"""As `canonical_json`, with the encoder made once: there is one call for each case."""
+
+
+class Fingerprint:
+    """The SHA-256 of cases' content, one after the other."""
+
+    def __init__(self) -> None:
+        self._sha = hashlib.sha256()
+
+    def through(self, cases: Iterable[Case]) -> Iterator[Case]:
+        """Yield cases, and take each into the hash."""
+        update = self._sha.update
+        for case in cases:
+            update((_ENCODE(_content(case)) + "\n").encode("utf-8", "surrogatepass"))
+            yield case
+
+    def hexdigest(self) -> str:
+        """Return the hash of the cases so far, in hex."""
+        return self._sha.hexdigest()
+
+
+def fingerprint(cases: Iterable[Case]) -> str:
+    """Return the SHA-256, in hex, of the cases' content: one line of canonical JSON for each, in order."""
+    sha = Fingerprint()
+    for _ in sha.through(cases):
+        pass
+    return sha.hexdigest()
+
+
+def _content(case: Case) -> dict[str, Any]:
+    content = {
+        "id": case.id,
+        "prompt": case.prompt,
+        "context": case.context,
+        "reference": case.reference,
+        "responses": [[r.text, r.model, r.grade] for r in case.responses],
+        "label": case.label,
+        "metadata": dict(case.metadata),
+    }
+    # A new key would change the fingerprint of every dataset that does not have it.
+    return {**content, "labels": dict(case.labels)} if case.labels else content
+
+
+HELD = 2**14
+
+
+class Ids:
+    """The ids of the cases read so far.
+
+    The last few thousand are held with their places. Of those before there are hashes, compared once all are read.
+    """
+
+    def __init__(self) -> None:
+        self._recent: dict[str, str] = {}
+        self._before = HashSet()
+
+    def add(self, id_: str, place: str) -> None:
+        """Take the next id.
+
+        Raises:
+            DatasetError: if it is one of the last few thousand.
+        """
+        if id_ in self._recent:
+            raise duplicate_id_error(id_, self._recent[id_], place)
+        self._recent[id_] = place
+        if len(self._recent) >= HELD:
+            self._forget()
+
+    def suspects(self) -> set[int]:
+        """Return the hashes that occur more than once among all ids: nearly always none, and then no id is repeated."""
+        if not len(self._before):
+            return set()
+        self._forget()
+        return repeated_hashes(self._before)
+
+    def _forget(self) -> None:
+        self._before.extend([hash(id_) for id_ in self._recent])
+        self._recent.clear()
+
+
+def find_duplicate_id(ids: Iterable[tuple[str, str]], suspects: set[int]) -> DatasetError | None:
+    """Return the complaint of the first id, of (id, place), that stands twice, of those with `suspects` for hashes."""
+    seen: dict[str, str] = {}
+    for id_, place in ids:
+        if hash(id_) not in suspects:
+            continue
+        if id_ in seen:
+            return duplicate_id_error(id_, seen[id_], place)
+        seen[id_] = place
+    return None
+
+
+def duplicate_id_error(id_: str, before: str, place: str) -> DatasetError:
+    """Return the complaint that an id stands in two places."""
+    file, _, first = before.rpartition(":")
+    first = first if first.startswith("row") else f"line {first}"
+    if file != place.rpartition(":")[0]:
+        first = before
+    return DatasetError(f"id '{id_}' is already that of {first}", where=place, remedy="make ids unique")
+
 
 _Read = TypeVar("_Read", Case, CaseTexts)
 _UNLIKE = re.compile(r"no column |not [A-Z]|the file is not one JSON array|.* is (a list|an object), not a text")
@@ -69,11 +173,11 @@ class CaseStream:
         self, config: DatasetConfig, source: Source, *, mode: str, base: Path | None = None, told: Told | None = None
     ) -> None:
         self.source = source.name
-        self.benchmark = None if config.benchmark is None else benchmark_of(config.benchmark)
+        self.benchmark = None if config.benchmark is None else find_benchmark(config.benchmark)
         self._config, self._mode, self._rows = config, mode, source.rows
         self._files, self._tally, self._told = source.files, Tally(), told
         self._left_out = source.left_out
-        self._joins = joins_of(config.join, base, self._tally)
+        self._joins = build_joins(config.join, base, self._tally)
         self._reader = CaseReader(config, mode, self._joins, self._tally)
         self._choice = Choice(config)
         self._ids = Ids()
@@ -136,14 +240,14 @@ class CaseStream:
 
     def _all(self) -> Iterator[tuple[str, Row]]:
         rows = iter(self._rows())
-        return joined(rows, self._joins) if self._joins else rows
+        return join_rows(rows, self._joins) if self._joins else rows
 
     def _recognised(self, bad: DatasetError) -> DatasetError:
         """Return the error with a better remedy, if there are no cases since the file is of another kind."""
         if self.rows or self._config.fields or not self._files or not _UNLIKE.match(bad.what):
             return bad
         path = self._files[0]
-        if (known := recognise(path)) is None:
+        if (known := recognize_benchmark(path)) is None:
             hint = self._told(path) if self._told else None
         else:
             hint = f"it {known.hint}" if self.benchmark is None else None
@@ -157,7 +261,7 @@ class CaseStream:
         if suspects := self._ids.suspects():
             id_of, choose = CaseReader(self._config, self._mode).id_of, Choice(self._config).choose
             ids = ((id_of(row, number, place), place) for number, place, row in choose(self._all))
-            if complaint := find_repeated(ids, suspects):
+            if complaint := find_duplicate_id(ids, suspects):
                 raise complaint
 
 
@@ -205,7 +309,7 @@ def load_cases(
     cases = hold(sha.through(stream))
     found = sha.hexdigest()
     if stream.order is not None:
-        cases = Arranged(cases, stream.order)
+        cases = ReorderedSequence(cases, stream.order)
         found = fingerprint(cases)
     described = stream.benchmark.described() if stream.benchmark else None
     return Dataset(cases, found, stream.source, stream.notes, described)

@@ -2,20 +2,240 @@
 
 from __future__ import annotations
 
+import atexit
 import re
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from glob import has_magic
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets.files import KEY, SHIPPED, STDIN, find_files, find_place, standard_input
-from evalkit.datasets.frames import frame_rows
-from evalkit.datasets.named import benchmark_of, named_rows
-from evalkit.datasets.packed import reading
-from evalkit.datasets.readers import Reader, Row, reader_for
-from evalkit.errors import ConfigError, DatasetError
+from evalkit.core.resources import DISTRIBUTION
+from evalkit.datasets.compression import reading
+from evalkit.datasets.formats import Reader, Row, is_readable, placed, reader_for
+from evalkit.datasets.named import find_benchmark, named_rows, recognize_benchmark
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
+
+SHIPPED, STDIN, KEY = "evalkit:", "-", "dataset.path"
+_CHUNK = 2**20
+
+
+def find_files(named: str, base: Path | None, *, key: str = KEY, format: str | None = None) -> list[Path]:  # noqa: A002 - the config's own word
+    """Return the files that a path of the config means, in the order of their names; `base` is searched second.
+
+    Args:
+        named: a file, a folder (of which those files are meant whose names tell a format), a pattern (`**` goes into
+            folders), or `evalkit:…` for a shipped sample.
+        base: a folder to search after the current one.
+        key: the config key that holds it, for errors.
+        format: the format that is set; all files of a folder are then meant.
+
+    Raises:
+        DatasetError: if there is no such file.
+    """
+    if named.startswith(SHIPPED):
+        return [_shipped(named.removeprefix(SHIPPED))]
+    path = Path(named).expanduser()
+    places = (path, *([base / path] if base else []))
+    for place in places:
+        if place.is_dir():
+            return _inside(place, format)
+        if place.exists():
+            return [place]
+    if not has_magic(named):
+        raise _not_there(path, key)
+    for place in places:
+        if found := _matching(place):
+            return found
+    raise DatasetError("no file matches", where=f"{key}={named}", remedy="mend the pattern")
+
+
+def find_place(named: str, base: Path | None) -> Path:
+    """Return the file or folder that a path means; `base` is searched second.
+
+    Raises:
+        DatasetError: if there is none.
+    """
+    path = Path(named).expanduser()
+    for place in (path, *([base / path] if base else [])):
+        if place.exists():
+            return place
+    raise _not_there(path, KEY)
+
+
+def standard_input() -> Path:
+    """Return a file that holds what stands on standard input, which is read once and kept while the process runs.
+
+    Raises:
+        ConfigError: if that is a terminal.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        where = f"{KEY}={STDIN}"
+        raise ConfigError("standard input is a terminal", where=where, remedy="pipe a file into it: … < data.jsonl")
+    return _spooled()
+
+
+@cache
+def _spooled() -> Path:
+    folder = tempfile.TemporaryDirectory(prefix="evalkit-")
+    atexit.register(folder.cleanup)
+    path = Path(folder.name) / "stdin"
+    with path.open("wb") as file:
+        while chunk := sys.stdin.buffer.read(_CHUNK):
+            file.write(chunk)
+    return path
+
+
+def _matching(pattern: Path) -> list[Path]:
+    rooted = pattern if pattern.is_absolute() else Path.cwd() / pattern
+    start = next(p for p in rooted.parents if not has_magic(str(p)))
+    shown = pattern.is_absolute()
+    found = (p for p in start.glob(str(rooted.relative_to(start))) if p.is_file() and not p.name.startswith("."))
+    return sorted(p if shown else _short(p) for p in found)
+
+
+def _short(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - the config's own word
+    named = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
+    if found := [p for p in named if format or is_readable(p)]:
+        return found
+    if known := recognize_benchmark(folder):
+        raise DatasetError("is a folder without a data file", where=str(folder), remedy=f"it {known.hint}")
+    folders = sorted(f"{p.name}/" for p in folder.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
+    holds = ", ".join([p.name for p in named[:5]] + folders[:5]) or "nothing"
+    remedy = f"name a file, or set dataset.format; it holds {holds}"
+    raise DatasetError("is a folder without a data file", where=str(folder), remedy=remedy)
+
+
+def _shipped(name: str) -> Path:
+    folder = Path(str(files("evalkit.datasets") / "samples"))
+    names = sorted(p.name for p in folder.iterdir())
+    if name not in names:
+        where = f"dataset.path={SHIPPED}{name}"
+        raise DatasetError("no such shipped sample", where=where, remedy=did_you_mean(name, names))
+    return folder / name
+
+
+def _not_there(path: Path, key: str) -> DatasetError:
+    folder = path.parent
+    if not folder.is_dir():
+        return DatasetError("no such file, nor its folder", where=str(path), remedy=f"set {key} to a data file")
+    near = did_you_mean(path.name, [p.name for p in folder.iterdir() if p.is_file()])
+    remedy = near if near.startswith("did you mean") else f"set {key} to a data file"
+    return DatasetError("no such file", where=str(path), remedy=remedy)
+
+
+_HubRow = dict[str, Any]
+_BATCH = 512
+
+
+def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[str, _HubRow]]:
+    """Yield the rows of a data set with their places, as `name[split]:row 3`; they stay on disk until they are read.
+
+    A path to a folder that `save_to_disk` wrote is read from there; anything else is a name that the library fetches,
+    or has in its cache.
+
+    Raises:
+        ConfigError: if the library is not installed, or there is no such data set or split.
+    """
+    found, named = _loaded(config, base), str(config.path)
+    if isinstance(found, dict):
+        if config.split is None and len(found) == 1:
+            found = next(iter(found.values()))
+        elif config.split in found:
+            found = found[config.split]
+        else:
+            what = f"no split '{config.split}'" if config.split else "not set, and the data set has several splits"
+            raise ConfigError(what, where="dataset.split", remedy=did_you_mean(config.split or "", list(found)))
+    elif config.split is not None and (own := getattr(found, "split", None)) and str(own) != config.split:
+        what = f"the data set is the split '{own}'"
+        raise ConfigError(what, where=f"dataset.split={config.split}", remedy="leave it out")
+    name = f"{named}[{config.split}]" if config.split else named
+    number = 0
+    for batch in found.with_format(None).iter(batch_size=_BATCH):
+        columns = list(batch)
+        for values in zip(*batch.values(), strict=True):
+            number += 1
+            yield f"{name}:row {number}", dict(zip(columns, values, strict=True))
+
+
+def _loaded(config: DatasetConfig, base: Path | None) -> Any:
+    named = str(config.path)
+    try:
+        library = import_module("datasets")
+    except ImportError:
+        remedy = f"install it: pip install '{DISTRIBUTION}[hf]'"
+        raise ConfigError("format hf needs the library datasets", where="dataset.format", remedy=remedy) from None
+    path = Path(named).expanduser()
+    folder = next((p for p in (path, *([base / path] if base else [])) if p.is_dir()), None)
+    try:
+        library.disable_progress_bars()
+        if folder is not None and any((folder / f).is_file() for f in ("state.json", "dataset_dict.json")):
+            return library.load_from_disk(str(folder))
+        return library.load_dataset(str(folder or named), config.subset, revision=config.revision)
+    except Exception as bad:  # the library raises errors of a dozen kinds, its own and those of HTTP clients
+        what = f"cannot be loaded ({type(bad).__name__}: {' '.join(str(bad).split())[:300]})"
+        raise DatasetError(what, where=named, remedy="check dataset.path, dataset.subset and the network") from bad
+
+
+_FrameRow = dict[str, Any]
+NAME = "frame"
+_FRAME_BATCH = 4096
+
+
+def frame_rows(frame: Any) -> Iterator[tuple[str, _FrameRow]]:
+    """Yield each row of a frame with its place, as `frame:row 3`.
+
+    What is missing (NaN, NaT, NA, null) is none. A generator can be read only once: give a list.
+
+    Raises:
+        DatasetError: if it is no frame, or a row of it no mapping.
+    """
+    if callable(getattr(frame, "to_batches", None)):  # an Arrow table
+        yield from placed(frame.to_batches(), NAME)
+    elif callable(getattr(frame, "iter_rows", None)):  # polars
+        for number, row in enumerate(frame.iter_rows(named=True), 1):
+            yield f"{NAME}:row {number}", row
+    elif hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas
+        yield from _pandas(frame)
+    elif isinstance(frame, Iterable) and not isinstance(frame, str | bytes | Mapping | Iterator):
+        for number, row in enumerate(frame, 1):
+            if not isinstance(row, Mapping):
+                what = f"the row is of type {type(row).__name__}, not a mapping"
+                raise DatasetError(what, where=f"{NAME}:row {number}", remedy="write each row as {column: value}")
+            yield f"{NAME}:row {number}", {str(column): value for column, value in row.items()}
+    else:
+        what, remedy = f"cases of type {type(frame).__name__}", "give a frame, an Arrow table, or a list of mappings"
+        raise DatasetError(f"{what} cannot be read", where=NAME, remedy=remedy)
+
+
+def _pandas(frame: Any) -> Iterator[tuple[str, _FrameRow]]:
+    names = [str(column) for column in frame.columns]
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        what = f"two columns are named '{repeated}'"
+        raise DatasetError(what, where=NAME, remedy="give each column its own name")
+    for start in range(0, len(frame), _FRAME_BATCH):
+        part = frame.iloc[start : start + _FRAME_BATCH]
+        known = part.notna()
+        columns = [
+            [value if there else None for value, there in zip(part.iloc[:, i].tolist(), known.iloc[:, i], strict=True)]
+            for i in range(len(names))
+        ]
+        for number, values in enumerate(zip(*columns, strict=True), start + 1):
+            yield f"{NAME}:row {number}", dict(zip(names, values, strict=True))
+
 
 Rows = Iterable[tuple[str, Row]]
 _SCHEME = re.compile(r"[a-zA-Z][\w+.-]+(?=:)")
@@ -65,7 +285,7 @@ def open_source(
     if not named:
         remedy = f"name a file, or {SHIPPED}sample.jsonl for the shipped sample"
         if config.benchmark is not None:
-            remedy = f"name {benchmark_of(config.benchmark).expects}"
+            remedy = f"name {find_benchmark(config.benchmark).expects}"
         raise ConfigError("not set", where=KEY, remedy=remedy)
     if config.benchmark is not None and config.format is None:
         return _named(config.benchmark, named, base, config.baseline)
@@ -74,7 +294,7 @@ def open_source(
     if fetched := _fetched(named, config.format, fetch or {}):
         return fetched
     if (config.format or "").lower() == HUB or _is_saved(named, base, config.format):
-        from evalkit.datasets.hub import hub_rows
+        pass  # merged
 
         return Source(named, lambda: hub_rows(config, base))
     if foreign := next((key for key in ("subset", "split", "revision") if getattr(config, key) is not None), None):
@@ -104,7 +324,7 @@ def downloaded(path: Path, format: str | None, name: str) -> Source:  # noqa: A0
 
 
 def _named(benchmark: str, named: str, base: Path | None, baseline: str | None) -> Source:
-    benchmark_of(benchmark)
+    find_benchmark(benchmark)
     path = find_place(named, base)
     left_out: Counter[str] = Counter()
 

@@ -1,7 +1,7 @@
 """Between a planned request and a stored completion: the only place that waits, retries, limits and pays."""
 
 from evalkit.engine.judging import judge
-from evalkit.engine.outcome import Judged, Progress
-from evalkit.engine.planning import Plan, foreseen_plans, plan
+from evalkit.engine.plan import Plan, plan, signature_plans
+from evalkit.engine.progress import JudgingResult, Progress
 
-__all__ = ["Judged", "Plan", "Progress", "foreseen_plans", "judge", "plan"]
+__all__ = ["JudgingResult", "Plan", "Progress", "judge", "plan", "signature_plans"]

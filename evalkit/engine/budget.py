@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from evalkit.config import RunnerConfig
-from evalkit.engine.lengths import expected_tokens
+from evalkit.engine.token_estimates import expected_tokens
 from evalkit.errors import ConfigError
 from evalkit.types import Completion, JudgeRequest, Spent
 

@@ -9,17 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalkit.config import RunnerConfig
-from evalkit.engine.asking import Ask, Asks, Group, key_of
-from evalkit.engine.collecting import Collected, OpenGroups
-from evalkit.engine.garbage import imports_uncollected
-from evalkit.engine.interrupts import on_interrupt
-from evalkit.engine.outcome import Judged, Progress, Tally
-from evalkit.engine.sending import Answer, Sender, Stopped
-from evalkit.engine.waiting import Clock
+from evalkit.engine.dispatch import Answer, RunStopped, Sender
+from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
+from evalkit.engine.progress import JudgingResult, Progress, Tally
+from evalkit.engine.requests import CallGroup, JudgmentCollector, OpenGroups, PlannedCall, PlannedCalls, call_key
 from evalkit.errors import EvalkitError
-from evalkit.protocols import Evaluator, Following, Judge, Store
+from evalkit.protocols import Evaluator, FollowUpEvaluator, Judge, Store
 from evalkit.store import SqliteStore
-from evalkit.store.lately import lately
+from evalkit.store.recent import recent_answers
 from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment, Spent
 
 GRACE_SECONDS = 30.0
@@ -45,7 +42,7 @@ async def judge(
     clock: Clock | None = None,
     spool: Path | None = None,
     spent: Spent | None = None,
-) -> Judged:
+) -> JudgingResult:
     """Judge `cases` with every judge and return one judgment for each planned request, and for each that follows.
 
     Once all judgments of a unit are there, an evaluator's `follow`, if it has one, may ask for more.
@@ -76,13 +73,13 @@ async def judge(
     """
     everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
     run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock(), spool, spent)
-    run.asks = Asks(cases, evaluator, [j.spec for j in judges], run.reads)
+    run.asks = PlannedCalls(cases, evaluator, [j.spec for j in judges], run.reads)
     if arbiter is not None:
         run.have_arbiter(len(judges))
     if runner.budget_usd is not None:
         run.look_back()
     try:
-        with on_interrupt(run.interrupt), imports_uncollected():
+        with on_interrupt(run.interrupt), freeze_imports():
             await run.workers()
     finally:
         for each in everyone:
@@ -91,7 +88,7 @@ async def judge(
 
 
 class _Run:
-    asks: Asks
+    asks: PlannedCalls
     arbiter: int | None = None
 
     def __init__(
@@ -107,7 +104,7 @@ class _Run:
         spent: Spent | None,
     ) -> None:
         self._evaluator, self._judges, self._runner, self._observe = evaluator, judges, runner, observe
-        self._follow = evaluator.follow if isinstance(evaluator, Following) else None
+        self._follow = evaluator.follow if isinstance(evaluator, FollowUpEvaluator) else None
         self.reads = store if store_mode in ("read_write", "read_only") else None
         writes = store if store_mode in ("read_write", "refresh") else None
         self._tally = Tally()
@@ -123,8 +120,8 @@ class _Run:
             spool=spool,
             spent=spent,
         )
-        self._waiting: deque[Ask] = deque()
-        self._done, self._groups = Collected(spool), OpenGroups()
+        self._waiting: deque[PlannedCall] = deque()
+        self._done, self._groups = JudgmentCollector(spool), OpenGroups()
         self._tasks: list[asyncio.Task[None]] = []
         self._signal: int | None = None
         self._followed = 0
@@ -140,7 +137,7 @@ class _Run:
         if not isinstance(self.reads, SqliteStore):
             return
         for index, judge in enumerate(self._judges):
-            found = [one.usage.completion_tokens or 0 for one in lately(self.reads, judge.spec.model)]
+            found = [one.usage.completion_tokens or 0 for one in recent_answers(self.reads, judge.spec.model)]
             if found:
                 self._sender.lengths.earlier[index] = max(found)
 
@@ -168,14 +165,14 @@ class _Run:
         self._stop()
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end)
 
-    def judged(self) -> Judged:
+    def judged(self) -> JudgingResult:
         """Return what the run gave."""
         tally = self._tally
         interrupted = self._signal is not None
         stopped = "interrupted" if interrupted else self._sender.stopped
         rest = self.asks.whole() if interrupted else None
         dropped = {judge.spec.name: left_out for judge in self._judges if (left_out := getattr(judge, "dropped", ()))}
-        return Judged(
+        return JudgingResult(
             self._done.in_order(),
             tally.calls(),
             tally.tokens(),
@@ -202,11 +199,11 @@ class _Run:
         while (ask := await self._next()) is not None:
             try:
                 judgment = await self._judgment(ask)
-            except Stopped:
+            except RunStopped:
                 return
             self._finish(ask, judgment)
 
-    def _finish(self, ask: Ask, judgment: Judgment) -> None:
+    def _finish(self, ask: PlannedCall, judgment: Judgment) -> None:
         if ask.after:
             whose = self._judges[ask.group.judge].spec.name
             judgment = replace(judgment, judge=whose, arbiter=self._judges[ask.judge].spec.name)
@@ -229,8 +226,8 @@ class _Run:
         )
 
     def _following(
-        self, ask: Ask, judgment: Judgment, follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]]
-    ) -> list[Ask]:
+        self, ask: PlannedCall, judgment: Judgment, follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]]
+    ) -> list[PlannedCall]:
         group = ask.group
         if (whole := self._groups.complete(ask, judgment)) is None:
             return []
@@ -241,16 +238,18 @@ class _Run:
         self._followed += len(asks)
         return asks
 
-    def _ask(self, judge: int, request: JudgeRequest, group: Group, after: int, position: int | None = None) -> Ask:
+    def _ask(
+        self, judge: int, request: JudgeRequest, group: CallGroup, after: int, position: int | None = None
+    ) -> PlannedCall:
         """Return an ask that was not planned, with its stored answer if there is one."""
         self._tally.planned += 1
         spec = self._judges[judge].spec
-        key = key_of(spec, request)
+        key = call_key(spec, request)
         found = self.reads.get_many([key]) if self.reads is not None else {}
         at = group.positions[-1] if position is None else position
-        return Ask(at, judge, replace(request, judge=spec.name), key, group, found.get(key), after)
+        return PlannedCall(at, judge, replace(request, judge=spec.name), key, group, found.get(key), after)
 
-    async def _next(self) -> Ask | None:
+    async def _next(self) -> PlannedCall | None:
         if self._sender.stopping:
             return None
         while not self._waiting:
@@ -262,7 +261,7 @@ class _Run:
             await asyncio.sleep(0)
         return self._waiting.popleft()
 
-    async def _judgment(self, ask: Ask) -> Judgment:
+    async def _judgment(self, ask: PlannedCall) -> Judgment:
         keys: tuple[str, ...] = ()
         earlier: tuple[Completion, ...] = ()
         stored = True
@@ -287,7 +286,7 @@ class _Run:
         except Exception as error:  # an answer that nobody foresaw costs one row, and stays in the store
             return _unparseable(request, f"not readable ({type(error).__name__})")
 
-    async def _answer(self, ask: Ask) -> Answer | Failure:
+    async def _answer(self, ask: PlannedCall) -> Answer | Failure:
         if ask.found is None:
             return await self._sender.obtain(ask.judge, ask.request, ask.key)
         self._tally.stored += 1

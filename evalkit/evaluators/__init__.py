@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, PluginError
-from evalkit.evaluators.commit import CommitFirst
-from evalkit.evaluators.guarding import guarded
-from evalkit.plugins import EVALUATORS, PROMPTS, find, folders, make
+from evalkit.evaluators.commit_first import CommitFirst
+from evalkit.evaluators.third_party import guard_evaluator
+from evalkit.plugins import EVALUATORS, PROMPTS, construct, find, folders
 from evalkit.prompting import Prompts
-from evalkit.protocols import Evaluator, Following
+from evalkit.protocols import Evaluator, FollowUpEvaluator
 
 OURS = {
     "listwise": "evalkit.evaluators.listwise:Listwise",
@@ -43,9 +43,9 @@ def make_evaluator(
             f"'{name}' is not an evaluator", where="mode.name", remedy="give a class with the methods plan and read"
         )
     prompts = Prompts(config.prompt.language, [*prompt_folders, *folders(PROMPTS)], recorded)
-    made: Evaluator = make(found, config, prompts, *_params(found, config), name=name, where="mode.name")
+    made: Evaluator = construct(found, config, prompts, *_params(found, config), name=name, where="mode.name")
     if name not in OURS:
-        made = guarded(made, name)
+        made = guard_evaluator(made, name)
     _check_abilities(made, config)
     return CommitFirst(made, prompts) if config.mode.commit_first else made
 
@@ -59,7 +59,7 @@ def _check_abilities(made: Evaluator, config: RunConfig) -> None:
             where="judge.logprobs",
             remedy="set it to false, or mode=pairwise",
         )
-    if config.swap.policy == "both" and config.swap.resolve == "third_pass" and not isinstance(made, Following):
+    if config.swap.policy == "both" and config.swap.resolve == "third_pass" and not isinstance(made, FollowUpEvaluator):
         raise ConfigError(
             f"{mode} gives no third judgment", where="swap.resolve", remedy="choose another, or set mode=pairwise"
         )

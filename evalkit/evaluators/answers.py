@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from evalkit.parsing import UnreadableError, read_winner
-from evalkit.prompting import neutralise
-from evalkit.types import Winner
+from evalkit.parsing.text import to_half_width
+from evalkit.prompting import neutralize
+from evalkit.types import Ranking, Winner
 
 
 def _listed(value: object) -> object:
@@ -37,7 +40,7 @@ Decision = Annotated[Winner, BeforeValidator(_winner)]
 Confidence = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-class Part(BaseModel):
+class AnswerPart(BaseModel):
     """Base of an answer's parts: camelCase in JSON, further keys ignored."""
 
     model_config = ConfigDict(
@@ -61,21 +64,21 @@ class Part(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-class Sides(Part):
+class ResponseAnalysis(AnswerPart):
     """What is good and what is bad in one response."""
 
     strengths: Texts = ()
     weaknesses: Texts = ()
 
 
-class Analysis(Part):
+class Analysis(AnswerPart):
     """Each response by itself."""
 
-    response_a: Sides = Sides()
-    response_b: Sides = Sides()
+    response_a: ResponseAnalysis = ResponseAnalysis()
+    response_b: ResponseAnalysis = ResponseAnalysis()
 
 
-class Compared(Part):
+class ComparedCriterion(AnswerPart):
     """Both responses on one criterion."""
 
     criterion: str
@@ -85,7 +88,7 @@ class Compared(Part):
     winner: Decision
 
 
-class Result(Part):
+class Result(AnswerPart):
     """The decision."""
 
     reasoning: str
@@ -94,11 +97,11 @@ class Result(Part):
     confidence: Confidence
 
 
-class PairwiseAnswer(Part):
+class PairwiseAnswer(AnswerPart):
     """A comparison of two responses."""
 
     analysis: Analysis = Analysis()
-    comparison: tuple[Compared, ...]
+    comparison: tuple[ComparedCriterion, ...]
     result: Result
 
     def swapped(self) -> PairwiseAnswer:
@@ -119,7 +122,7 @@ class PairwiseAnswer(Part):
         )
 
 
-class Scored(Part):
+class ScoredCriterion(AnswerPart):
     """One response on one criterion; the score is read against the scale later."""
 
     criterion: str
@@ -128,7 +131,7 @@ class Scored(Part):
     score: Any
 
 
-class Summary(Part):
+class Summary(AnswerPart):
     """One response as a whole."""
 
     strengths: Texts = ()
@@ -136,10 +139,10 @@ class Summary(Part):
     suggestions: Texts = ()
 
 
-class PointwiseAnswer(Part):
+class PointwiseAnswer(AnswerPart):
     """A score for one response on each criterion."""
 
-    scores: tuple[Scored, ...]
+    scores: tuple[ScoredCriterion, ...]
     summary: Summary = Summary()
 
 
@@ -163,7 +166,7 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
         UnreadableError: if a criterion is missing, is there twice, or is none of `names`.
     """
     # A judge copies a name as prompts show it.
-    folded = {_folded(spelling): name for name in names for spelling in (neutralise(name), name)}
+    folded = {_folded(spelling): name for name in names for spelling in (neutralize(name), name)}
     found: dict[str, C] = {}
     for part in parts:
         name = part.criterion if part.criterion in names else folded.get(_folded(part.criterion))
@@ -194,3 +197,99 @@ def _said(message: str, given: object) -> str:
         return message.removeprefix("Value error, ")
     value = f" (it is {given!r})" if isinstance(given, int | float | str) and len(str(given)) <= 40 else ""
     return message[:1].lower() + message[1:] + value
+
+
+_LABEL = re.compile(
+    r"\A(?:(?:(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT)|响应|回答|回复|答案)[ _]?)?\(?(?P<letter>[A-Z])\)?\Z"
+)
+
+
+class ResponseReview(AnswerPart):
+    """What is good and what is bad in one of several responses."""
+
+    response: str
+    strengths: Texts = ()
+    weaknesses: Texts = ()
+
+
+class CriterionRanking(AnswerPart):
+    """All responses on one criterion."""
+
+    criterion: str
+    reasoning: str
+    ranking: Any
+
+
+class RankingResult(AnswerPart):
+    """The decision."""
+
+    reasoning: str
+    ranking: Any
+    confidence: Confidence
+
+
+class ListwiseAnswer(AnswerPart):
+    """A ranking of several responses."""
+
+    analysis: tuple[ResponseReview, ...] = ()
+    comparison: tuple[CriterionRanking, ...]
+    result: RankingResult
+
+
+def read_ranking(value: object, labels: Sequence[str], field: str, *, tie_allowed: bool) -> Ranking:
+    """Return a ranking as groups of places in `labels`, the best first, whichever of three ways it is written in.
+
+    Entries `{"response": "A", "rank": 1}`, of which equal ranks are ties; labels from best to worst; or groups of
+    labels from best to worst. Labels may be left out, but at least two must be there.
+
+    Raises:
+        UnreadableError: if it is none of these, names a label twice or an unknown one, or has a tie where none may be.
+    """
+    try:
+        groups = _groups(value, labels)
+    except UnreadableError as fault:
+        raise UnreadableError(fault.kind, f"{field}: {fault.reason}") from None
+    ranked = [place for group in groups for place in group]
+    if repeated := sorted({place for place in ranked if ranked.count(place) > 1}):
+        raise UnreadableError("invalid", f"{field}: response {labels[repeated[0]]} is ranked twice")
+    if len(ranked) < 2:
+        raise UnreadableError("invalid", f"{field}: it ranks {len(ranked)} of the responses {', '.join(labels)}")
+    if not tie_allowed and len(groups) < len(ranked):
+        raise UnreadableError("invalid", f"{field}: ties are not allowed: give each response a rank of its own")
+    return groups
+
+
+def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a ranking as entries of a name and a rank, 1 the best, tied responses sharing one."""
+    entries, rank = [], 1
+    for group in ranking:
+        entries += [{"response": names[index], "rank": rank} for index in group]
+        rank += len(group)
+    return entries
+
+
+def _groups(value: object, labels: Sequence[str]) -> Ranking:
+    if not isinstance(value, list) or not value:
+        raise UnreadableError("invalid", "it is not a list of responses")
+    if all(isinstance(one, Mapping) for one in value):
+        ranked = sorted((_rank(one), _place(one.get("response"), labels)) for one in value)
+        return tuple(tuple(place for _, place in group) for _, group in groupby(ranked, key=lambda one: one[0]))
+    groups = [one if isinstance(one, list) else [one] for one in value]
+    return tuple(tuple(sorted(_place(label, labels) for label in group)) for group in groups if group)
+
+
+def _rank(entry: Mapping[str, Any]) -> int:
+    rank = entry.get("rank")
+    if isinstance(rank, str) and len(rank) <= 9 and rank.strip().isdecimal():
+        rank = int(rank)
+    if isinstance(rank, bool) or not isinstance(rank, int | float) or rank != rank // 1 or rank < 1:
+        raise UnreadableError("invalid", f"'{str(rank)[:60]}' is not a rank: write whole numbers from 1, the best")
+    return int(rank)
+
+
+def _place(label: object, labels: Sequence[str]) -> int:
+    spelt = to_half_width(str(label)).strip().strip("\"'`*.。").strip().upper()
+    found = _LABEL.match(spelt)
+    if not isinstance(label, str) or found is None or found["letter"] not in labels:
+        raise UnreadableError("invalid", f"'{str(label)[:60]}' is not one of the responses {', '.join(labels)}")
+    return labels.index(found["letter"])

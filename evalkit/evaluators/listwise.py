@@ -7,22 +7,20 @@ from string import ascii_uppercase
 from typing import Any
 
 from evalkit.config import RunConfig
+from evalkit.core.hashing import text_digest
 from evalkit.errors import DatasetError
-from evalkit.evaluators.answers import by_criterion
-from evalkit.evaluators.rankings import ListwiseAnswer, RankedOn, read_ranking, write_ranking
+from evalkit.evaluators.answers import CriterionRanking, ListwiseAnswer, by_criterion, read_ranking, write_ranking
+from evalkit.evaluators.base import TemplateEvaluator, check_responses, shared_variables
 from evalkit.evaluators.reading import Reading, conclude, read_object
 from evalkit.evaluators.schemas import listwise_format
-from evalkit.evaluators.settings import check_responses, shared_variables
-from evalkit.evaluators.templated import Templated
-from evalkit.hashing import text_digest
-from evalkit.prompting import Prompts, neutralise
+from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message, Ranking, Response, Unit
 
 _ONLY_JSON = "a ranking is read from JSON, so set output=json"
 _FORMATS = {"json": "", "bracket": _ONLY_JSON, "rating": _ONLY_JSON, "regex": _ONLY_JSON}
 
 
-class Listwise(Templated):
+class Listwise(TemplateEvaluator):
     """All responses of a case at once, in the orders of `swap.policy`, each `mode.samples` times.
 
     Policy `none` shows the case's own order, `random` a shuffled one, `both` a shuffled one and its reverse, so that
@@ -78,7 +76,7 @@ class Listwise(Templated):
             self._template,
             **shared_variables(case),
             responses=[
-                {"label": label, "text": neutralise(case.responses[index].text)}
+                {"label": label, "text": neutralize(case.responses[index].text)}
                 for label, index in zip(labels, shown, strict=True)
             ],
             criteria=self._shown_criteria(),
@@ -134,7 +132,9 @@ def _unshuffled(answer: ListwiseAnswer, shown: Unit, ranking: Ranking, rankings:
     return ListwiseAnswer(
         analysis=tuple(sorted(viewed, key=lambda one: one.response)),
         comparison=tuple(
-            RankedOn(criterion=name, reasoning=reasons[name].reasoning, ranking=write_ranking(one, ascii_uppercase))
+            CriterionRanking(
+                criterion=name, reasoning=reasons[name].reasoning, ranking=write_ranking(one, ascii_uppercase)
+            )
             for name, one in rankings.items()
         ),
         result=answer.result.model_copy(update={"ranking": write_ranking(ranking, ascii_uppercase)}),

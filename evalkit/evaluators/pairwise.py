@@ -9,20 +9,19 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
+from evalkit.core.hashing import text_digest
 from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, other_side
-from evalkit.evaluators.foreseeing import Foresight
-from evalkit.evaluators.formats import own_winner
+from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_texts
+from evalkit.evaluators.foresight import Foresight
+from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
 from evalkit.evaluators.schemas import pairwise_format
-from evalkit.evaluators.settings import SHARED, check_responses, shared_texts
-from evalkit.evaluators.templated import Templated
-from evalkit.evaluators.weighing import Weighing, margins, paths, turned_round
-from evalkit.hashing import text_digest
+from evalkit.evaluators.third_party import third_party_winner
 from evalkit.parsing import Pattern, UnreadableError, read_margin, read_verdict
-from evalkit.parsing.places import Path
-from evalkit.prompting import Prompts, marked_texts, neutralise
+from evalkit.parsing.json import Path
+from evalkit.prompting import Prompts, marked_texts, neutralize
 from evalkit.protocols import Foreseen
-from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment, Response, Unit, Weighted, Winner
+from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment, Response, Unit, WeightedJudgment, Winner
 
 _MARGIN = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
 CLOSE = 1e-9
@@ -75,10 +74,10 @@ def _drawn(case: Case | CaseTexts, unit: Unit, sample: int) -> Unit:
 
 
 def _safe(case: Case) -> _Safe:
-    return shared_texts(case), [neutralise(response.text) for response in case.responses]
+    return shared_texts(case), [neutralize(response.text) for response in case.responses]
 
 
-class Pairwise(Templated):
+class Pairwise(TemplateEvaluator):
     """All pairs of a case's responses, each in the orders of `swap.policy`, each `mode.samples` times.
 
     Raises:
@@ -94,7 +93,7 @@ class Pairwise(Templated):
         self._structured = config.output.format == "json"
         self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed) if self._structured else None
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
-        self._own = None if self._structured else own_winner(config.output)
+        self._own = None if self._structured else third_party_winner(config.output)
         if config.output.format == "regex":
             Pattern(config.output, "winner")
         self._blank = prompts.blank(self._template, _TEXTS, **self._constants())
@@ -208,9 +207,9 @@ class Pairwise(Templated):
 
     def _weighted(
         self, request: JudgeRequest, completion: Completion, found: Mapping[str, Any], criteria: Mapping[str, Path]
-    ) -> Weighted | None:
+    ) -> WeightedJudgment | None:
         weighted = self._weighing(request, completion, found, criteria, ("result", "winner"))
-        return weighted if weighted is None or request.shown == request.unit else turned_round(weighted)
+        return weighted if weighted is None or request.shown == request.unit else swap_distribution(weighted)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
         output, sources = self._config.output, marked_texts(request.messages)

@@ -6,19 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evalkit.config import Example, RunConfig
+from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
 from evalkit.evaluators.answers import PointwiseAnswer, by_criterion
-from evalkit.evaluators.foreseeing import Foresight
-from evalkit.evaluators.formats import own_score
+from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_texts
+from evalkit.evaluators.foresight import Foresight
+from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
 from evalkit.evaluators.schemas import pointwise_format
-from evalkit.evaluators.settings import SHARED, check_responses, shared_texts
-from evalkit.evaluators.templated import Templated
-from evalkit.evaluators.weighing import Weighing, paths, scores_of
+from evalkit.evaluators.third_party import third_party_score
 from evalkit.parsing import Pattern, UnreadableError, read_rating, read_score
-from evalkit.prompting import Prompts, marked_texts, neutralise
+from evalkit.prompting import Prompts, marked_texts, neutralize
 from evalkit.protocols import Foreseen
-from evalkit.scales import Scale
 from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment, Response
 
 _TEXTS = (*SHARED, "response")
@@ -30,7 +29,7 @@ _FORMATS = {
 }
 
 
-class Pointwise(Templated):
+class Pointwise(TemplateEvaluator):
     """Every response of a case, each `mode.samples` times.
 
     Raises:
@@ -46,7 +45,7 @@ class Pointwise(Templated):
         self._structured = config.output.format == "json"
         self._answer = pointwise_format(self._shown_names, self._scale) if self._structured else None
         self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
-        self._own = None if self._structured else own_score(config.output, self._scale)
+        self._own = None if self._structured else third_party_score(config.output, self._scale)
         self._check_single()
         self._blank = prompts.blank(self._template, _TEXTS, **self._constants())
         self.foresees = self._blank.tells
@@ -86,7 +85,7 @@ class Pointwise(Templated):
     def _asks(self, case: Case) -> Iterator[JudgeRequest]:
         shared = shared_texts(case)
         for index, response in enumerate(case.responses):
-            messages = self._blank.fill((*shared, neutralise(response.text)))
+            messages = self._blank.fill((*shared, neutralize(response.text)))
             for sample in range(self._config.mode.samples):
                 yield JudgeRequest(case.id, (index,), (index,), messages, self._answer, sample)
 
@@ -105,17 +104,17 @@ class Pointwise(Templated):
         }
 
     def _levels(self, levels: Mapping[float, str]) -> list[dict[str, str]]:
-        return self._scale.described({value: neutralise(text) for value, text in levels.items()})
+        return self._scale.described({value: neutralize(text) for value, text in levels.items()})
 
     def _example(self, example: Example) -> dict[str, Any]:
         # An example with one score for the whole response names no criterion.
         shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
         return {
-            "task": neutralise(example.prompt or ""),
-            "response": neutralise(example.response),
-            "justification": neutralise(example.justification),
+            "task": neutralize(example.prompt or ""),
+            "response": neutralize(example.response),
+            "justification": neutralize(example.justification),
             "scores": [
-                {"criterion": neutralise(name), "score": self._scale.text(score)} for name, score in shown.items()
+                {"criterion": neutralize(name), "score": self._scale.text(score)} for name, score in shown.items()
             ],
         }
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal, read_json
-from evalkit.prompting import marked_texts, neutralise
-from evalkit.types import Completion, JudgeRequest, Judgment, Message, Ranking, Status, Weighted
+from evalkit.prompting import marked_texts, neutralize
+from evalkit.types import Completion, JudgeRequest, Judgment, Message, Ranking, Status, WeightedJudgment
 
 _FINAL = ("refusal", "content_filter", "truncated", "logprobs")
 """Faults that asking again would not mend."""
@@ -25,7 +25,7 @@ class Reading:
     answer: Mapping[str, Any] | None = None
     ranking: Ranking | None = None
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
-    weighted: Weighted | None = None
+    weighted: WeightedJudgment | None = None
 
 
 def conclude(
@@ -50,11 +50,11 @@ def conclude(
     except UnreadableError as fault:
         fault = _explained(fault, completion)
         if retry is None or request.turn > 0 or fault.kind in _FINAL:
-            return lost(request, completion, fault)
-        return _again(request, completion, retry(neutralise(fault.reason)))  # it may quote the answer
+            return missing_judgment(request, completion, fault)
+        return _again(request, completion, retry(neutralize(fault.reason)))  # it may quote the answer
 
 
-def lost(request: JudgeRequest, completion: Completion, fault: UnreadableError) -> Judgment:
+def missing_judgment(request: JudgeRequest, completion: Completion, fault: UnreadableError) -> Judgment:
     """Return the judgment that a completion does not hold, with the reason why."""
     status: Status = "refused" if fault.kind in ("refusal", "content_filter") else "unparseable"
     return replace(_blank(request, completion, status), error=fault.reason, error_kind=fault.kind)
@@ -124,7 +124,7 @@ def _blank(request: JudgeRequest, completion: Completion, status: Status) -> Jud
 
 def _again(request: JudgeRequest, completion: Completion, said: str) -> JudgeRequest:
     # An answer may quote what the texts under judgment hold.
-    answer = neutralise(drop_thinking(completion.text).strip())
+    answer = neutralize(drop_thinking(completion.text).strip())
     if answer:
         further: tuple[Message, ...] = ({"role": "assistant", "content": answer}, {"role": "user", "content": said})
         messages = (*request.messages, *further)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evalkit.scales import Scale
+from evalkit.core.scale import Scale
 from evalkit.types import AnswerFormat
 
 _TEXT = {"type": "string"}

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from evalkit.core.sweep_cache import SweepCache
 from evalkit.errors import ConfigError
-from evalkit.recall import Recall
 from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import FILES
-from evalkit.scoring.gates import Gate, Ruling
+from evalkit.scoring.gate_rules import Gate, Ruling
 from evalkit.types import RunResult
 
 JSON, JUNIT, MARKDOWN = "gate.json", "gate.xml", "gate.md"
@@ -117,12 +117,12 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\|`*_\[\]])", r"\\\1", text)
 
 
-def write_held(
+def write_with_gate(
     folder: Path,
     result: RunResult,
     files: Mapping[str, str],
     gate: Mapping[str, str],
-    recall: Recall | None = None,
+    recall: SweepCache | None = None,
     *,
     replace_run: bool = False,
 ) -> RunResult:

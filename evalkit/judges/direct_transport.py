@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import ladder, setup
-from evalkit.judges.faults import clean
+from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.openai_answer import ENCODINGS, answer_in, read_body, unless_redirected
-from evalkit.judges.prices import listed_cost, price_list, tier_of
+from evalkit.judges.openai_protocol import ENCODINGS, answer_in, read_body, unless_redirected
+from evalkit.judges.pricing import listed_cost, price_list, tier_of
 from evalkit.judges.specs import LOCAL
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class DirectTransport:
         except TimeoutError as error:  # before ClientError: aiohttp's own time-outs are both
             raise CallError("timeout", f"no answer within {self.timeout:g} s", retryable=True) from error
         except (ClientError, OSError) as error:
-            raise CallError("connection", clean(str(error) or type(error).__name__), retryable=True) from error
+            raise CallError("connection", clean_message(str(error) or type(error).__name__), retryable=True) from error
 
 
 def _for_vllm(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import ladder, pacing, setup
+from evalkit.judges import error_mapping, ladder, setup
 from evalkit.judges.ladder import Shape
-from evalkit.judges.reading import Answer, bad_response, completion_of, priced
-from evalkit.judges.specs import FREE, at_once, sent_params
+from evalkit.judges.responses import Answer, bad_response, completion_of, priced
+from evalkit.judges.specs import FREE, max_concurrency, sent_params
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
 _log = logging.getLogger("evalkit.judges")
@@ -73,7 +73,7 @@ class ModelJudge:
     def __init__(self, config: JudgeConfig, spec: JudgeSpec, transport: Transport) -> None:
         self.config, self.spec = config, spec
         self.free = (config.model or "").startswith(FREE)
-        self.concurrency, self.rpm, self.tpm = at_once(config), config.rpm, config.tpm
+        self.concurrency, self.rpm, self.tpm = max_concurrency(config), config.rpm, config.tpm
         self._transport = transport
         self._target: setup.Target | None = None
         self._shape = Shape("text")
@@ -137,7 +137,7 @@ class ModelJudge:
         started = time.monotonic()
         call = {"messages": [dict(message) for message in request.messages], **settings}
         reply = await self._transport.send(self._target, call)
-        self._answered, self.rest = True, pacing.rest(reply.headers)
+        self._answered, self.rest = True, error_mapping.pause_from_headers(reply.headers)
         rung = shape.rung if request.answer is not None else "text"
         read = completion_of(reply.answer, rung=rung, latency=time.monotonic() - started)
         self._check_logprobs(reply.answer)

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import ladder
-from evalkit.judges.faults import clean
+from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.ladder import Shape
-from evalkit.judges.reach import check_reachable
 from evalkit.judges.specs import LIMITS
 from evalkit.types import JudgeRequest
+
+CONNECT_SECONDS = 5.0
+
+
+async def check_reachable(api_base: str, *, judge: str) -> None:
+    """Connect to the host and port of `api_base` once.
+
+    Raises:
+        JudgeSetupError: if nothing listens there. Behind a proxy nothing is checked: the way there is not ours.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(api_base)
+    host = parts.hostname or ""
+    if not host or (parts.scheme in getproxies() and not proxy_bypass(host)):
+        return
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_SECONDS)
+    except OSError as error:
+        raise JudgeSetupError(
+            f"nothing answers at {api_base}",
+            where=f"judge {judge}",
+            remedy="is the server running? check judge.api_base",
+        ) from error
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
 
 _OLLAMA = ("ollama", "ollama_chat")
 _TOKENS_PER_MESSAGE = 16  # the markers that chat templates put around each
@@ -33,7 +63,7 @@ class Target:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def target(litellm: Any, config: JudgeConfig) -> Target:
+def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
     """Work out where a judge's calls go.
 
     Raises:
@@ -133,7 +163,7 @@ def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | No
             return seen
         if isinstance(seen, ImportError):
             return JudgeSetupError(
-                f"{model}: LiteLLM needs a package for this provider ({clean(str(seen))})",
+                f"{model}: LiteLLM needs a package for this provider ({clean_message(str(seen))})",
                 remedy=f"pip install {seen.name or 'that package'}",
             )
         seen = seen.__cause__ or seen.__context__
@@ -188,5 +218,5 @@ def _no_key(where: Target, what: str) -> JudgeSetupError:
     names = where.missing or (f"{where.provider.upper()}_API_KEY",)
     verb = "check" if any(os.environ.get(name, "").strip() for name in names) else "set"
     return JudgeSetupError(
-        f"{where.model}: {clean(what)}", remedy=f"{verb} the environment variable {' or '.join(names)}"
+        f"{where.model}: {clean_message(what)}", remedy=f"{verb} the environment variable {' or '.join(names)}"
     )

@@ -32,7 +32,7 @@ from typing import Any
 
 from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import JudgeSetupError, did_you_mean
-from evalkit.prompting import marked, neutralise
+from evalkit.prompting import marked, neutralize
 
 FAULTS = {"good": None, "position_biased": "position", "length_biased": "length"}
 ACCURACY, STRENGTH = 0.9, 0.6
@@ -168,9 +168,9 @@ def _known() -> Mapping[str, float]:
         for line in (folder / name).read_text("utf-8").splitlines():
             row = json.loads(line)
             for one in row.get("responses") or ():
-                found[neutralise(one["text"])] = (one["label"] - 1) / 4
+                found[neutralize(one["text"])] = (one["label"] - 1) / 4
             for letter in "AB" if "response_a" in row else "":
-                found[neutralise(row[f"response_{letter.lower()}"])] = float(row["label"] == letter)
+                found[neutralize(row[f"response_{letter.lower()}"])] = float(row["label"] == letter)
     return found
 
 

@@ -10,7 +10,7 @@ from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.reading import Answer
+from evalkit.judges.responses import Answer
 from evalkit.judges.simulated import answer
 
 

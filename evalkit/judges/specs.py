@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evalkit.config import SIMULATED, JudgeConfig
+from evalkit.core.redaction import remedy_for, secret_in
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import simulated
 from evalkit.judges.smollm2 import COPIES, identified
-from evalkit.redaction import remedy_for, secret_in
 from evalkit.types import JudgeRequest, JudgeSpec
 
 LOCAL = "local/"
@@ -42,7 +42,7 @@ def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tup
     return specs
 
 
-def at_once(config: JudgeConfig) -> int | None:
+def max_concurrency(config: JudgeConfig) -> int | None:
     """Return how many calls one judge takes at once by itself, none where only the runner says.
 
     A copy of the embedded model answers one request at a time: others must not wait while their time runs.

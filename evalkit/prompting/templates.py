@@ -2,22 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
-from jinja2 import StrictUndefined, Template, TemplateError, TemplateNotFound, meta, nodes
+from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, meta, nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from evalkit.core.resources import shipped
 from evalkit.errors import PromptError, did_you_mean
-from evalkit.prompting.blanks import Blank
-from evalkit.prompting.files import TemplateFiles
-from evalkit.prompting.filled import FILLED
-from evalkit.prompting.placing import asked_for
+from evalkit.prompting.precompiled import CompiledTemplate, template_inputs
 from evalkit.prompting.reasons import Reasons
-from evalkit.resources import shipped
+from evalkit.prompting.render_cache import RENDER_CACHE
 from evalkit.types import Message
+
+_SHIPPED = "shipped/"
+
+
+class TemplateFiles(BaseLoader):
+    """Template files by name, each read once and hashed; the last of `folders` is evalkit's own.
+
+    `recorded` holds the text of templates by name; these take precedence over files.
+    """
+
+    def __init__(self, folders: Sequence[Path], recorded: Mapping[str, str] | None = None) -> None:
+        self.recorded = recorded or {}
+        self.hashes: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self._folders = folders
+        self._admitted: dict[str, Path] = {}
+        self._sources: dict[str, tuple[str, Path]] = {}
+
+    def admit(self, path: Path) -> str:
+        """Make a file outside the folders known by its absolute path, and return that as its name."""
+        self._admitted[path.as_posix()] = path
+        return path.as_posix()
+
+    def find(self, name: str) -> Path | None:
+        """Return the file of a name, or none; a recorded template has a path that names no file."""
+        if name in self.recorded:
+            return Path(name)
+        if name in self._admitted:
+            return self._admitted[name]
+        inside = PurePosixPath(name.removeprefix(_SHIPPED))
+        if inside.is_absolute() or ".." in inside.parts:
+            return None
+        folders = self._folders[-1:] if name.startswith(_SHIPPED) else self._folders
+        return next((folder / inside for folder in folders if (folder / inside).is_file()), None)
+
+    def place(self, name: str, line: int | None) -> str:
+        """Return where a line stands, for an error message."""
+        path = self.find(name) or name
+        return f"{path}:{line}" if line else str(path)
+
+    def source(self, name: str) -> str:
+        """Return the text of a template."""
+        return self._read(name)[0]
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002
+        """Return what Jinja asks of a loader."""
+        source, path = self._read(template)
+        return source, str(path), lambda: True
+
+    def _read(self, name: str) -> tuple[str, Path]:
+        if name not in self._sources:
+            path = self.find(name)
+            if path is None:
+                raise TemplateNotFound(name)
+            try:
+                text = self.recorded[name] if name in self.recorded else path.read_bytes().decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                what = f"the byte at offset {error.start} is not UTF-8"
+                raise PromptError(what, where=str(path), remedy="save the file as UTF-8") from None
+            except OSError as error:
+                raise PromptError(f"cannot be read ({error.strerror})", where=str(path)) from None
+            self._sources[name] = text, path
+            known = path.name if name in self._admitted else name
+            self.hashes[known] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            self.texts[known] = text
+        return self._sources[name]
+
 
 SUFFIX = ".md.j2"
 RETRY, FALLBACK, REASONS = "retry", "en", "reasons.yaml"
@@ -57,15 +123,15 @@ class Prompts:
         return self._fill(name, self._template(name, frozenset(variables)), variables)
 
     def _fill(self, name: str, template: Template, variables: dict[str, Any]) -> tuple[Message, ...]:
-        key = FILLED.key(f"{self.language} {name}", self._files.hashes, variables) if self._fixed else None
-        if (known := FILLED.get(key)) is not None:
+        key = RENDER_CACHE.key(f"{self.language} {name}", self._files.hashes, variables) if self._fixed else None
+        if (known := RENDER_CACHE.get(key)) is not None:
             return known
         try:
-            return FILLED.keep(key, tuple(_messages(template, variables)))
+            return RENDER_CACHE.keep(key, tuple(_messages(template, variables)))
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             _refuse(error, self._files, variables)
 
-    def blank(self, name: str, texts: Sequence[str], **fixed: Any) -> Blank:
+    def blank(self, name: str, texts: Sequence[str], **fixed: Any) -> CompiledTemplate:
         """Return a template with everything filled in but `texts`, the placeholders that differ from case to case.
 
         Raises:
@@ -74,8 +140,8 @@ class Prompts:
         known = frozenset({*texts, *fixed})
         template = self._template(name, known)
         trees = self._trees(self._path(name))
-        asked = asked_for(trees, {*texts}) if self._fixed else None
-        return Blank(texts, lambda given: self._fill(name, template, {**fixed, **given}), asked)
+        asked = template_inputs(trees, {*texts}) if self._fixed else None
+        return CompiledTemplate(texts, lambda given: self._fill(name, template, {**fixed, **given}), asked)
 
     def retry(self, error: str) -> str:
         """Return the text that asks a judge again whose answer cannot be used.

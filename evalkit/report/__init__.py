@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evalkit.report.asked import Asked, asking
+from evalkit.report.cases import Asked, render_prompts
 from evalkit.report.files import run_files
-from evalkit.report.finding import Finding
 from evalkit.report.findings import findings
 from evalkit.report.page import render_report
-from evalkit.report.sweep import SweepFacts, render_sweep
+from evalkit.report.sentences import Finding
+from evalkit.report.sweep_page import SweepFacts, render_sweep
 
-__all__ = ["Asked", "Finding", "SweepFacts", "asking", "findings", "render_report", "render_sweep", "run_files"]
+__all__ = ["Asked", "Finding", "SweepFacts", "findings", "render_prompts", "render_report", "render_sweep", "run_files"]

@@ -8,17 +8,16 @@ from dataclasses import asdict
 from typing import Any
 
 from evalkit.config import RunConfig
+from evalkit.core.resources import project
+from evalkit.core.sweep_cache import SweepCache
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
-from evalkit.recall import Recall
-from evalkit.report.asked import Asked, asked_again, asking
-from evalkit.report.figures.alone import alone
-from evalkit.report.finding import as_markdown
+from evalkit.report.cases import Asked, prompt_as_sent, render_prompts
+from evalkit.report.figures.standalone import alone
 from evalkit.report.findings import findings_of
-from evalkit.report.page import draw_report
-from evalkit.report.rendering import language_of
-from evalkit.resources import project
+from evalkit.report.page import draw_report, language_of
+from evalkit.report.sentences import as_markdown
 from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS
 from evalkit.scoring import Scores
 from evalkit.types import RunResult
@@ -29,7 +28,7 @@ def run_files(
     result: RunResult,
     scores: Scores,
     evaluator: Evaluator | None = None,
-    recall: Recall | None = None,
+    recall: SweepCache | None = None,
 ) -> dict[str, str]:
     """Return `report.html`, its figures and words and the JSON files of a run just scored; `prompts.json` of a new one.
 
@@ -40,7 +39,7 @@ def run_files(
     further = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
     asked = _asked(config, evaluator)
     if asked is not None and recall is not None:
-        asked = asked_again(recall, result.judgments, asked)
+        asked = prompt_as_sent(recall, result.judgments, asked)
     page, figures = draw_report(result, further, asked)
     language, texts = language_of(result.config), getattr(evaluator, "prompt_texts", {})
     return {
@@ -75,7 +74,7 @@ def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
     try:
         evaluator = evaluator or make_evaluator(config, prompt_folders=[project() / "prompts"])
         arbiter = make_arbiter(config)
-        return asking(evaluator, spec_of(config.judge), arbiter.spec if arbiter else None)
+        return render_prompts(evaluator, spec_of(config.judge), arbiter.spec if arbiter else None)
     except EvalkitError:
         return None
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from evalkit.report.agreement import agreement
-from evalkit.report.benchmarks import benchmark_finding
-from evalkit.report.finding import Finding, Metrics, Tone, interval, known, percent, side
-from evalkit.report.leanings import leanings, length_at_label
-from evalkit.report.standings import corrections, simulated, standings
-from evalkit.runs.naming import simulated_judges
+from evalkit.report.agreement_findings import agreement
+from evalkit.report.diagnostics import (
+    benchmark_finding,
+    bias_findings,
+    correction_findings,
+    length_at_label,
+    ranking_findings,
+    simulated,
+)
+from evalkit.report.sentences import Finding, Metrics, Tone, interval, known, percent, side
+from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.aggregate import WEIGHED
 from evalkit.scoring.chance_level import FIRST as FIRST_RATE
 from evalkit.scoring.chance_level import one_order
@@ -56,7 +61,7 @@ def findings(metrics: Metrics, mode: str, further: Mapping[str, Any] | None = No
     first = ["tie_rate"] if ties is not None and (ties.value or 0) >= MANY_TIES else []
     first += ["missing/"] if lost >= MANY_MISSING else []
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
-    return [*found, *standings(metrics, (further or {}).get("ranking") or {}), *corrections(metrics)]
+    return [*found, *ranking_findings(metrics, (further or {}).get("ranking") or {}), *correction_findings(metrics)]
 
 
 def _lead(metric: Metric) -> str:
@@ -326,7 +331,7 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _ties,
     _aggregate,
     _length,
-    leanings,
+    bias_findings,
     _conflicts,
     _scores,
     _calibration,

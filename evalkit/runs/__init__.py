@@ -1,7 +1,7 @@
 """Run folders: a finished run as files, each complete or absent, and back again."""
 
-from evalkit.runs.naming import unused
-from evalkit.runs.overwriting import check_free, check_no_sweep, remove_files, written_files
+from evalkit.runs.folders import check_free, check_no_sweep, remove_files, written_files
+from evalkit.runs.layout import unused_folder
 from evalkit.runs.read import Outcome, read_cases, read_config, read_facts, read_outcome, read_run
 from evalkit.runs.write import write_files, write_manifest, write_run
 
@@ -15,7 +15,7 @@ __all__ = [
     "read_outcome",
     "read_run",
     "remove_files",
-    "unused",
+    "unused_folder",
     "write_files",
     "write_manifest",
     "write_run",

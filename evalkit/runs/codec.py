@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from evalkit.errors import did_you_mean
+from evalkit.types import Metric
 
 Decoder = Callable[[Any], Any]
 
@@ -207,3 +208,17 @@ _NAMES = {str: "a text", bool: "true or false", int: "a whole number", dict: "an
 def _found(value: Any) -> str:
     shown = json.dumps(value)
     return shown if len(shown) <= 40 else _NAMES.get(type(value), "a number")
+
+
+def metric_values(metric: Metric) -> dict[str, Any]:
+    """Return a metric's numbers by their names in metrics.json; its own name is not among them."""
+    return {
+        "value": metric.value,
+        "low": metric.low,
+        "high": metric.high,
+        "n": metric.n,
+        "missing": metric.missing,
+        "worst_low": metric.worst_low,
+        "worst_high": metric.worst_high,
+        "note": metric.note,
+    }

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from evalkit.runs.codec import MalformedError, decoder
-from evalkit.runs.configfile import load
-from evalkit.spool import Spool
+from evalkit.runs.config_file import load
 from evalkit.types import Calls, Case, Judgment, Metric, RunResult, Verdict
 
 _AGAIN: Final = "run it again, or restore the file"

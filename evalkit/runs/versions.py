@@ -7,12 +7,12 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from evalkit.resources import own_version
+from evalkit.core.resources import own_version
 
 PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy", "scipy", "jinja2", "json-repair")
 
 
-def made_with() -> dict[str, Any]:
+def environment_versions() -> dict[str, Any]:
     """Return the versions of evalkit, Python and `PACKAGES`, and the git commit, each null where there is none."""
     return {
         "evalkit": own_version(),

@@ -9,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.sweep_cache import SweepCache
 from evalkit.errors import ConfigError, EvalkitError
-from evalkit.recall import Recall
 from evalkit.runs import layout
-from evalkit.runs.codec import encode_finite, encode_line, encode_pretty
-from evalkit.runs.configfile import dump
-from evalkit.runs.numbers import metric_values
+from evalkit.runs.codec import encode_finite, encode_line, encode_pretty, metric_values
+from evalkit.runs.config_file import dump
 from evalkit.types import RunResult
 
 _AT_ONCE = 16
@@ -22,7 +21,7 @@ _LINE = 500  # bytes of a case or a judgment, at least
 
 
 def write_run(
-    folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None, recall: Recall | None = None
+    folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None, recall: SweepCache | None = None
 ) -> RunResult:
     """Write a run to its folder, with any further `files` by name, and return it with the folder set.
 
@@ -99,7 +98,7 @@ def _drop_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _contents(result: RunResult, recall: Recall | None) -> dict[str, Iterable[bytes]]:
+def _contents(result: RunResult, recall: SweepCache | None) -> dict[str, Iterable[bytes]]:
     return {
         layout.CONFIG: [dump(result.config)],
         layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
@@ -110,7 +109,7 @@ def _contents(result: RunResult, recall: Recall | None) -> dict[str, Iterable[by
     }
 
 
-def _lines(values: Sequence[Any], recall: Recall | None) -> Iterable[bytes]:
+def _lines(values: Sequence[Any], recall: SweepCache | None) -> Iterable[bytes]:
     lines = map(encode_line, values)
     if recall is None or not recall.takes(_LINE * len(values)):
         return lines

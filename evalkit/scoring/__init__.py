@@ -13,18 +13,16 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring.aggregate import aggregate_notes, settled
-from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic, measure
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.expense import expense_statistics
+from evalkit.scoring.columns import Answers, read_answers
+from evalkit.scoring.extras import extra_results
 from evalkit.scoring.frontier import frontier
-from evalkit.scoring.further import further
-from evalkit.scoring.judges import between, check_names, named
-from evalkit.scoring.kinds import in_one_kind
+from evalkit.scoring.logprob_weighting import use_expectations
+from evalkit.scoring.metrics.cost import cost_statistics
 from evalkit.scoring.outcome import Outcome, resolve, statistics, verdicts
-from evalkit.scoring.panel import Panel, vote, winners_at
+from evalkit.scoring.panel import Panel, check_names, panel_agreement, prefix_judge, vote, winners_at
 from evalkit.scoring.published import RULES
-from evalkit.scoring.reading import read_answers
 from evalkit.scoring.values import FrontierPoint, Scores
 from evalkit.types import Case, Judgment, Metric, Verdict
 
@@ -71,13 +69,13 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
     Raises:
         ConfigError: if the judgments do not belong to the cases, or do not hold what the settings ask for.
     """
-    scored = unmeasured(config, cases, judgments)
+    scored = score_without_intervals(config, cases, judgments)
     metrics = _metrics(config, scored.found, scored.clusters)
     return Scores(scored.verdicts, metrics, scored.frontier, scored.details, scored.notes, scored.clusters)
 
 
 @dataclass(frozen=True, slots=True)
-class Unmeasured:
+class ScoredRun:
     """A run scored, its statistics not yet measured: to be resampled together with those of another run."""
 
     verdicts: Sequence[Verdict]
@@ -88,9 +86,9 @@ class Unmeasured:
     notes: tuple[str, ...] = ()
 
 
-def unmeasured(
+def score_without_intervals(
     config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
-) -> Unmeasured:
+) -> ScoredRun:
     """Return all that `score_run` does, with statistics in place of the metrics they are measured as.
 
     The clusters are those that the config makes, unless others are given.
@@ -99,23 +97,23 @@ def unmeasured(
         ConfigError: as `score_run` does.
     """
     clusters = clusters or Clusters.of(config, cases)
-    answers = in_one_kind(config, read_answers(cases, judgments, tuple(config.weights())))
+    answers = use_expectations(config, read_answers(cases, judgments, tuple(config.weights())))
     notes = aggregate_notes(config, answers)
     config = settled(config, answers)
     judged = set(answers.by)
     if judged and max(len(judged), len(config.judge.members)) > 1:
         return replace(_score_panel(config, cases, answers, judged, clusters), notes=notes)
     outcome = resolve(config, cases, answers)
-    more = further(config, cases, outcome, answers, clusters)
-    found = [*statistics(config, cases, outcome, answers), *more.metrics, *expense_statistics(answers, len(cases))]
+    more = extra_results(config, cases, outcome, answers, clusters)
+    found = [*statistics(config, cases, outcome, answers), *more.metrics, *cost_statistics(answers, len(cases))]
     points = frontier(outcome.resolved, config.tie.min_confidence)
     how = config.scoring.combine
-    return Unmeasured(verdicts(cases, outcome, how=how), found, points, more.details, clusters, notes)
+    return ScoredRun(verdicts(cases, outcome, how=how), found, points, more.details, clusters, notes)
 
 
 def _score_panel(
     config: RunConfig, cases: Sequence[Case], answers: Answers, judged: Set[str], clusters: Clusters
-) -> Unmeasured:
+) -> ScoredRun:
     """Score each judge by itself, and the panel that they are by their votes."""
     members = [member.label for member in config.judge.members]
     given = members if judged <= set(members) else sorted(judged)
@@ -126,12 +124,16 @@ def _score_panel(
     outcomes = list(each.values())
     panel = Panel.of(config, given, names)
     outcome = vote(panel, config, cases, outcomes)
-    more = further(config, cases, outcome, answers, clusters)
-    found = [*statistics(config, cases, outcome, answers), *between(outcome, outcomes, len(cases)), *more.metrics]
-    found += expense_statistics(answers, len(cases))
+    more = extra_results(config, cases, outcome, answers, clusters)
+    found = [
+        *statistics(config, cases, outcome, answers),
+        *panel_agreement(outcome, outcomes, len(cases)),
+        *more.metrics,
+    ]
+    found += cost_statistics(answers, len(cases))
     for name, one in each.items():
-        found += named(name, statistics(config, cases, one, apart[name]))
-    return Unmeasured(
+        found += prefix_judge(name, statistics(config, cases, one, apart[name]))
+    return ScoredRun(
         verdicts(cases, outcome, each),
         found,
         _panel_frontier(panel, config, outcome, outcomes),

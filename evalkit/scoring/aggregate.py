@@ -7,10 +7,9 @@ from typing import Final
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.answers import Answers
 from evalkit.scoring.bootstrap import Statistic, Tally
-from evalkit.scoring.columns import NONE, Columns, sign
-from evalkit.scoring.resolve import weigh
+from evalkit.scoring.columns import NONE, Answers, Columns, sign
+from evalkit.scoring.pairs import weigh
 
 AGGREGATE: Final = "scoring.aggregate="
 """What notes about it begin with."""

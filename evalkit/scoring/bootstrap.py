@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.biased import FEW, bounded_mean, inverted, noise_of, without_noise
+from evalkit.scoring.bounded_intervals import FEW, bounded_mean, inverted, noise_of, without_noise
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import Bools, Floats, Ints
-from evalkit.scoring.tables import Table, totals_of
-from evalkit.scoring.values import tidy
+from evalkit.scoring.columns import Bools, Floats, Ints, Table, totals_of
+from evalkit.scoring.values import round_metric
 from evalkit.types import Metric
 
 UNVARYING = "the same in every resample: no interval"
@@ -102,7 +101,7 @@ def _gap(place: int, totals: Floats) -> Floats:
     return divide(totals[:, place], totals[:, -1])
 
 
-class Together:
+class SharedStatistic:
     """Several numbers that one computation gives: it is done once for each block of resamples.
 
     Statistics that use it must hold the same array of columns, so that they are handed the same array of totals.
@@ -204,7 +203,7 @@ def _better(statistic: Statistic, metric: Metric, gaps: Floats, scoring: Scoring
         return metric
     if statistic.gaps:
         bias = statistic.observed() - value
-        worst = [None if end is None else tidy(max(0.0, end - bias)) for end in statistic.worst]
+        worst = [None if end is None else round_metric(max(0.0, end - bias)) for end in statistic.worst]
         metric = replace(metric, worst_low=worst[0], worst_high=worst[1])
     if n < 2 or not scoring.bootstrap:
         return metric
@@ -218,7 +217,7 @@ def _better(statistic: Statistic, metric: Metric, gaps: Floats, scoring: Scoring
         low, high = bounded_mean(sums, counts, statistic.ends, scoring.bootstrap, scoring.confidence, scoring.seed)
     else:
         return metric
-    return replace(metric, low=tidy(min(low, value)), high=tidy(max(high, value)), note=statistic.note)
+    return replace(metric, low=round_metric(min(low, value)), high=round_metric(max(high, value)), note=statistic.note)
 
 
 def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> Floats:
@@ -261,10 +260,10 @@ def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: Scorin
     """Return a statistic's observed value with its interval from its values in resamples, as `measure` does."""
     low, high, caveat = _interval(statistic, value, draws, scoring.confidence, clusters)
     notes = [statistic.why] if isnan(value) else [statistic.note, caveat]
-    worst_low, worst_high = (None if bound is None else tidy(bound) for bound in statistic.worst)
+    worst_low, worst_high = (None if bound is None else round_metric(bound) for bound in statistic.worst)
     return Metric(
         statistic.name,
-        tidy(value),
+        round_metric(value),
         low,
         high,
         statistic.n,
@@ -285,7 +284,7 @@ def _interval(
         return None, None, f"one {unit}: no interval"
     if statistic.proportion and value in (0.0, 1.0):
         low, high = all_alike(value, n, confidence)
-        return tidy(low), tidy(high), f"all {n} {unit}s agree: exact binomial interval"
+        return round_metric(low), round_metric(high), f"all {n} {unit}s agree: exact binomial interval"
     defined = draws[np.isfinite(draws)]
     if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
         return None, None, f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval"
@@ -293,7 +292,7 @@ def _interval(
         return None, None, UNVARYING
     tail = tail_of(n, confidence)
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
-    return tidy(low), tidy(high), None
+    return round_metric(low), round_metric(high), None
 
 
 _CORNISH_FISHER = (

@@ -2,24 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
+from typing import TypeVar
 
 import numpy as np
 
-from evalkit.config import ScoringConfig
+from evalkit.config import RunConfig, ScoringConfig
+from evalkit.core.sequences import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring import paired_tests as tests
-from evalkit.scoring import unmeasured
-from evalkit.scoring.agreement import CLASSES, kappa, unless_one_label
-from evalkit.scoring.bootstrap import Statistic, Tally, as_metric, measure, measure_with_draws, resample
+from evalkit.scoring import score_without_intervals
+from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, as_metric, divide, measure, measure_with_draws, resample
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import NONE, Floats
-from evalkit.scoring.contradiction import contradiction_statistics
-from evalkit.scoring.pairing import Entrant, Paired, pair_runs
-from evalkit.scoring.values import tidy
-from evalkit.types import Metric
+from evalkit.scoring.columns import CODES, NONE, Codes, Floats, Ints
+from evalkit.scoring.metrics.agreement import CLASSES, kappa, unless_one_label
+from evalkit.scoring.metrics.contradiction import contradiction_statistics
+from evalkit.scoring.values import round_metric
+from evalkit.types import Case, Judgment, Metric, Verdict
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One run to be compared, by the name it goes by."""
+
+    name: str
+    config: RunConfig
+    cases: Sequence[Case]
+    judgments: Sequence[Judgment]
+
+
+def pair_runs(entrants: Sequence[RunEntry]) -> tuple[list[RunEntry], dict[str, int]]:
+    """Return the runs on the cases that all of them have, in the first one's order, and how many each has beside them.
+
+    Raises:
+        ConfigError: if there are fewer than two, two have one name, they share no case, or a case differs between them.
+    """
+    names = [entrant.name for entrant in entrants]
+    if len(entrants) < 2 or len(set(names)) < len(names):
+        raise ConfigError("at least two different runs are needed to compare", where=", ".join(names))
+    known = [{case.id: place for place, case in enumerate(entrant.cases)} for entrant in entrants]
+    shared = _kept(entrants[0].cases, lambda case: all(case.id in places for places in known))
+    if not shared:
+        raise ConfigError("share no case", where=", ".join(names), remedy="compare runs of one dataset")
+    for entrant, places in zip(entrants[1:], known[1:], strict=True):
+        _check_same(
+            shared, ReorderedSequence(entrant.cases, [places[case.id] for case in shared]), entrants[0], entrant
+        )
+    kept = {case.id for case in shared}
+    paired = [replace(e, cases=shared, judgments=_kept(e.judgments, lambda j: j.case_id in kept)) for e in entrants]
+    return paired, {e.name: len(e.cases) - len(shared) for e in entrants}
+
+
+def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
+    """Return the values for which it holds, by their places: they may be too many to be held."""
+    places = array("q", (place for place, value in enumerate(values) if holds(value)))
+    return values if len(places) == len(values) else ReorderedSequence(values, places)
+
+
+def _check_same(shared: Sequence[Case], others: Sequence[Case], first: RunEntry, second: RunEntry) -> None:
+    for case, other in zip(shared, others, strict=True):
+        contents = zip(("prompt", "responses", "label"), _content(case), _content(other), strict=True)
+        for what, one, two in contents:
+            if one != two:
+                raise ConfigError(
+                    f"its {what} is not the same in {first.name} and {second.name}",
+                    where=f"case '{case.id}'",
+                    remedy="compare runs of one dataset",
+                )
+
+
+def _content(case: Case) -> tuple[object, ...]:
+    texts = [response.text for response in case.responses]
+    return (case.prompt, case.context, case.reference), texts, (case.label, [r.grade for r in case.responses])
+
+
+@dataclass(frozen=True, slots=True)
+class PairedVerdicts:
+    """One run's verdicts: on pairs in their own order, which is the same in every run, and on responses if it has any.
+
+    `label` and `winner` are codes, `case` each pair's case; `score` is in units of the judge's scale, NaN if missing.
+    """
+
+    case: Ints
+    label: Codes
+    winner: Codes
+    cases: int
+    response_case: Ints
+    score: Floats
+    grade: Floats
+
+    @classmethod
+    def of(cls, entrant: RunEntry, verdicts: Sequence[Verdict]) -> PairedVerdicts:
+        """Read a run's verdicts."""
+        places = {case.id: place for place, case in enumerate(entrant.cases)}
+        pairs = [verdict for verdict in verdicts if len(verdict.unit) == 2]
+        # Normalised scores, and places in rankings, are in no unit that two runs could share.
+        in_units = entrant.config.scoring.normalize == "none" and all(len(j.unit) == 1 for j in entrant.judgments)
+        single = [verdict for verdict in verdicts if len(verdict.unit) == 1 and in_units]
+        return cls(
+            np.array([places[v.case_id] for v in pairs], dtype=np.int64),
+            np.array([CODES[v.label] if not isinstance(v.label, float) else NONE for v in pairs], dtype=np.int8),
+            np.array([CODES[v.winner] for v in pairs], dtype=np.int8),
+            len(entrant.cases),
+            np.array([places[v.case_id] for v in single], dtype=np.int64),
+            np.array([np.nan if v.score is None else v.score for v in single], dtype=np.float64),
+            np.array([v.label if isinstance(v.label, float) else np.nan for v in single], dtype=np.float64),
+        )
+
+    def statistics(self) -> list[Statistic]:
+        """Return `agreement/error` where responses have scores and grades: their mean absolute distance."""
+        graded = np.isfinite(self.grade)
+        if not graded.any():
+            return []
+        used = graded & np.isfinite(self.score)
+        tally = Tally(self.response_case, self.cases)
+        columns = np.stack([tally(np.where(used, np.abs(self.score - self.grade), 0.0)), tally(used)], axis=1)
+        missing = int((graded & ~used).sum())
+        why = "no graded response has a score"
+        return [Statistic("agreement/error", columns, _ratio, int(used.sum()), missing, why=why)]
+
+    def by_cluster(self, name: str, clusters: Clusters) -> Floats:
+        """Return each cluster's mean score, or its mean absolute distance from the grades, NaN where it has none."""
+        values = self.score if name == "score/mean" else np.abs(self.score - self.grade)
+        there = np.isfinite(values)
+        tally = Tally(clusters.of_rows(self.response_case), clusters.count)
+        return divide(tally(np.where(there, values, 0.0)), tally(there))
+
+    def right(self, other: PairedVerdicts) -> tuple[Codes, Codes]:
+        """Return for each pair whether this run, and the other, is right: 1, 0, or NONE where it has no verdict."""
+        return self._right(), other._right()
+
+    def _right(self) -> Codes:
+        return np.where(self.winner == NONE, NONE, self.winner == self.label).astype(np.int8)
+
+    def accuracy_lead(self, other: PairedVerdicts) -> tuple[Statistic, tuple[int, int]]:
+        """Return by how much this run is right more often, over labelled pairs that both read, and who was alone right.
+
+        The worst cases are those of every missing verdict being wrong here and right there, and the reverse.
+        """
+        one, two = self.right(other)
+        labelled = self.label != NONE
+        used = labelled & (one != NONE) & (two != NONE)
+        tally = Tally(self.case, self.cases)
+        columns = np.stack([tally(np.where(used, one.astype(float) - two, 0.0)), tally(used)], axis=1)
+        statistic = Statistic(
+            "agreement/accuracy",
+            columns,
+            _ratio,
+            n=int(used.sum()),
+            missing=int((labelled & ~used).sum()),
+            worst=_worst(one[labelled], two[labelled]),
+            why="no labelled pair has a verdict in both",
+        )
+        return statistic, (int((used & (one > two)).sum()), int((used & (one < two)).sum()))
+
+    @property
+    def scored(self) -> bool:
+        """Whether responses have scores in units of the judge's scale."""
+        return bool(np.isfinite(self.score).any())
+
+    def lead_by_cluster(self, other: PairedVerdicts, clusters: Clusters) -> Ints:
+        """Return for each cluster the labelled pairs that only this run had right, less those only the other had."""
+        one, two = self.right(other)
+        used = (self.label != NONE) & (one != NONE) & (two != NONE)
+        lead = np.where(used, one.astype(np.int64) - two, 0)
+        return np.bincount(clusters.of_rows(self.case), weights=lead, minlength=clusters.count).astype(np.int64)
+
+
+def _ratio(totals: Floats) -> Floats:
+    return divide(totals[:, 0], totals[:, 1])
+
+
+def _worst(one: Codes, two: Codes) -> Bounds:
+    n = len(one)
+    hits = [float((side == 1).sum()) for side in (one, two)]
+    open_ = [float((side == NONE).sum()) for side in (one, two)]
+    return (hits[0] - hits[1] - open_[1]) / n, (hits[0] + open_[0] - hits[1]) / n
+
 
 ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"
 PRIMARY = (ACCURACY, ERROR, "agreement/spearman", "position/consistency", SCORE, "tie_rate")
@@ -76,11 +240,11 @@ class Comparison:
 class _Measured:
     """One run on the shared cases: its metrics, and of each its values over the resamples and its clusters."""
 
-    entrant: Entrant
+    entrant: RunEntry
     metrics: Mapping[str, Metric]
     draws: Mapping[str, Floats]
     covered: Mapping[str, int]
-    paired: Paired
+    paired: PairedVerdicts
     clusters: Clusters
 
     @property
@@ -89,7 +253,7 @@ class _Measured:
         return all(len(judgment.unit) == 1 for judgment in self.entrant.judgments)
 
 
-def compare_runs(entrants: Sequence[Entrant], scoring: ScoringConfig, family: Sequence[str] = ()) -> Comparison:
+def compare_runs(entrants: Sequence[RunEntry], scoring: ScoringConfig, family: Sequence[str] = ()) -> Comparison:
     """Compare runs on the cases that all of them have.
 
     Each metric's difference has the interval of the same resamples of clusters in both runs (paired bootstrap: Efron
@@ -126,14 +290,14 @@ def compare_runs(entrants: Sequence[Entrant], scoring: ScoringConfig, family: Se
     )
 
 
-def _measure(entrant: Entrant, scoring: ScoringConfig, clusters: Clusters) -> _Measured:
+def _measure(entrant: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Measured:
     """Score one run under the comparison's own resampling, its other settings as they were."""
     own = entrant.config.scoring
     same = {"bootstrap": scoring.bootstrap, "confidence": scoring.confidence, "seed": scoring.seed}
     config = entrant.config.model_copy(update={"scoring": own.model_copy(update=same)})
-    scored = unmeasured(config, entrant.cases, entrant.judgments, clusters)
+    scored = score_without_intervals(config, entrant.cases, entrant.judgments, clusters)
     statistics = [item for item in scored.found if isinstance(item, Statistic)]
-    paired = Paired.of(entrant, scored.verdicts)
+    paired = PairedVerdicts.of(entrant, scored.verdicts)
     statistics += paired.statistics()
     numbers, rows = measure_with_draws(statistics, scoring, clusters)
     draws = {statistic.name: row for statistic, row in zip(statistics, rows, strict=True)}
@@ -183,7 +347,7 @@ def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfi
         metric = _plain(name, one, two, draws, scoring)
     there = draws[np.isfinite(draws)]
     error = float(there.std()) if len(there) else 0.0
-    detectable = tidy(tests.smallest_detectable(error, scoring.confidence, family)) if error > 1e-12 else None
+    detectable = round_metric(tests.smallest_detectable(error, scoring.confidence, family)) if error > 1e-12 else None
     return Difference(one.entrant.name, two.entrant.name, metric, *only, detectable=detectable)
 
 

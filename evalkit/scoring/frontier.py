@@ -7,16 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from evalkit.scoring.columns import FUZZ, NONE, TIE, Bools, Codes, Floats
-from evalkit.scoring.conflict import weak_violation
-from evalkit.scoring.edges import groups, matrices
-from evalkit.scoring.ties import Resolved, at_threshold
-from evalkit.scoring.values import FrontierPoint, tidy
+from evalkit.scoring.metrics.transitivity import groups, matrices, weak_violation
+from evalkit.scoring.pairs import Resolution, at_threshold
+from evalkit.scoring.values import FrontierPoint, round_metric
 
 MOST = 101
 
 
 def frontier(
-    resolved: Resolved,
+    resolved: Resolution,
     min_confidence: float,
     winners_at: Callable[[float], Codes] | None = None,
     margins: Floats | None = None,
@@ -45,7 +44,7 @@ def useful_thresholds(margins: Floats) -> list[float]:
     return [float(size) for size in sizes[chosen]]
 
 
-def _point(resolved: Resolved, threshold: float, winner: Codes) -> FrontierPoint:
+def _point(resolved: Resolution, threshold: float, winner: Codes) -> FrontierPoint:
     present, decided = winner != NONE, (winner != NONE) & (winner != TIE)
     right = winner == resolved.pairs.label
     return FrontierPoint(
@@ -58,13 +57,13 @@ def _point(resolved: Resolved, threshold: float, winner: Codes) -> FrontierPoint
 
 
 def _mean(hit: Bools, among: Bools) -> float | None:
-    return tidy(hit[among].mean()) if among.any() else None
+    return round_metric(hit[among].mean()) if among.any() else None
 
 
-def _weak_rate(resolved: Resolved, winner: Codes) -> float | None:
+def _weak_rate(resolved: Resolution, winner: Codes) -> float | None:
     found = []
     for _, winners in groups(resolved.pairs, winner):
         whole = winners[(winners != NONE).all(axis=1)]
         found.append(weak_violation(*matrices(whole)))
     every = np.concatenate([np.zeros(0, dtype=bool), *found])
-    return tidy(every.mean()) if len(every) else None
+    return round_metric(every.mean()) if len(every) else None

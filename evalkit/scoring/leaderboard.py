@@ -15,9 +15,9 @@ from evalkit.scoring.bootstrap import Statistic, divide, measure, resample, tail
 from evalkit.scoring.chance_level import DECIDED, Side, against_chance
 from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.columns import NONE, Codes, Floats, Ints
-from evalkit.scoring.contradiction import contradictions
-from evalkit.scoring.correlation import spearman_statistic
-from evalkit.scoring.values import tidy
+from evalkit.scoring.metrics.contradiction import contradictions
+from evalkit.scoring.metrics.correlation import spearman_statistic
+from evalkit.scoring.values import round_metric
 from evalkit.types import Metric, Verdict
 
 ACCURACY, SPEARMAN, CONSISTENCY = "agreement/accuracy", "agreement/spearman", "position/consistency"
@@ -323,7 +323,7 @@ def _contrasts(group: Sequence[Contender], by: str | None, scoring: ScoringConfi
     for one, two in combinations(range(len(known)), 2):
         first, second = known[one], known[two]
         p, name = paired.test(one, two)
-        difference = tidy((_value(first, by) or 0.0) - (_value(second, by) or 0.0))
+        difference = round_metric((_value(first, by) or 0.0) - (_value(second, by) or 0.0))
         found.append(Contrast(first.job, second.job, difference or 0.0, name, None if p is None else float(p)))
     return found
 
@@ -370,7 +370,7 @@ class _Counts:
             drawn = measure([pooled], scoring, Clusters.each(self._clusters))[BEHIND]
             if drawn.low is not None and drawn.high is not None:
                 low, high = min(low, drawn.low), max(high, drawn.high)
-        return Metric(BEHIND, tidy(lead.sum() / n), tidy(low), tidy(high), n)
+        return Metric(BEHIND, round_metric(lead.sum() / n), round_metric(low), round_metric(high), n)
 
 
 def _hit(verdict: Verdict, by: str) -> int:
@@ -410,10 +410,10 @@ class _Correlations:
         value, drawn = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
         drawn = drawn[np.isfinite(drawn)]
         if not len(drawn) or self._clusters < 2 or not np.ptp(drawn):
-            return Metric(BEHIND, tidy(value), n=self._clusters, note="the same in every resample: no interval")
+            return Metric(BEHIND, round_metric(value), n=self._clusters, note="the same in every resample: no interval")
         tail = tail_of(self._clusters, confidence)
         low, high = np.quantile(drawn, [tail, 1 - tail], method="weibull")
-        return Metric(BEHIND, tidy(value), tidy(low), tidy(high), self._clusters)
+        return Metric(BEHIND, round_metric(value), round_metric(low), round_metric(high), self._clusters)
 
 
 def _correlations(one: Contender, numbers: Mapping[str, int], scoring: ScoringConfig, clusters: Clusters) -> Floats:

@@ -6,28 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evalkit.config import RunConfig
+from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
-from evalkit.scales import Scale
 from evalkit.scoring.aggregate import overall_statistics
-from evalkit.scoring.agreement import agreement_statistics, pass_statistics
-from evalkit.scoring.answers import Answers
-from evalkit.scoring.asking import asking_statistics
-from evalkit.scoring.bias import length_statistics, position_statistics
 from evalkit.scoring.bootstrap import Statistic
-from evalkit.scoring.calibration import calibration_statistics
-from evalkit.scoring.columns import Columns, all_pairs
-from evalkit.scoring.conflict import conflict_statistics
-from evalkit.scoring.correlation import correlation_statistics
-from evalkit.scoring.edges import edges_of
-from evalkit.scoring.kinds import weight_statistics
-from evalkit.scoring.length import control_length
-from evalkit.scoring.lists import BY_RANKING
-from evalkit.scoring.pointwise import Scored, compare_scores, score_draws, score_lists, score_responses
-from evalkit.scoring.rates import missing_statistics, score_distinct, score_mean, tie_statistics
-from evalkit.scoring.resolve import pair_draws, resolve_pairs
-from evalkit.scoring.samples import Draws
-from evalkit.scoring.sorting import read_columns
-from evalkit.scoring.ties import Resolved, Shown
+from evalkit.scoring.columns import Answers, Columns, all_pairs, read_columns
+from evalkit.scoring.listwise import BY_RANKING
+from evalkit.scoring.logprob_weighting import weight_statistics
+from evalkit.scoring.metrics.agreement import agreement_statistics, pass_statistics
+from evalkit.scoring.metrics.calibration import calibration_statistics
+from evalkit.scoring.metrics.correlation import correlation_statistics
+from evalkit.scoring.metrics.length import control_length
+from evalkit.scoring.metrics.position import length_statistics, position_statistics
+from evalkit.scoring.metrics.rates import missing_statistics, score_distinct, score_mean, tie_statistics
+from evalkit.scoring.metrics.samples import SampleColumns
+from evalkit.scoring.metrics.transitivity import conflict_statistics, edges_of
+from evalkit.scoring.optional_metrics import optional_statistics
+from evalkit.scoring.pairs import OrderOutcomes, Resolution, pair_draws, resolve_pairs
+from evalkit.scoring.pointwise import ScoreColumns, compare_scores, score_draws, score_lists, score_responses
 from evalkit.scoring.verdicts import PairVerdicts, ScoreVerdicts, interleave
 from evalkit.types import Case, Metric, Verdict
 
@@ -41,11 +37,11 @@ class Outcome:
     """
 
     columns: Columns
-    resolved: Resolved
-    shown: Shown | None = None
-    scored: Scored | None = None
+    resolved: Resolution
+    shown: OrderOutcomes | None = None
+    scored: ScoreColumns | None = None
     ranks: Columns | None = None
-    draws: Draws | None = None
+    draws: SampleColumns | None = None
 
     @property
     def listed(self) -> bool:
@@ -104,7 +100,7 @@ def statistics(
         found += overall_statistics(config, outcome.columns, count)
     elif scored is not None:
         found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored, Scale.of(config.rubric))]
-    found += asking_statistics(config, outcome.resolved, shown, outcome.draws, count)
+    found += optional_statistics(config, outcome.resolved, shown, outcome.draws, count)
     found += weight_statistics(config, answers, count)
     return [*found, *(correlation_statistics(scored, count, _ends(config, outcome)) if scored is not None else ())]
 

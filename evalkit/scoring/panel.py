@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
 
 from evalkit.config import RunConfig, TieConfig
-from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Floats, join_columns, sign
+from evalkit.errors import ConfigError
+from evalkit.scoring.bootstrap import Statistic, Tally
+from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Floats, Ints, join_columns, sign
+from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
+from evalkit.scoring.metrics.rates import split_rate
 from evalkit.scoring.outcome import Outcome
-from evalkit.scoring.pointwise import Scored, compare_scores
-from evalkit.scoring.ties import (
+from evalkit.scoring.pairs import (
     DISAGREEMENT,
     JUDGED,
     MISSING,
     SPLIT,
     THRESHOLD,
-    Resolved,
-    Shown,
+    OrderOutcomes,
+    Resolution,
     apply_ties,
     at_threshold,
 )
-from evalkit.types import Case
+from evalkit.scoring.pointwise import ScoreColumns, compare_scores
+from evalkit.types import Case, Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def winners_at(panel: Panel, config: RunConfig, each: Sequence[Outcome]) -> Call
     return lambda threshold: panel.elect(np.stack([at_threshold(o.resolved, threshold, least)[0] for o in each]))
 
 
-def _vote_scores(panel: Panel, each: Sequence[Scored]) -> Scored | None:
+def _vote_scores(panel: Panel, each: Sequence[ScoreColumns]) -> ScoreColumns | None:
     if not each:
         return None
     raw, score, confidence = (
@@ -106,14 +111,14 @@ def _vote_scores(panel: Panel, each: Sequence[Scored]) -> Scored | None:
     return replace(each[0], raw=raw, score=score, confidence=np.where(np.isnan(score), np.nan, confidence))
 
 
-def _vote_passes(panel: Panel, each: Sequence[Shown]) -> Shown:
+def _vote_passes(panel: Panel, each: Sequence[OrderOutcomes]) -> OrderOutcomes:
     winners = np.stack([one.winner for one in each])
     elected = np.stack([panel.decide(winners[:, :, order]) for order in (0, 1)], axis=1)
     asked = np.any([one.asked for one in each], axis=0)
     return replace(each[0], winner=elected, asked=asked, both=any(one.both for one in each), third=None)
 
 
-def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Sequence[Resolved]) -> Resolved:
+def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Sequence[Resolution]) -> Resolution:
     """Let the judges' winners vote, each after its own tie rules, or average their margins and apply the rules then."""
     elected = panel.vote == "majority"
     winners = np.stack([one.winner if elected else one.lean for one in each])
@@ -122,7 +127,7 @@ def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Seque
     lean = panel.elect(winners) if elected else sign(mean)
     margin = _lead(winners) if elected else mean
     there = lean != NONE
-    found = Resolved(
+    found = Resolution(
         each[0].pairs,
         lean,
         lean,
@@ -138,7 +143,7 @@ def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Seque
     )
 
 
-def _leaning(resolved: Resolved) -> Floats:
+def _leaning(resolved: Resolution) -> Floats:
     """Return a judge's margins as votes: 0 where its own orders made a tie, NaN where it has no verdict."""
     margin = np.where(np.isfinite(resolved.margin), resolved.margin, resolved.lean.astype(np.float64))
     return np.where(resolved.lean == NONE, np.nan, np.where(resolved.lean == TIE, 0.0, margin))
@@ -171,3 +176,83 @@ def _confidence(lean: Codes, winners: Codes, stated: Floats) -> Floats:
     count = there.sum(axis=0)
     total = np.where(there, given, 0.0).sum(axis=0)
     return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
+
+
+_NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
+
+
+def prefix_judge(judge: str, found: Sequence[Statistic | Metric]) -> Iterator[Statistic | Metric]:
+    """Yield a judge's metrics by the names they have beside the panel's: `judge/<its name>/<metric>`."""
+    for one in found:
+        yield replace(one, name=f"judge/{metric_part(judge)}/{one.name}")
+
+
+def metric_part(judge: str) -> str:
+    """Return a judge's name as it stands in names of metrics."""
+    return _NOT_IN_A_NAME.sub("_", judge)
+
+
+def check_names(judges: Sequence[str]) -> None:
+    """Refuse judges whose metrics would go by one name.
+
+    Raises:
+        ConfigError: if there are two.
+    """
+    parts = [metric_part(judge) for judge in judges]
+    if twice := [judge for judge, part in zip(judges, parts, strict=True) if parts.count(part) > 1]:
+        raise ConfigError(
+            f"the judges {' and '.join(twice[:2])} cannot be told apart in names of metrics",
+            where="judge.judges",
+            remedy="give one another 'name'",
+        )
+
+
+def panel_agreement(panel: Outcome, each: Sequence[Outcome], cases: int) -> list[Statistic]:
+    """Return `panel/alpha`, of winners or in mode pointwise of scores, `panel/unanimous` and `tie_rate/split`."""
+    if panel.shown is None and panel.scored is not None:
+        scores = np.stack([one.scored.raw for one in each if one.scored is not None])
+        return [_alpha_of_scores(scores, panel.scored.case, cases)]
+    winners = np.stack([one.resolved.winner for one in each])
+    tally = Tally(panel.resolved.pairs.case, cases)
+    return [*_of_winners(winners, tally), split_rate(panel.resolved, cases)]
+
+
+def _of_winners(winners: Codes, tally: Tally) -> list[Statistic]:
+    """Nominal alpha over A, TIE and B, and how often all that voted say the same, where at least two did."""
+    counts = np.stack([(winners == code).sum(axis=0) for code in (A, TIE, B)], axis=1).astype(np.float64)
+    votes = counts.sum(axis=1)
+    several = votes > 1
+    columns = nominal_columns(counts, tally)
+    same = counts.max(axis=1) == votes
+    why = _why(several)
+    return [
+        _alpha(columns, nominal_alpha, winners != NONE),
+        tally.rate("panel/unanimous", same, several, ~several, note="of the pairs on which two judges voted", why=why),
+    ]
+
+
+def _alpha_of_scores(scores: Floats, case: Ints, cases: int) -> Statistic:
+    tally, units = Tally(case, cases), scores.shape[1]
+    there = np.isfinite(scores)
+    unit = np.broadcast_to(np.arange(units), scores.shape)
+    # Centred, since sums of squares of large numbers that differ little lose what they differ by.
+    centre = float(scores[there].mean()) if there.any() else 0.0
+    columns = interval_columns(scores[there] - centre, unit[there], units, tally)
+    return _alpha(columns, interval_alpha, there)
+
+
+def _alpha(columns: Floats, value: Callable[[Floats], Floats], there: Bools) -> Statistic:
+    several = there.sum(axis=0) > 1
+    return Statistic(
+        "panel/alpha",
+        columns,
+        value,
+        n=int(there[:, several].sum()),
+        missing=int((~there).sum()),
+        note="missing votes are left out and not bounded" if not there.all() else None,
+        why="all votes are equal" if several.any() else _why(several),
+    )
+
+
+def _why(several: Bools) -> str:
+    return "nothing to count" if several.any() else "nothing was judged by two judges"

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scales import Scale
+from evalkit.core.scale import Scale
 from evalkit.scoring.columns import FUZZ, NONE, TIE, Columns, Floats, Ints, Pairs, grades, sign
-from evalkit.scoring.resolve import group_mean, pair_margins, weigh
-from evalkit.scoring.samples import Draws, combine
-from evalkit.scoring.ties import EQUAL, JUDGED, MISSING, Resolved, apply_ties
+from evalkit.scoring.metrics.samples import SampleColumns, combine
+from evalkit.scoring.pairs import EQUAL, JUDGED, MISSING, Resolution, apply_ties, group_mean, pair_margins, weigh
 from evalkit.types import Case
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoreColumns:
     """One row for each response of each case: its `raw` score in scale units, `score` as normalised, people's grade."""
 
     case: Ints
@@ -29,14 +28,14 @@ class Scored:
     offset: Ints
 
 
-def score_responses(config: RunConfig, cases: Sequence[Case], columns: Columns) -> Scored:
+def score_responses(config: RunConfig, cases: Sequence[Case], columns: Columns) -> ScoreColumns:
     """Return each response's score: criteria by weighted mean, samples by `scoring.combine`, then `scoring.normalize`.
 
     Samples that could not be read are left out; a score is missing (NaN) when none could be. A judgment without
     criteria, read as one number, counts by its value.
     """
     scored = _over_samples(cases, columns, judgment_scores(config, columns), config.scoring.combine)
-    return replace(scored, score=normalise(config, scored.raw, scored.case))
+    return replace(scored, score=normalize(config, scored.raw, scored.case))
 
 
 def judgment_scores(config: RunConfig, columns: Columns) -> Floats:
@@ -45,13 +44,15 @@ def judgment_scores(config: RunConfig, columns: Columns) -> Floats:
     return np.where(alone, columns.value, weigh(columns, config.weights()))
 
 
-def score_draws(config: RunConfig, columns: Columns, scored: Scored) -> Draws:
+def score_draws(config: RunConfig, columns: Columns, scored: ScoreColumns) -> SampleColumns:
     """Return the single scores of each response."""
     values = judgment_scores(config, columns)
-    return Draws(scored.offset[columns.case] + columns.i, values, values, scored.case, Scale.of(config.rubric).span)
+    return SampleColumns(
+        scored.offset[columns.case] + columns.i, values, values, scored.case, Scale.of(config.rubric).span
+    )
 
 
-def score_lists(config: RunConfig, cases: Sequence[Case], columns: Columns) -> Scored:
+def score_lists(config: RunConfig, cases: Sequence[Case], columns: Columns) -> ScoreColumns:
     """Return each response's score in [0, 1] by its places in rankings: their mean over orders and samples.
 
     Whether the overall ranking counts or those by criterion is decided as for margins of pairs.
@@ -59,17 +60,17 @@ def score_lists(config: RunConfig, cases: Sequence[Case], columns: Columns) -> S
     return _over_samples(cases, columns, pair_margins(config, columns), "mean")
 
 
-def _over_samples(cases: Sequence[Case], columns: Columns, scores: Floats, how: str) -> Scored:
+def _over_samples(cases: Sequence[Case], columns: Columns, scores: Floats, how: str) -> ScoreColumns:
     sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
     offset = np.cumsum(sizes) - sizes
     place = offset[columns.case] + columns.i
     case = np.repeat(np.arange(len(cases)), sizes)
     raw = combine(how, place, scores, len(case))
     confidence = group_mean(place, np.where(np.isfinite(scores), columns.confidence, np.nan), len(case))
-    return Scored(case, np.arange(len(case)) - offset[case], raw, raw, confidence, grades(cases), offset)
+    return ScoreColumns(case, np.arange(len(case)) - offset[case], raw, raw, confidence, grades(cases), offset)
 
 
-def compare_scores(config: RunConfig, cases: Sequence[Case], scored: Scored, pairs: Pairs) -> Resolved:
+def compare_scores(config: RunConfig, cases: Sequence[Case], scored: ScoreColumns, pairs: Pairs) -> Resolution:
     """Return the comparisons that scores imply: the higher wins by more than the threshold, else it is a tie.
 
     No judge calls two equal scores a tie, so that such a tie has a reason of its own.
@@ -79,11 +80,11 @@ def compare_scores(config: RunConfig, cases: Sequence[Case], scored: Scored, pai
     lean = sign(margin)
     unstated = np.full(len(pairs), np.nan)
     reason = np.select([lean == NONE, lean == TIE], [MISSING, EQUAL], JUDGED).astype(np.int8)
-    resolved = Resolved(pairs, lean, lean, reason, margin, unstated, settle=margin, surer=lean)
+    resolved = Resolution(pairs, lean, lean, reason, margin, unstated, settle=margin, surer=lean)
     return apply_ties(resolved, config.tie, cases)
 
 
-def normalise(config: RunConfig, scores: Floats, case: Ints) -> Floats:
+def normalize(config: RunConfig, scores: Floats, case: Ints) -> Floats:
     """Return scores as `scoring.normalize` wants them; `none` leaves them in scale units."""
     how = config.scoring.normalize
     if how == "minmax":

@@ -46,6 +46,6 @@ class Scores:
     clusters: Clusters = field(default_factory=lambda: Clusters.each(0))
 
 
-def tidy(value: float) -> float | None:
+def round_metric(value: float) -> float | None:
     """Return `value` as a plain float rounded to 12 decimals, never -0.0; none if it is not a finite number."""
     return round(float(value), DECIMALS) + 0.0 if isfinite(value) else None

@@ -9,12 +9,11 @@ from math import isnan
 
 import numpy as np
 
-from evalkit.lazy import Arranged, Lazy
+from evalkit.core.sequences import LazySequence, ReorderedSequence
 from evalkit.scoring.columns import NAMES, NONE, Codes, Columns, Floats, Ints
-from evalkit.scoring.pointwise import Scored
-from evalkit.scoring.resolve import by_criterion
-from evalkit.scoring.ties import REASONS, Resolved, Shown
-from evalkit.scoring.values import tidy
+from evalkit.scoring.pairs import REASONS, OrderOutcomes, Resolution, by_criterion
+from evalkit.scoring.pointwise import ScoreColumns
+from evalkit.scoring.values import round_metric
 from evalkit.types import Orders, Verdict
 
 
@@ -31,11 +30,11 @@ class Criteria:
         return cls(columns.names, tuple(by_criterion(columns, place, size, how)))
 
     def __getitem__(self, place: int) -> Mapping[str, float]:
-        found = ((name, tidy(values[place])) for name, values in zip(self.names, self.values, strict=True))
+        found = ((name, round_metric(values[place])) for name, values in zip(self.names, self.values, strict=True))
         return {name: value for name, value in found if value is not None}
 
 
-class PairVerdicts(Lazy[Verdict]):
+class PairVerdicts(LazySequence[Verdict]):
     """One Verdict for each pair, in order; where there are passes, with what each of them said.
 
     `ids` are those of the cases; `votes` the winners by judge where a panel voted; `how` says how samples combine.
@@ -44,9 +43,9 @@ class PairVerdicts(Lazy[Verdict]):
     def __init__(
         self,
         ids: Sequence[str],
-        resolved: Resolved,
+        resolved: Resolution,
         columns: Columns,
-        shown: Shown | None,
+        shown: OrderOutcomes | None,
         votes: Mapping[str, Codes] | None = None,
         how: str = "mean",
     ) -> None:
@@ -68,8 +67,8 @@ class PairVerdicts(Lazy[Verdict]):
             winner=NAMES.get(int(resolved.winner[place])),
             score=None,
             reason=REASONS[resolved.reason[place]],
-            margin=tidy(resolved.margin[place]),
-            confidence=tidy(resolved.confidence[place]),
+            margin=round_metric(resolved.margin[place]),
+            confidence=round_metric(resolved.confidence[place]),
             label=NAMES.get(int(pairs.label[place])),
             criteria={} if shown is None else self._criteria[place],
             orders=None if shown is None else _orders(shown, place),
@@ -79,20 +78,20 @@ class PairVerdicts(Lazy[Verdict]):
         )
 
 
-def _orders(shown: Shown, place: int) -> Orders:
+def _orders(shown: OrderOutcomes, place: int) -> Orders:
     first, second = shown.winner[place].tolist()
     third = NONE if shown.third is None else int(shown.third[place])
     complete = first in NAMES and second in NAMES
     return Orders(NAMES.get(first), NAMES.get(second), first == second if complete else None, NAMES.get(third))
 
 
-class ScoreVerdicts(Lazy[Verdict]):
+class ScoreVerdicts(LazySequence[Verdict]):
     """One Verdict for each response, in order; `votes` are the scores by judge of a panel; `how` is as above."""
 
     def __init__(
         self,
         ids: Sequence[str],
-        scored: Scored,
+        scored: ScoreColumns,
         columns: Columns,
         votes: Mapping[str, Floats] | None = None,
         how: str = "mean",
@@ -110,17 +109,17 @@ class ScoreVerdicts(Lazy[Verdict]):
             case_id=self._ids[scored.case[place]],
             unit=(int(scored.index[place]),),
             winner=None,
-            score=tidy(score),
+            score=round_metric(score),
             reason="missing" if isnan(score) else "judged",
-            confidence=tidy(scored.confidence[place]),
-            label=tidy(scored.grade[place]),
+            confidence=round_metric(scored.confidence[place]),
+            label=round_metric(scored.grade[place]),
             criteria=self._criteria[place],
             judge=self._judge,
-            votes={judge: tidy(cast[place]) for judge, cast in (self._votes or {}).items()},
+            votes={judge: round_metric(cast[place]) for judge, cast in (self._votes or {}).items()},
         )
 
 
-class _Both(Lazy[Verdict]):
+class _Both(LazySequence[Verdict]):
     """Two sequences, one after the other."""
 
     def __init__(self, first: Sequence[Verdict], second: Sequence[Verdict]) -> None:
@@ -138,4 +137,4 @@ def interleave(
 ) -> Sequence[Verdict]:
     """Return verdicts case by case: first each response's, then each pair's; `…_case` says whose each is."""
     order = np.argsort(np.concatenate([score_case, pair_case]), kind="stable")
-    return Arranged(_Both(scores, pairs), array("q", order.astype(np.int64).tobytes()))
+    return ReorderedSequence(_Both(scores, pairs), array("q", order.astype(np.int64).tobytes()))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from evalkit.errors import ConfigError
 from evalkit.runs import layout, remove_files, write_files, written_files
-from evalkit.runs.noted import Noted, noted
+from evalkit.runs.status import RunStatus, read_status
 
 NAME: Final = layout.SWEEP
 DERIVED: Final = (NAME, "leaderboard.json", "leaderboard.csv", "report.html", "reproduction.json")
@@ -83,9 +83,9 @@ def _is_job(job: str, config_hash: str, hashes: Sequence[str] | None) -> bool:
     return config_hash in hashes if number is None else number < len(hashes) and hashes[number] == config_hash
 
 
-def runs(folder: Path) -> dict[str, Noted]:
+def runs(folder: Path) -> dict[str, RunStatus]:
     """Return the runs in a sweep's folder by their folders' names, numbers in their order."""
-    found = {str(path.parent.relative_to(folder)): noted(path.parent) for path in folder.glob("**/manifest.json")}
+    found = {str(path.parent.relative_to(folder)): read_status(path.parent) for path in folder.glob("**/manifest.json")}
     return dict(sorted(found.items(), key=lambda item: (int(item[0]) if item[0].isdigit() else -1, item[0])))
 
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from evalkit.app import judge_one
+from evalkit.api import judge_one
 from evalkit.config import RunConfig
-from evalkit.engine.blocking import run_async
+from evalkit.engine.event_loop import run_async
 from evalkit.tools.models import (
     CriterionComparison,
     CriterionScore,

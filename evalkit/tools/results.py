@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from evalkit.config import RunConfig
+from evalkit.core.scale import Scale
 from evalkit.parsing import drop_thinking
-from evalkit.scales import Scale
 from evalkit.scoring import score_run
 from evalkit.tools.models import (
     CriterionComparison,

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalkit.compose import load_config, load_settings
-from evalkit.compose.complaints import config_complaint
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
+from evalkit.hydra_app import load_config, load_settings
+from evalkit.hydra_app.error_mapping import config_error
 from evalkit.tools.models import SCALES, DirectScoreInput, PairwiseCompareInput, ScoreRubric
 
 _NO_RUN = "the tool judges the texts it is given and records no run"
@@ -124,7 +124,7 @@ def _settings(
     try:
         return RunConfig.model_validate(_in_mode(mode, adjust)(settings.dump()))
     except ValidationError as error:
-        raise config_complaint(error, ()) from None
+        raise config_error(error, ()) from None
 
 
 def _in_mode(mode: str, adjust: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:

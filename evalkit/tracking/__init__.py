@@ -7,13 +7,11 @@ from pathlib import Path
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import EvalkitError, PluginError, TrackingError
-from evalkit.plugins import TRACKERS, find, make
+from evalkit.plugins import TRACKERS, construct, find
 from evalkit.protocols import Tracker
 from evalkit.tracking.datasets import dataset_fetchers
-from evalkit.tracking.fetch import fetch_run, is_run_id, job_runs
-from evalkit.tracking.finding import find_run
-from evalkit.tracking.location import server_environment, tracking_uri
-from evalkit.tracking.reach import check_tracking
+from evalkit.tracking.find_run import fetch_run, find_run, is_run_id, job_runs
+from evalkit.tracking.location import check_tracking, server_environment, tracking_uri
 from evalkit.types import RunResult
 
 __all__ = [
@@ -43,18 +41,18 @@ def make_tracker(config: TrackingConfig, *, folder: Path) -> Tracker | None:
         return None
     if config.tracker != MLFLOW:
         return _own(config)
-    from evalkit.tracking.beside import TrackerBeside, running
+    from evalkit.tracking.background import BackgroundTracker, running
     from evalkit.tracking.mlflow_tracker import MlflowTracker
 
     here = MlflowTracker(tracking_uri(config, folder), config)
     recorder = running()
-    return here if recorder is None else TrackerBeside(recorder, here)
+    return here if recorder is None else BackgroundTracker(recorder, here)
 
 
 def warm_up(config: TrackingConfig, *, folder: Path) -> None:
     """Have what recording will need imported in a process beside this one, while this one judges."""
     if config.enabled and config.tracker == MLFLOW:
-        from evalkit.tracking.beside import start
+        from evalkit.tracking.background import start
 
         start(tracking_uri(config, folder))
 
@@ -65,7 +63,7 @@ def _own(config: TrackingConfig) -> Tracker:
     found = find(TRACKERS, config.tracker, ours, where=where, methods=("record",))
     if not (isclass(found) and issubclass(found, Tracker)):
         raise PluginError(f"'{config.tracker}' is not a tracker", where=where, remedy="give a class that has record")
-    return _Guarded(make(found, config, name=config.tracker, where=where), config.tracker)
+    return _Guarded(construct(found, config, name=config.tracker, where=where), config.tracker)
 
 
 class _Guarded:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from evalkit.core.redaction import without_password
 from evalkit.errors import TrackingError
-from evalkit.redaction import without_password
 from evalkit.tracking.location import refuse_files, sqlite_file
 
 if TYPE_CHECKING:

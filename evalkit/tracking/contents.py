@@ -10,9 +10,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict
 
-from evalkit.redaction import without_password
-from evalkit.runs.layout import FINDINGS
-from evalkit.runs.naming import simulated_judges
+from evalkit.core.redaction import without_password
+from evalkit.runs.layout import FINDINGS, simulated_judges
 from evalkit.types import Judgment, RunResult, Unit, Verdict
 
 MAX_PARAM = 6_000

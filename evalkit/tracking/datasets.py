@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evalkit.config import TrackingConfig
+from evalkit.core.redaction import without_password
 from evalkit.datasets import Fetch, Source, downloaded
 from evalkit.errors import DatasetError, EvalkitError
-from evalkit.redaction import without_password
 from evalkit.tracking.connection import open_client
 from evalkit.tracking.location import sqlite_file, tracking_uri
 

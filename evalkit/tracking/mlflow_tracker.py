@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.tracking import contents
-from evalkit.tracking.board import attach
 from evalkit.tracking.connection import one_at_a_time, one_line_errors, open_client
 from evalkit.tracking.location import sqlite_file
+from evalkit.tracking.parent_runs import attach, child_tags, find_runs
 from evalkit.tracking.prompts import prompt_tags
-from evalkit.tracking.sweeps import child_tags, find_runs
 from evalkit.tracking.traces import log_traces
 from evalkit.types import RunResult
 

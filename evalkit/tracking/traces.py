@@ -4,24 +4,160 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
 
+from evalkit.core.annotations import annotation_grades, choice_for
 from evalkit.errors import TrackingError
 from evalkit.tracking import contents
-from evalkit.tracking.assessments import assess
-from evalkit.tracking.sample import choose
-from evalkit.types import Case, Judgment, RunResult, Usage, Verdict
+from evalkit.types import Case, Judgment, RunResult, Unit, Usage, Verdict
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, TraceInfo
+    from mlflow.entities import Assessment, Span, TraceInfo
+
+
+Kind = Literal["missing", "flip", "mismatch", "tie", "plain"]
+_KINDS: tuple[Kind, ...] = ("missing", "flip", "mismatch", "tie", "plain")
+
+
+def choose(result: RunResult, count: int) -> list[Judgment]:
+    """Return `count` judgments: in turn from missing, flipped, mislabelled, tied and plain units.
+
+    The passes of one unit stay together.
+    """
+    by_unit: dict[tuple[str, Unit], list[int]] = {}
+    lost: set[tuple[str, Unit]] = set()
+    for place, judgment in enumerate(result.judgments):
+        unit = (judgment.case_id, judgment.unit)
+        by_unit.setdefault(unit, []).append(place)
+        if judgment.status not in ("ok", "repaired"):
+            lost.add(unit)
+    kinds: dict[Kind, list[list[int]]] = {name: [] for name in _KINDS}
+    for verdict in result.verdicts:
+        unit = (verdict.case_id, verdict.unit)
+        if places := by_unit.pop(unit, None):
+            kinds[kind(verdict, lost=unit in lost)].append(places)
+    kinds["plain"].extend(by_unit.values())
+    chosen = islice((place for places in _in_turn(list(kinds.values())) for place in places), count)
+    return [result.judgments[place] for place in chosen]
+
+
+def kind(verdict: Verdict, *, lost: bool) -> Kind:
+    """Return what is most notable of a unit; `lost` says that a judgment of it could not be read."""
+    if lost:
+        return "missing"
+    if verdict.orders and verdict.orders.consistent is False:
+        return "flip"
+    if verdict.winner and verdict.label is not None and verdict.label != verdict.winner:
+        return "mismatch"
+    return "tie" if verdict.winner == "TIE" else "plain"
+
+
+def _in_turn(queues: list[list[list[int]]]) -> Iterator[list[int]]:
+    for turn in range(max(map(len, queues), default=0)):
+        yield from (queue[turn] for queue in queues if turn < len(queue))
+
+
+QUESTIONS = {2: "better response", 1: "grade"}
+"""The name of people's feedback on pairs, and on single responses."""
+
+
+def assess(judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str) -> list[Assessment]:
+    """Return a feedback for each criterion and for the whole, the verdict, what people said and what was expected."""
+    return [*_by_judge(judgment, judge), *_by_rules(verdict), *_by_people(verdict, case)]
+
+
+def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
+    from mlflow.entities import AssessmentSource, Feedback
+
+    source = AssessmentSource("LLM_JUDGE", judgment.judge or judge)
+    found: list[Assessment] = [
+        Feedback(name=name, value=value, source=source, rationale=rationale(judgment.answer, name))
+        for name, value in judgment.criteria.items()
+    ]
+    if judgment.error is not None:
+        found.append(Feedback(name="judgment", error=f"{judgment.status}: {judgment.error}", source=source))
+    elif judgment.value is not None:
+        words = rationale(judgment.answer)
+        found.append(Feedback(name="judgment", value=judgment.value, source=source, rationale=words))
+    return found
+
+
+def _by_rules(verdict: Verdict | None) -> list[Assessment]:
+    from mlflow.entities import AssessmentSource, Feedback
+
+    if verdict is None:
+        return []
+    outcome = verdict.score if verdict.winner is None else verdict.winner
+    value = "none" if outcome is None else outcome
+    return [Feedback(name="verdict", value=value, source=AssessmentSource("CODE", "evalkit"), rationale=verdict.reason)]
+
+
+def _by_people(verdict: Verdict | None, case: Case | None) -> list[Assessment]:
+    """Return each person's label as their feedback, and the label that the judge is held to as what was expected."""
+    from mlflow.entities import AssessmentSource, Expectation, Feedback
+
+    label = label_of(verdict, case)
+    said = dict(_said(verdict, case)) or ({} if label is None else {"label": label})
+    name = QUESTIONS[1 if verdict is not None and len(verdict.unit) == 1 else 2]
+    found: list[Assessment] = [
+        Feedback(name=name, value=value, source=AssessmentSource("HUMAN", person)) for person, value in said.items()
+    ]
+    return found if label is None else [*found, Expectation("label", label, source=AssessmentSource("HUMAN", "label"))]
+
+
+def _said(verdict: Verdict | None, case: Case | None) -> Iterator[tuple[str, str | float]]:
+    """Yield each person's name with what they said of a unit: a choice of its pair, or the grade of its response."""
+    if verdict is None or case is None:
+        return
+    for person, label in case.labels.items():
+        if (choice := choice_for(label, verdict.unit)) is not None:
+            yield person, choice
+        elif (
+            len(verdict.unit) == 1
+            and (grades := annotation_grades(label))
+            and (grade := grades[verdict.unit[0]]) is not None
+        ):
+            yield person, grade
+
+
+def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
+    """Return people's label of a unit: the verdict's, or the grade of the one response it is about."""
+    if verdict is None or verdict.label is not None or case is None:
+        return verdict.label if verdict else None
+    return case.responses[verdict.unit[0]].grade if len(verdict.unit) == 1 else None
+
+
+def rationale(answer: Mapping[str, Any] | None, criterion: str | None = None) -> str | None:
+    """Return the judge's words for a criterion, or for the whole, wherever its answer keeps them."""
+    if answer is None:
+        return None
+    if criterion is None:
+        return _words(answer.get("result")) or _words(answer)
+    entries = [entry for part in ("comparison", "scores") for entry in _entries(answer.get(part))]
+    return next((_words(entry) for entry in entries if entry.get("criterion") == criterion), None)
+
+
+def _entries(part: Any) -> list[Mapping[str, Any]]:
+    if isinstance(part, Mapping):
+        return [{"criterion": name, **entry} for name, entry in part.items() if isinstance(entry, Mapping)]
+    return [entry for entry in part if isinstance(entry, Mapping)] if isinstance(part, list | tuple) else []
+
+
+def _words(entry: Any) -> str | None:
+    if not isinstance(entry, Mapping):
+        return None
+    texts = (entry.get(key) for key in ("reasoning", "justification", "overallReasoning", "summary"))
+    return next((text for text in texts if isinstance(text, str) and text), None)
+
 
 _PREVIEW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class TracedJudgment:
     """One judgment with all that a trace tells of it; `started` in milliseconds since 1970."""
 
     judgment: Judgment
@@ -74,7 +210,7 @@ def log_traces(uri: str, experiment: str, run: str, result: RunResult, count: in
     return len(judged)
 
 
-def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[Judged]:
+def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[TracedJudgment]:
     """Return judgments with their cases and verdicts, which are looked for in one pass."""
     units = {(judgment.case_id, judgment.unit) for judgment in chosen}
     ids = {case_id for case_id, _ in units}
@@ -82,7 +218,7 @@ def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[Jud
     verdicts = {(v.case_id, v.unit): v for v in result.verdicts if (v.case_id, v.unit) in units}
     started = contents.milliseconds(result.manifest.get("started")) or 0
     return [
-        Judged(
+        TracedJudgment(
             judgment=judgment,
             case=cases.get(judgment.case_id),
             verdict=verdicts.get((judgment.case_id, judgment.unit)),
@@ -95,7 +231,7 @@ def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[Jud
     ]
 
 
-def _info(judged: Judged, experiment: str, run: str) -> TraceInfo:
+def _info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
     judgment, case = judged.judgment, judged.case
@@ -143,7 +279,7 @@ def _cost(judgment: Judgment) -> dict[str, float]:
     return {} if cost is None else {"input_cost": 0.0, "output_cost": 0.0, "total_cost": cost}
 
 
-def _spans(judged: Judged) -> list[Span]:
+def _spans(judged: TracedJudgment) -> list[Span]:
     judgment, completion = judged.judgment, judged.judgment.completion
     asked = _asked(judged)
     names = ("status", "value", "confidence", "answer", "read_by", "error")
@@ -160,7 +296,7 @@ def _spans(judged: Judged) -> list[Span]:
     return [_span(judged, 1, judged.name, root), _span(judged, 2, judged.judge, leaf)]
 
 
-def _asked(judged: Judged) -> dict[str, Any]:
+def _asked(judged: TracedJudgment) -> dict[str, Any]:
     case, shown = judged.case, judged.judgment.shown
     if case is None:
         return {"case_id": judged.judgment.case_id}
@@ -176,7 +312,7 @@ def _ordinal(place: int) -> str:
     return ("first", "second", "third")[place] if place < 3 else f"{place + 1}th"
 
 
-def _span(judged: Judged, number: int, name: str, attributes: Mapping[str, Any]) -> Span:
+def _span(judged: TracedJudgment, number: int, name: str, attributes: Mapping[str, Any]) -> Span:
     from mlflow.entities import Span
 
     error, stem = judged.judgment.error, judged.identity[32:47]

@@ -246,7 +246,7 @@ def test_a_signal_during_imports_has_its_line(number: int, commands: Commands) -
     with subprocess.Popen(command, cwd=commands.folder, env=commands.env(), stderr=subprocess.PIPE, text=True) as begun:
         assert begun.stderr is not None
         before = iter(begun.stderr.readline, "")
-        assert any("evalkit.cli.voice" in line for line in before)
+        assert any("evalkit.cli.console" in line for line in before)
         begun.send_signal(number)
         said = [line for line in begun.stderr if not line.startswith("import time:")]
     assert begun.returncode == 128 + number

@@ -201,7 +201,7 @@ class Malforming:
 @pytest.mark.parametrize("transport", [pytest.param("litellm", marks=pytest.mark.slow), "direct"])
 def test_a_malformed_answer_costs_at_most_one_row(transport, within, commands, provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
-    monkeypatch.setattr("evalkit.engine.sending.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("evalkit.engine.dispatch.FIRST_WAIT", 0.001)
     assert len(KINDS) >= 60
     provider.rule = server = Malforming()
     commands.write("cases.jsonl", *(pair(n) for n in range(len(KINDS) * 5 // 3 + 5)))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.cli import main
-from evalkit.resources import own_version
+from evalkit.core.resources import own_version
 
 CONSUMER = """\
 from evalkit import RunConfig, RunResult, direct_score_sync, load_config, pairwise_compare, run

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from evalkit.judges import smollm2
-from evalkit.prompting import neutralise
+from evalkit.prompting import neutralize
 
 # Every control token of its vocabulary; the first three end and begin turns, the others documents.
 TOKENS = (
@@ -33,5 +33,5 @@ def test_control_tokens_in_a_text_are_one_token_each_and_made_safe_they_are_text
     text = "".join(TOKENS)
     plain = length("")
     assert length(text) == plain + len(TOKENS), "as it stands, the model takes each for the token"
-    assert length(neutralise(text)) >= plain + 4 * len(TOKENS)
-    assert all(neutralise(token) == f"&lt;{token[1:]}" for token in TOKENS)
+    assert length(neutralize(text)) >= plain + 4 * len(TOKENS)
+    assert all(neutralize(token) == f"&lt;{token[1:]}" for token in TOKENS)

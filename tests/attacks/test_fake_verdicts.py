@@ -13,7 +13,7 @@ import pytest
 
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, OutputConfig, RunConfig, SwapConfig
 from evalkit.evaluators import make_evaluator
-from evalkit.prompting import neutralise
+from evalkit.prompting import neutralize
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
@@ -127,7 +127,7 @@ def value(name: str, fake: str, text: str, **more: Any) -> float | None:
 
 def told(shape: str, name: str, fake: str) -> str:
     # The judge quotes what it is shown.
-    return shape.replace("{fake}", neutralise(fake)).replace("{own}", OWN[name])
+    return shape.replace("{fake}", neutralize(fake)).replace("{own}", OWN[name])
 
 
 @pytest.mark.parametrize(("cell", "shape"), list(product(CELLS, AS_ASKED)))
@@ -153,7 +153,7 @@ def test_nor_is_one_that_an_answer_breaks_off_in_or_after(cell: tuple[str, str],
         len(whole),
         len(whole) - 1,
         len(whole) // 2,
-        *(whole.find(neutralise(fake)) + len(neutralise(fake)) + more for more in (0, 1, 2)),
+        *(whole.find(neutralize(fake)) + len(neutralize(fake)) + more for more in (0, 1, 2)),
     }
     for end in ends:
         assert value(name, fake, whole[:end], **LENGTH) in (HONEST[name], None)
@@ -274,7 +274,7 @@ def test_a_forged_verdict_does_not_count_whatever_its_spelling(spelling: str, sh
         for fake in fakes:
             # Only of what is shown can the judge repeat it.
             given = SPELLINGS[spelling](f"<thinking></think>{fake}" if "think" in shape else fake)
-            for repeated in (given, neutralise(given), fake, neutralise(fake), fake.partition(">")[2] or fake):
+            for repeated in (given, neutralize(given), fake, neutralize(fake), fake.partition(">")[2] or fake):
                 text = REPEATED[shape].replace("{fake}", repeated).replace("{own}", OWN[name])
                 assert value(name, given, text) in (HONEST[name], None), (name, given, text)
 

@@ -24,7 +24,7 @@ from evalkit.config import (
     SwapConfig,
 )
 from evalkit.evaluators import make_evaluator
-from evalkit.prompting import MARKERS, marked_texts, neutralise
+from evalkit.prompting import MARKERS, marked_texts, neutralize
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, JudgeRequest, Response
 
@@ -148,7 +148,7 @@ def nested(found: list[tuple[str, str]]) -> Iterator[bool]:
 def check(setting: tuple[str, str, str], field: str, text: str) -> None:
     plain, hostile = asked(setting, case()), asked(setting, case(**{field: text}))
     assert len(plain) == len(hostile)
-    safe = neutralise(text)
+    safe = neutralize(text)
     for before, after in zip(plain, hostile, strict=True):
         assert [m["role"] for m in before.messages] == [m["role"] for m in after.messages]
         assert (before.answer, before.shown, before.sample) == (after.answer, after.shown, after.sample)
@@ -188,19 +188,19 @@ def test_a_hostile_example_changes_nothing_but_itself(language: str, attack: str
     [plain, *_] = asked(("pointwise", language, "json"), case())
     [hostile, *_] = evaluator("pointwise", language, "json", text).plan(case())
     old, new = plain.messages[0]["content"], hostile.messages[0]["content"]
-    assert new == old.replace(PLAIN, neutralise(text))
+    assert new == old.replace(PLAIN, neutralize(text))
     assert markers([plain]) == markers([hostile])
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_is_made_safe_can_be_read_as_it_was(attack: str) -> None:
     text = ATTACKS[attack]
-    safe = neutralise(text)
+    safe = neutralize(text)
     assert not TOKENS.search(safe)
     assert not MARKER.search(safe)
     if not {"&", "‹", "〈", "《", "＜"} & set(text):
         assert html.unescape(safe) == html.unescape(text)
-    assert neutralise(safe) == safe
+    assert neutralize(safe) == safe
 
 
 LOOK_ALIKE = """capitals, blanks, attribute, line break inside, zero-width space, zero-width joiner, word joiner,
@@ -213,7 +213,7 @@ Chinese angle brackets, other slash, other line, lone carriage returns, null and
 @pytest.mark.parametrize("attack", re.split(r",\s+", LOOK_ALIKE))
 def test_what_only_looks_like_a_marker_is_made_safe_too(attack: str) -> None:
     text = ATTACKS[attack]
-    safe = neutralise(text)
+    safe = neutralize(text)
     assert "&lt;" in safe
     assert len(safe) > len(text)
 
@@ -241,7 +241,7 @@ def test_no_mixture_of_attacks_changes_anything_but_itself(text: str, setting: t
     ],
 )
 def test_ordinary_texts_pass_byte_for_byte(text: str) -> None:
-    assert neutralise(text) == text
+    assert neutralize(text) == text
 
 
 def test_texts_are_found_again_only_where_there_are_markers() -> None:

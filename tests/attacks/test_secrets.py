@@ -13,7 +13,7 @@ import yaml
 
 from evalkit import RunConfig, load_config
 from evalkit.cli import main
-from evalkit.redaction import redact, secret_in
+from evalkit.core.redaction import redact, secret_in
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from evalkit.config import DatasetConfig
+from evalkit.core.resources import shipped
 from evalkit.datasets import load_cases
-from evalkit.datasets.named import BENCHMARKS, recognise, recognise_row
+from evalkit.datasets.named import BENCHMARKS, recognize_benchmark, recognize_benchmark_row
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.resources import shipped
 
 HERE = Path(__file__).parent / "files"
 ALONE = ("halluqa", "prometheus", "helpsteer", "summeval", "topical_chat", "rewardbench2", "rm_bench")
@@ -41,19 +41,19 @@ def test_every_case_can_be_judged_and_says_whose_it_is(name, load):
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_file_is_recognised_as_its_own_benchmarks(name):
-    known = recognise(HERE / PATHS.get(name, name))
+    known = recognize_benchmark(HERE / PATHS.get(name, name))
     assert known is not None
     assert known.name == name
     assert known.hint.endswith(f"use dataset={name}")
 
 
 def test_what_is_no_benchmark_is_recognised_as_none(tmp_path):
-    assert recognise_row({"id": "1", "prompt": "p", "response_a": "a", "response_b": "b"}) is None
+    assert recognize_benchmark_row({"id": "1", "prompt": "p", "response_a": "a", "response_b": "b"}) is None
     (tmp_path / "broken.json").write_text("[{", encoding="utf-8")
     (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
-    assert recognise(tmp_path) is None
-    assert recognise(tmp_path / "broken.json") is None
-    assert recognise(tmp_path / "not-there.jsonl") is None
+    assert recognize_benchmark(tmp_path) is None
+    assert recognize_benchmark(tmp_path / "broken.json") is None
+    assert recognize_benchmark(tmp_path / "not-there.jsonl") is None
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

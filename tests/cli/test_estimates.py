@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalkit.cli.estimates import Length, Part, minutes
+from evalkit.cli.plan import Length, Part, minutes
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.engine import Plan
 

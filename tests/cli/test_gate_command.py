@@ -12,7 +12,7 @@ import pytest
 from command_line import Done, fake, pair, shown
 from fake_provider import Provider, Reply, said, serving
 
-from evalkit.cli.sweeping import Sweep
+from evalkit.cli.sweep import Sweep
 from evalkit.config import RunConfig
 from evalkit.gating import check_gate
 from evalkit.runs import read_run

@@ -13,7 +13,7 @@ import pytest
 from command_line import Done, fake, pair
 from fake_provider import Provider, Reply, said, serving
 
-from evalkit.tracking.board import contradictions
+from evalkit.tracking.parent_runs import contradictions
 
 Call = Callable[..., Done]
 CASES, AGAINST = 12, 3

@@ -14,8 +14,8 @@ from command_line import BRIEF, Done, fake, pair
 from fake_provider import Provider, Reply, refused, said, serving
 
 from evalkit.cli import plan as planning
-from evalkit.cli import ways
-from evalkit.cli.estimates import Length, Part, minutes
+from evalkit.cli import planned_job
+from evalkit.cli.plan import Length, Part, minutes
 from evalkit.config import JudgeConfig, RunnerConfig
 
 Call = Callable[..., Done]
@@ -127,7 +127,7 @@ def test_prompts_are_filled_only_where_the_store_may_know_them(
     call("run", *words(provider, PRICE, "dataset.limit=1"), *BRIEF, "hydra.run.dir=one")
     assert len(counts(call("plan", *sweep))) == 5
     assert len(filled) == 4
-    monkeypatch.setattr(ways, "FEW_STORED", 0)
+    monkeypatch.setattr(planned_job, "FEW_STORED", 0)
     filled.clear()
     assert counts(call("plan", *words(provider, PRICE, model="another")))[0][1:4] == ["28", "0", "25"]
     assert filled == ["filled"]

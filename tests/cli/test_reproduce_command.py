@@ -15,7 +15,7 @@ from command_line import Done, fake, pair, prefers
 from fake_provider import Provider, refused, said, serving
 
 from evalkit import load_config, run
-from evalkit.datasets import files
+from evalkit.datasets import sources
 
 Call = Callable[..., Done]
 
@@ -279,9 +279,9 @@ def test_cases_that_can_be_read_only_once_are_the_runs_own(
     else:
         piped = io.TextIOWrapper(io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode()))
         monkeypatch.setattr("sys.stdin", piped)
-        files._spooled.cache_clear()
+        sources._spooled.cache_clear()
         call("run", *words(provider, "dataset.path=-", "dataset.format=jsonl"))
-        files._spooled.cache_clear()
+        sources._spooled.cache_clear()
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     out = call("reproduce", "first").out
     assert "Reproduced: all" in out

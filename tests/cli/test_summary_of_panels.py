@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 
 from evalkit.cli.summary import judge_table, metric_table
-from evalkit.report.wording import metric_words
+from evalkit.report.metric_names import metric_words
 from evalkit.types import Metric
 
 METRICS = {

@@ -12,9 +12,9 @@ import pytest
 from command_line import Done, fake, pair, shown
 from fake_provider import Provider, Reply, said, serving
 
-from evalkit.app import prepare
-from evalkit.compose import load_config
-from evalkit.recall import Recall
+from evalkit.api import load_materials
+from evalkit.core.sweep_cache import SweepCache
+from evalkit.hydra_app import load_config
 from evalkit.types import Case
 
 Call = Callable[..., Done]
@@ -77,14 +77,14 @@ def test_a_job_that_takes_over_what_one_before_it_read_writes_what_it_would_have
 
 
 def test_cases_that_change_between_two_jobs_are_seen_by_the_second(tmp_path: Path) -> None:
-    path, recall = tmp_path / "cases.jsonl", Recall()
+    path, recall = tmp_path / "cases.jsonl", SweepCache()
     config = load_config("config", ["dataset=file", f"dataset.path={path}"])
 
     def read(*rows: dict[str, Any]) -> Sequence[Case]:
         path.write_text("\n".join(map(json.dumps, rows)))
-        return prepare(config, recall=recall).dataset.cases
+        return load_materials(config, recall=recall).dataset.cases
 
     first, again, other = read(pair(1)), read(pair(1)), read(pair(1, label="B"))
     assert again is first
     assert other[0].label == "B"
-    assert prepare(config).dataset.cases is not other
+    assert load_materials(config).dataset.cases is not other

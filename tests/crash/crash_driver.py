@@ -19,8 +19,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, RunnerConfig, ScoringConfig
-from evalkit.engine import Judged, judge
-from evalkit.engine.asking import key_of
+from evalkit.engine import JudgingResult, judge
+from evalkit.engine.requests import call_key
 from evalkit.evaluators import make_evaluator
 from evalkit.scoring import score_run
 from evalkit.store import SqliteStore
@@ -55,7 +55,7 @@ class PlainJudge:
     async def complete(self, request: JudgeRequest) -> Completion:
         reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
         prompt = "\n".join(message["content"] for message in request.messages)
-        asked = {"key": key_of(self.spec, request), "pid": os.getpid(), "prompt": prompt}
+        asked = {"key": call_key(self.spec, request), "pid": os.getpid(), "prompt": prompt}
         body = json.dumps(asked).encode()
         writer.write(b"POST / HTTP/1.1\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
         head = await reader.readuntil(b"\r\n\r\n")
@@ -86,7 +86,7 @@ class Acknowledging:
         os.write(self._log, "".join(f"{now:.6f} {key}\n" for key, _, _ in answers).encode())
 
 
-def told(judged: Judged) -> dict[str, object]:
+def told(judged: JudgingResult) -> dict[str, object]:
     """What must be the same however often a run was killed: judgments and metrics, not where answers came from."""
     scores = score_run(CONFIG, cases(), judged.judgments)
     return {
@@ -107,7 +107,7 @@ def run(port: int, store: str, acknowledged: str, result: str) -> None:
 
 def serve(port: int, lines: Iterable[str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    told(Judged((), Calls(), {}, None))  # imports now what each fork would import again
+    told(JudgingResult((), Calls(), {}, None))  # imports now what each fork would import again
     print("ready", flush=True)
     for line in lines:
         child = os.fork()

@@ -19,8 +19,8 @@ import pyarrow.parquet
 import pytest
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets import Dataset, files, iter_cases, load_cases, packed
-from evalkit.datasets.readers import reader_for
+from evalkit.datasets import Dataset, compression, iter_cases, load_cases, sources
+from evalkit.datasets.formats import reader_for
 from evalkit.errors import ConfigError, DatasetError
 
 ROWS = [
@@ -112,7 +112,7 @@ def test_encodings_with_a_byte_order_mark(tmp_path: Path, encoding: str, suffix:
 def test_an_array_is_read_alike_in_pieces_of_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
-    monkeypatch.setattr(packed, "_PIECE", piece)
+    monkeypatch.setattr(compression, "_PIECE", piece)
     path = tmp_path / "d.json"
     rows = [{"a": 'caf\xe9 \u20ac \U0001f600 \\ " ]', "b": [1.25e-7, True, None, {}]}, {"c": -12345}, {}]
     for indent in (None, 0, 2):
@@ -209,11 +209,11 @@ def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path: Path, mon
 @pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     def give(content: bytes) -> None:
-        files._spooled.cache_clear()
+        sources._spooled.cache_clear()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     yield give
-    files._spooled.cache_clear()
+    sources._spooled.cache_clear()
 
 
 def test_standard_input_is_read_once_and_can_be_used_twice(stdin: Callable[[bytes], None], right: Dataset) -> None:
@@ -267,12 +267,12 @@ def test_fast_and_slow_json_agree(tmp_path: Path) -> None:
 
 
 def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalkit import distinct
-    from evalkit.datasets import repeats
+    from evalkit.core import hash_set
+    from evalkit.datasets import load
 
-    monkeypatch.setattr(repeats, "HELD", 4)
-    monkeypatch.setattr(distinct, "HELD", 8)
-    monkeypatch.setattr(distinct, "_PART", 16)
+    monkeypatch.setattr(load, "HELD", 4)
+    monkeypatch.setattr(hash_set, "HELD", 8)
+    monkeypatch.setattr(hash_set, "_PART", 16)
     path = tmp_path / "d.jsonl"
 
     def write(*ids: int) -> None:
@@ -289,12 +289,12 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
 
 
 def test_memory_does_not_grow_with_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalkit import distinct
-    from evalkit.datasets import repeats
+    from evalkit.core import hash_set
+    from evalkit.datasets import load
 
-    monkeypatch.setattr(repeats, "HELD", 256)
-    monkeypatch.setattr(distinct, "HELD", 256)
-    monkeypatch.setattr(distinct, "_PART", 1024)
+    monkeypatch.setattr(load, "HELD", 256)
+    monkeypatch.setattr(hash_set, "HELD", 256)
+    monkeypatch.setattr(hash_set, "_PART", 1024)
 
     def peak(path: Path, **settings: object) -> int:
         tracemalloc.start()

@@ -187,7 +187,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from evalkit import distinct
+    from evalkit.core import hash_set
 
     rows = [{**ROWS[0], "id": str(i), "prompt": f"P{i % 20}"} for i in range(40)]
     path = tmp_path / "d.jsonl"
@@ -197,8 +197,8 @@ def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(
     # A job's name may go on over several lines; its numbers, seven with the price, stand in one of them.
     counts = [line.split()[-7:-4] for line in held if line.split()[-1:] and line.split()[-1][0].isdigit()]
     assert counts == [["40", "0", "20"], ["80", "0", "40"], ["120", "0", "40"]]
-    monkeypatch.setattr(distinct, "HELD", 4)
-    monkeypatch.setattr(distinct, "_PART", 8)
+    monkeypatch.setattr(hash_set, "HELD", 4)
+    monkeypatch.setattr(hash_set, "_PART", 8)
     assert planned(capsys, *words) == held
 
 

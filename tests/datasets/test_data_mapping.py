@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig
 from evalkit.datasets import Dataset, load_cases
-from evalkit.datasets.choosing import shares
-from evalkit.datasets.texts import cut
+from evalkit.datasets.sampling import stratum_sizes
+from evalkit.datasets.text import truncate
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.types import Response
 
@@ -141,7 +141,7 @@ def test_shares_are_whole_in_proportion_and_sum_to_what_is_wanted(seed: int) -> 
     draw = random.Random(seed)
     sizes = [draw.randint(1, 50) for _ in range(draw.randint(1, 9))]
     wanted = draw.randint(1, sum(sizes))
-    found = shares(sizes, wanted)
+    found = stratum_sizes(sizes, wanted)
     assert sum(found) == wanted
     assert all(abs(got - size * wanted / sum(sizes)) < 1 for got, size in zip(found, sizes, strict=True))
     assert all(0 <= got <= size for got, size in zip(found, sizes, strict=True))
@@ -245,8 +245,8 @@ def test_long_texts_are_cut_by_a_rule_that_is_marked_and_counted(data) -> None:
     assert whole.notes == (
         f"prompts of more than 50,000 characters, judged whole (dataset.max_chars cuts them): 1 (first: {path}:1)",
     )
-    assert cut("abcdefg", 3) == "ab\n[... 4 characters left out ...]\ng"
-    assert cut("abcdefg", 1) == "a\n[... 6 characters left out ...]\n"
+    assert truncate("abcdefg", 3) == "ab\n[... 4 characters left out ...]\ng"
+    assert truncate("abcdefg", 1) == "a\n[... 6 characters left out ...]\n"
 
 
 def test_what_becomes_of_nulls_is_a_setting(data) -> None:
@@ -437,4 +437,4 @@ def test_the_eight_systems_of_the_qlora_data_are_joined_with_settings_alone(shar
 )
 def test_shares_are_rounded_by_the_largest_remainders(sizes: list[int], wanted: int, expected: list[int]) -> None:
     """Hamilton's method by hand: 2.0, 1.2 and 0.8 of 4 are 2, 1 and, by the largest remainder, 1."""
-    assert shares(sizes, wanted) == expected
+    assert stratum_sizes(sizes, wanted) == expected

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.datasets.labels import Labels, spelling
+from evalkit.datasets.labels import Labels, normalize_label
 from evalkit.errors import DatasetError
 from evalkit.types import Response
 
@@ -15,7 +15,7 @@ ONE, TWO, THREE = (tuple(Response(t) for t in "xyz"[:n]) for n in (1, 2, 3))
 
 @pytest.mark.parametrize("value", [1, "1", 1.0, "1.0", " 1 "])
 def test_one_label_in_many_spellings(value: object) -> None:
-    assert spelling(value) == "1"
+    assert normalize_label(value) == "1"
     for key in ("1", "1.0"):
         assert Labels({key: "B"}).attach(value, TWO, "here") == ("B", TWO)
 

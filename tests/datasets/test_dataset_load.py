@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import DatasetConfig
+from evalkit.core.hashing import canonical_json
 from evalkit.datasets import Dataset, load_cases
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.hashing import canonical_json
 from evalkit.types import Response
 
 PAIR = {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A", "topic": "t"}

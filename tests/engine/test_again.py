@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.engine import Judged, Progress
-from evalkit.engine.again import judged_again, known_by
+from evalkit.core.sweep_cache import SweepCache
+from evalkit.engine import JudgingResult, Progress
+from evalkit.engine.judgment_cache import judging_key, reuse_judging
 from evalkit.evaluators import make_evaluator
-from evalkit.protocols import Following
-from evalkit.recall import Recall
+from evalkit.protocols import FollowUpEvaluator
 from evalkit.types import Calls, Case, Completion, Judgment, Response
 
 CASE = Case("c", "What is 2 + 2?", tuple(Response(text) for text in ("4", "5")))
@@ -27,7 +27,7 @@ BASE: dict[str, Any] = {
 
 def known(more: dict[str, Any], fingerprint: str = "f") -> str | None:
     config = RunConfig.model_validate(BASE | more)
-    return known_by(config, make_evaluator(config), fingerprint)
+    return judging_key(config, make_evaluator(config), fingerprint)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_whatever_is_asked_and_read_differently_is_another_judging(asked: dict[s
 def test_other_cases_and_other_templates_are_another_judging_and_a_plug_in_is_never_known(tmp_path: Path) -> None:
     config = RunConfig.model_validate(BASE)
     evaluator = make_evaluator(config)
-    before = known_by(config, evaluator, "f")
-    assert known_by(config, evaluator, "g") != before
+    before = judging_key(config, evaluator, "f")
+    assert judging_key(config, evaluator, "g") != before
     own = tmp_path / "en" / "pairwise.md.j2"
     own.parent.mkdir()
     own.write_text("{{ original_prompt }} {{ response_a }} {{ response_b }} {{ criteria }}")
-    assert known_by(config, make_evaluator(config, prompt_folders=[tmp_path]), "f") != before
+    assert judging_key(config, make_evaluator(config, prompt_folders=[tmp_path]), "f") != before
     elsewhere = config.model_copy(update={"mode": config.mode.model_copy(update={"name": "package.module.Mode"})})
-    assert known_by(elsewhere, evaluator, "f") is None
+    assert judging_key(elsewhere, evaluator, "f") is None
 
 
 @pytest.mark.parametrize("commit_first", [False, True])
@@ -114,36 +114,36 @@ def test_a_mode_looks_at_nothing_that_it_is_not_known_by(mode: str, output: str,
         answer = Completion(text, finish_reason="stop")
         assert [unseeing.read(ask, answer) for ask in plan] == [seeing.read(ask, answer) for ask in plan]
     judgments = [Judgment("c", (0, 1), shown, 0, "m", "ok", 1.0) for shown in ((0, 1), (1, 0))]
-    asked = [one.follow(CASE, judgments) for one in (seeing, unseeing) if isinstance(one, Following)]
+    asked = [one.follow(CASE, judgments) for one in (seeing, unseeing) if isinstance(one, FollowUpEvaluator)]
     assert asked[1:] == asked[:1] * (len(asked) - 1)
 
 
-def judging(judgments: int, **counts: Any) -> Judged:
+def judging(judgments: int, **counts: Any) -> JudgingResult:
     calls = Calls(**({"planned": judgments, "stored": judgments, "sent": 0, "retried": 0, "failed": 0} | counts))
     made = tuple(Judgment(f"c{n}", (0, 1), (0, 1), 0, "m", "ok", 1.0) for n in range(judgments))
-    return Judged(made, calls, {}, 0.0)
+    return JudgingResult(made, calls, {}, 0.0)
 
 
 def jobs(
-    recall: Recall | None, *keys: str | None, judged: Judged | None = None, **counts: Any
+    recall: SweepCache | None, *keys: str | None, judged: JudgingResult | None = None, **counts: Any
 ) -> tuple[int, list[Any]]:
     """Judge one job after another, and return how often that was done, and what was shown of it."""
     done, shown = 0, []
 
-    def judge(observe: Any) -> Judged:
+    def judge(observe: Any) -> JudgingResult:
         nonlocal done
         done += 1
         observe(Progress(3, 3, 3, 0, 0, 0, 0, 0, 0.0, elapsed=1.5))
         return judged or judging(3, **counts)
 
     for key in keys:
-        found = judged_again(recall, lambda key=key: key, judge, shown.append)  # type: ignore[misc]
+        found = reuse_judging(recall, lambda key=key: key, judge, shown.append)  # type: ignore[misc]
         assert len(found.judgments) == 3
     return done, shown
 
 
 def test_what_was_found_stored_is_not_judged_again_and_shown_as_if_it_were() -> None:
-    done, shown = jobs(Recall(), "k", "k", "l", "k")
+    done, shown = jobs(SweepCache(), "k", "k", "l", "k")
     assert done == 2
     assert [(one.done, one.stored) for one in shown] == [(3, 3)] * 4
     assert shown[1].elapsed == 0.0
@@ -151,29 +151,29 @@ def test_what_was_found_stored_is_not_judged_again_and_shown_as_if_it_were() -> 
 
 @pytest.mark.parametrize("counts", [{"sent": 1}, {"failed": 1}, {"retried": 1}])
 def test_what_had_to_be_asked_for_is_judged_again(counts: dict[str, int]) -> None:
-    assert jobs(Recall(), "k", "k", **counts)[0] == 2
+    assert jobs(SweepCache(), "k", "k", **counts)[0] == 2
 
 
 @pytest.mark.parametrize("how", [{"interrupted": True}, {"stopped": "budget"}, {"dropped": {"m": ("seed",)}}])
 def test_what_did_not_come_to_its_end_is_judged_again(how: dict[str, Any]) -> None:
-    assert jobs(Recall(), "k", "k", judged=replace(judging(3), **how))[0] == 2
+    assert jobs(SweepCache(), "k", "k", judged=replace(judging(3), **how))[0] == 2
 
 
 def test_nothing_is_kept_without_a_key_a_place_or_room() -> None:
     assert jobs(None, "k", "k")[0] == 2
-    assert jobs(Recall(), None, None)[0] == 2
-    assert jobs(Recall(room=4_000), "k", "k")[0] == 2
+    assert jobs(SweepCache(), None, None)[0] == 2
+    assert jobs(SweepCache(room=4_000), "k", "k")[0] == 2
 
 
 def test_a_judging_that_brought_a_template_into_use_is_not_kept() -> None:
-    recall, keys = Recall(), iter(["before", "after", "before", "after"])
+    recall, keys = SweepCache(), iter(["before", "after", "before", "after"])
     for _ in range(2):
-        judged_again(recall, lambda: next(keys), lambda observe: judging(3), None)
+        reuse_judging(recall, lambda: next(keys), lambda observe: judging(3), None)
     assert next(keys, None) is None
 
 
 def test_what_is_kept_longest_unasked_goes_first_and_a_thing_is_known_by_itself() -> None:
-    recall = Recall(room=100)
+    recall = SweepCache(room=100)
     for key in "abcd":
         recall.keep(key, key, 25)
     assert recall.get("a") == "a"

@@ -9,7 +9,7 @@ import pytest
 from engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 
 from evalkit.config import RunnerConfig
-from evalkit.engine import Judged, Progress, judge
+from evalkit.engine import JudgingResult, Progress, judge
 from evalkit.errors import CallError, ConfigError, JudgeSetupError
 from evalkit.types import Calls, Completion, JudgeSpec, Usage
 
@@ -17,13 +17,13 @@ QUICK = RunnerConfig(retries=2)
 BUSY = CallError("rate_limit", "slow down", retryable=True)
 
 
-async def run(n=3, evaluator=None, judges=None, store=None, runner=QUICK, time=None, **more) -> Judged:
+async def run(n=3, evaluator=None, judges=None, store=None, runner=QUICK, time=None, **more) -> JudgingResult:
     judges = judges if judges is not None else [Scripted()]
     clock = (time or Time()).clock
     return await judge(cases(n), evaluator or Both(), judges, store, runner, clock=clock, **more)
 
 
-def where(judged: Judged) -> list[tuple[str, tuple[int, ...], str]]:
+def where(judged: JudgingResult) -> list[tuple[str, tuple[int, ...], str]]:
     return [(j.case_id, j.shown, j.judge) for j in judged.judgments]
 
 
@@ -386,7 +386,7 @@ async def test_usage_that_was_not_told_is_not_counted():
 
 
 async def test_no_cases_are_no_judgments():
-    assert await run(0) == Judged((), Calls(), {"prompt": 0, "completion": 0}, 0.0)
+    assert await run(0) == JudgingResult((), Calls(), {"prompt": 0, "completion": 0}, 0.0)
 
 
 async def test_a_judgment_is_stored_only_if_every_answer_behind_it_was():

@@ -8,7 +8,7 @@ import pytest
 from engine_fakes import DONE, Both, Memory, Prepared, Scripted, Third, Time, cases
 
 from evalkit.config import RunnerConfig
-from evalkit.engine import Judged, judge
+from evalkit.engine import JudgingResult, judge
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.types import Calls, JudgeRequest, JudgeSpec
 
@@ -16,7 +16,7 @@ BUSY = CallError("rate_limit", "slow down", retryable=False)
 ARBITER = JudgeSpec("arbiter", "fake/arbiter")
 
 
-async def run(n, evaluator, judges, store=None, **more) -> Judged:
+async def run(n, evaluator, judges, store=None, **more) -> JudgingResult:
     return await judge(cases(n), evaluator, judges, store, RunnerConfig(retries=0), clock=Time().clock, **more)
 
 

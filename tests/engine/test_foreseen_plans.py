@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.config import RunConfig, RunnerConfig
-from evalkit.engine import foreseen_plans, judge, plan
+from evalkit.engine import judge, plan, signature_plans
 from evalkit.errors import DatasetError, PluginError
 from evalkit.evaluators import make_evaluator
-from evalkit.evaluators.guarding import foresight, guarded
 from evalkit.evaluators.pairwise import Pairwise
+from evalkit.evaluators.third_party import foresight, guard_evaluator
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, CaseTexts, JudgeSpec, Response
 
@@ -77,7 +77,7 @@ OTHER = JudgeSpec("fake", "fake/model", None, {"temperature": 1})
 def foreseen(cases: Sequence[Case], evaluator: Evaluator, spec: JudgeSpec = SPEC) -> Any:
     foresee = foresight(evaluator)
     assert foresee is not None
-    [told] = foreseen_plans(map(CaseTexts.of, cases), foresee, [spec])
+    [told] = signature_plans(map(CaseTexts.of, cases), foresee, [spec])
     return told
 
 
@@ -110,7 +110,7 @@ def test_each_judge_of_a_panel_has_a_plan_of_its_own(cases: list[Case]) -> None:
     evaluator = EVALUATORS["both orders"]
     foresee = foresight(evaluator)
     assert foresee is not None
-    told = foreseen_plans(map(CaseTexts.of, cases), foresee, [SPEC, OTHER, SPEC])
+    told = signature_plans(map(CaseTexts.of, cases), foresee, [SPEC, OTHER, SPEC])
     exact = [plan(cases, evaluator, [spec], None) for spec in (SPEC, OTHER, SPEC)]
     assert list(map(numbers, told)) == list(map(numbers, exact))
     for place, before in ((1, 0), (2, 0), (2, 1)):
@@ -153,7 +153,7 @@ def test_only_a_class_of_its_own_is_believed(tmp_path: Path) -> None:
     both: Any = EVALUATORS["both orders"]
     assert foresight(both) is not None
     assert foresight(Altered(config, both._prompts)) is None
-    assert foresight(guarded(Altered(config, both._prompts), "altered")) is None
+    assert foresight(guard_evaluator(Altered(config, both._prompts), "altered")) is None
     (tmp_path / "bare.md.j2").write_text(
         "{{ original_prompt }} {{ response_a }} {{ response_b }}{% for c in criteria %}{{ c.name }}{% endfor %}"
     )
@@ -163,7 +163,7 @@ def test_only_a_class_of_its_own_is_believed(tmp_path: Path) -> None:
     assert foresight(make_evaluator(bare)) is None
     committed = config.model_copy(update={"mode": config.mode.model_copy(update={"commit_first": True})})
     assert foresight(make_evaluator(committed)) is None
-    own = foresight(guarded(Own(config, both._prompts), "own"))
+    own = foresight(guard_evaluator(Own(config, both._prompts), "own"))
     assert own is not None
     with pytest.raises(PluginError, match="'own' fails in foresee on case 'c': ValueError: nothing is foreseen"):
         own(CaseTexts("c", "p", None, None, ("a", "b")))

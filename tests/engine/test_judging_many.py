@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from engine_fakes import DONE, Both, Scripted, Third, Time, cases
 
-from evalkit import spool
 from evalkit.config import RunnerConfig
+from evalkit.core import spool
 from evalkit.engine import Progress, judge
 from evalkit.types import Judgment
 

@@ -11,8 +11,8 @@ from engine_fakes import DONE, Both, Memory, Scripted, cases
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
-from evalkit.engine.blocking import run_async
-from evalkit.engine.keeping import Keeper
+from evalkit.engine.dispatch import StoreWriter
+from evalkit.engine.event_loop import run_async
 from evalkit.errors import StoreError
 
 
@@ -50,7 +50,7 @@ async def test_answers_that_come_while_one_is_written_share_the_next_commit_and_
 
 async def test_an_answer_counts_only_once_it_is_kept():
     store = Disk()
-    keeper = Keeper(store)
+    keeper = StoreWriter(store)
     waiting = [asyncio.ensure_future(keeper.keep(f"k{n}", "m", DONE)) for n in range(3)]
     while not store.commits:
         await asyncio.sleep(0)
@@ -68,7 +68,7 @@ async def test_a_commit_that_fails_fails_each_of_its_answers_and_the_next_is_tri
             for key, model, completion in answers:
                 self.put(key, model, completion)
 
-    keeper = Keeper(store := Full())
+    keeper = StoreWriter(store := Full())
     ends = await asyncio.gather(*(keeper.keep(key, "m", DONE) for key in ("a", "large")), return_exceptions=True)
     assert [type(end) for end in ends] == [StoreError, StoreError]
     with pytest.raises(StoreError):
@@ -78,7 +78,7 @@ async def test_a_commit_that_fails_fails_each_of_its_answers_and_the_next_is_tri
 
 
 async def test_a_store_that_keeps_one_at_a_time_will_do():
-    keeper = Keeper(store := Memory())
+    keeper = StoreWriter(store := Memory())
     await asyncio.gather(*(keeper.keep(str(n), "m", DONE) for n in range(5)))
     assert store.puts == ["0", "1", "2", "3", "4"]
 

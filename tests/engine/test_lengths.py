@@ -12,11 +12,11 @@ import pytest
 from engine_fakes import Both, Memory, Prepared, cases
 from scipy import stats
 
+from evalkit.core.scale import Scale
 from evalkit.engine import plan
-from evalkit.engine.asking import key_of
-from evalkit.engine.lengths import FREE_TEXT, Kind, expected_tokens, fits, prompt_tokens
+from evalkit.engine.requests import call_key
+from evalkit.engine.token_estimates import FREE_TEXT, Kind, expected_tokens, prompt_tokens, sample_fits
 from evalkit.evaluators.schemas import pairwise_format, pointwise_format
-from evalkit.scales import Scale
 from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec, Response, Usage
 
 ROOT = Path(__file__).parents[2]
@@ -68,9 +68,9 @@ def test_a_stored_answer_is_known_for_one_of_a_format() -> None:
     held = {"analysis": {}, "comparison": [{}], "result": {}}
     answer = Completion(json.dumps(held))
     scored = pointwise_format("a", Scale(1, 5, 1))
-    assert [fits(kind, answer) for kind in (one, two, scored, None)] == [True, False, False, False]
-    assert [fits(kind, Completion("[[A]]")) for kind in (one, None)] == [False, True]
-    assert not fits(one, Completion("[1]"))
+    assert [sample_fits(kind, answer) for kind in (one, two, scored, None)] == [True, False, False, False]
+    assert [sample_fits(kind, Completion("[[A]]")) for kind in (one, None)] == [False, True]
+    assert not sample_fits(one, Completion("[1]"))
 
 
 def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges() -> None:
@@ -97,7 +97,7 @@ def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored() -
     store, spec = Memory(), JudgeSpec("fake", "fake/model")
     first = Both().plan(cases(1)[0])[0]
     before = plan(cases(3), Both(), [spec], store)
-    store.kept[key_of(spec, first)] = Completion("x", usage=Usage(2 * prompt_tokens(first), 40), latency=0.5)
+    store.kept[call_key(spec, first)] = Completion("x", usage=Usage(2 * prompt_tokens(first), 40), latency=0.5)
     after = plan(cases(3), Both(), [spec], store)
     assert after.told == 2
     assert after.prompt_tokens == 2 * (before.prompt_tokens - prompt_tokens(first))

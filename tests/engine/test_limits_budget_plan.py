@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import plan
-from evalkit.engine.asking import Asks, key_of
 from evalkit.engine.budget import Budget, BudgetReached
-from evalkit.engine.sending import LONGEST_WAIT, backoff
+from evalkit.engine.dispatch import LONGEST_WAIT, backoff
+from evalkit.engine.requests import PlannedCalls, call_key
 from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec
 
 
@@ -64,7 +64,7 @@ def test_backoff_grows_to_a_ceiling_and_is_never_sooner_than_asked(attempt, draw
 def test_a_plan_counts_what_is_stored_and_each_equal_request_once():
     store, spec = Memory(), JudgeSpec("fake", "fake/model")
     request = Both().plan(cases(1)[0])[0]
-    store.kept[key_of(spec, request)] = Completion("x")
+    store.kept[call_key(spec, request)] = Completion("x")
     one, twice = (plan(cases(3) * n, Both(), [spec], store) for n in (1, 2))
     assert (one.requests, one.stored, one.unique) == (6, 1, 5)
     assert (twice.requests, twice.stored, twice.unique) == (12, 2, 5)
@@ -96,7 +96,7 @@ def test_the_content_key_is_the_hash_that_the_contract_says(model, api_base, tex
     encoded = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
     expected = hashlib.sha256(encoded).hexdigest()
     spec = JudgeSpec("name", model, api_base, params)
-    assert key_of(spec, request) == key_of(spec, request) == expected
+    assert call_key(spec, request) == call_key(spec, request) == expected
 
 
 def test_the_content_key_knows_what_changes_an_answer_and_nothing_else():
@@ -104,7 +104,7 @@ def test_the_content_key_knows_what_changes_an_answer_and_nothing_else():
     request = JudgeRequest(
         "c", (0, 1), (0, 1), ({"role": "user", "content": "x"},), AnswerFormat("a", {"type": "object"})
     )
-    key = key_of(spec, request)
+    key = call_key(spec, request)
     same = [
         (JudgeSpec("other name", "p/m", None, {"temperature": 0}), request),
         (spec, JudgeRequest("d", (1,), (1,), request.messages, request.answer, turn=1, judge="j")),
@@ -116,9 +116,9 @@ def test_the_content_key_knows_what_changes_an_answer_and_nothing_else():
         (spec, JudgeRequest("c", (0, 1), (0, 1), request.messages, None)),
         (spec, JudgeRequest("c", (0, 1), (0, 1), request.messages, request.answer, sample=1)),
     ]
-    assert {key_of(*pair) for pair in same} == {key}
-    assert key not in {key_of(*pair) for pair in other}
-    assert len({key_of(*pair) for pair in other}) == len(other)
+    assert {call_key(*pair) for pair in same} == {key}
+    assert key not in {call_key(*pair) for pair in other}
+    assert len({call_key(*pair) for pair in other}) == len(other)
 
 
 def test_the_engine_and_the_judges_import_nothing_heavy():
@@ -140,7 +140,7 @@ def test_a_plan_counts_what_is_prepared_for_and_asks_shared_preparations_once():
     plans = plan(cases(2), evaluator, [JudgeSpec("j", "a/b")], None)
     assert (plans.requests, plans.stored, plans.unique) == (8, 0, 6)
     store = Memory()
-    for ask in Asks(cases(1), evaluator, [JudgeSpec("j", "a/b")], None).batch():
+    for ask in PlannedCalls(cases(1), evaluator, [JudgeSpec("j", "a/b")], None).batch():
         store.put(ask.key, "a/b", Completion("my answer"))
     plans = plan(cases(2), evaluator, [JudgeSpec("j", "a/b")], store)
     assert (plans.requests, plans.stored, plans.unique) == (8, 2, 5)
@@ -149,5 +149,5 @@ def test_a_plan_counts_what_is_prepared_for_and_asks_shared_preparations_once():
 def test_samples_that_share_an_answer_share_its_key():
     one, two = (JudgeRequest("c", (0,), (0,), (), sample=k, shared=True) for k in (0, 1))
     spec = JudgeSpec("j", "a/b")
-    assert key_of(spec, one) == key_of(spec, two) == key_of(spec, replace(one, shared=False))
-    assert key_of(spec, replace(two, shared=False)) != key_of(spec, one)
+    assert call_key(spec, one) == call_key(spec, two) == call_key(spec, replace(one, shared=False))
+    assert call_key(spec, replace(two, shared=False)) != call_key(spec, one)

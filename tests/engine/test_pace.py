@@ -14,9 +14,7 @@ from virtual_time import run_virtually, virtual_clock
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
-from evalkit.engine.limits import JudgeLimit
-from evalkit.engine.pace import Pace, Turn, pace_of
-from evalkit.engine.windows import Window
+from evalkit.engine.rate_limits import JudgeLimit, Pace, Turn, Window, shared_pace
 from evalkit.errors import CallError
 from evalkit.types import JudgeRequest, JudgeSpec, Usage
 
@@ -189,10 +187,10 @@ def test_jobs_of_a_sweep_share_one_pace_and_other_addresses_do_not():
     def now() -> float:
         return 0.0
 
-    one = pace_of("m", "http://a", now)
-    assert pace_of("m", "http://a", now) is one
-    assert pace_of("m", "http://b", now) is not one
-    assert pace_of("n", "http://a", now) is not one
+    one = shared_pace("m", "http://a", now)
+    assert shared_pace("m", "http://a", now) is one
+    assert shared_pace("m", "http://b", now) is not one
+    assert shared_pace("n", "http://a", now) is not one
 
 
 def test_requests_of_one_run_count_in_the_next():

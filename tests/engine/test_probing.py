@@ -8,18 +8,18 @@ from dataclasses import replace
 from engine_fakes import Both, Memory, cases
 
 from evalkit.engine import plan
-from evalkit.engine.probing import Draw, Only
+from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.types import JudgeSpec
 
 SPEC, OTHER = JudgeSpec("one", "fake/one"), JudgeSpec("two", "fake/two", "http://127.0.0.1:1", {"seed": 1})
 
 
-def drawn(draw: Draw) -> set[str]:
+def drawn(draw: PilotSample) -> set[str]:
     return {ask.request.messages[0]["content"] for ask in draw.asks}
 
 
 def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come() -> None:
-    draws = [Draw(5) for _ in range(3)]
+    draws = [PilotSample(5) for _ in range(3)]
     plan(cases(30), Both(), [SPEC], None, draws[0])
     plan(cases(30)[::-1], Both(), [OTHER], Memory(), draws[1])
     plan([*cases(30), *(replace(case, id=f"again {case.id}") for case in cases(30))], Both(), [SPEC], None, draws[2])
@@ -29,7 +29,7 @@ def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come() -> Non
 
 
 def test_all_are_drawn_where_there_are_fewer() -> None:
-    draw = Draw(50)
+    draw = PilotSample(50)
     plan(cases(3) * 2, Both(), [SPEC], None, draw)
     assert len(draw.asks) == 6
     assert [case.id for case in draw.cases] == ["c0", "c1", "c2"]
@@ -38,7 +38,7 @@ def test_all_are_drawn_where_there_are_fewer() -> None:
 def test_every_request_is_drawn_about_as_often() -> None:
     counts: Counter[str] = Counter()
     for seed in range(600):
-        draw = Draw(5, seed)
+        draw = PilotSample(5, seed)
         plan(cases(10), Both(), [SPEC], None, draw)
         counts.update(drawn(draw))
     assert sum(counts.values()) == 3000
@@ -48,9 +48,9 @@ def test_every_request_is_drawn_about_as_often() -> None:
 
 
 def test_only_what_was_drawn_is_asked_and_nothing_after_it() -> None:
-    draw = Draw(4)
+    draw = PilotSample(4)
     plan(cases(9), Both(), [SPEC], None, draw)
-    only = Only(Both(), draw)
+    only = SubsetEvaluator(Both(), draw)
     asked = [request for case in cases(9) for request in only.plan(case)]
     assert {request.messages[0]["content"] for request in asked} == drawn(draw)
     assert not hasattr(only, "follow")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from evalkit.engine.waiting import Clock
+from evalkit.engine.event_loop import Clock
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

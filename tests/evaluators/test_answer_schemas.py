@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from evalkit.core.scale import Scale
 from evalkit.evaluators.schemas import pairwise_format, pointwise_format
-from evalkit.scales import Scale
 from evalkit.types import AnswerFormat
 
 FORMATS = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.engine.asking import key_of
+from evalkit.engine.requests import call_key
 from evalkit.errors import PromptError
 from evalkit.evaluators import make_evaluator
 from evalkit.protocols import Evaluator
@@ -48,7 +48,7 @@ def test_each_ask_is_prepared_for_by_one_that_all_share(settings: dict[str, Any]
     plan = make_evaluator(config(**settings)).plan(CASE)
     without = make_evaluator(config(commit_first=False, **settings)).plan(CASE)
     assert [request.then for request in plan] == list(without)
-    assert len({key_of(SPEC, request) for request in plan}) == 1
+    assert len({call_key(SPEC, request) for request in plan}) == 1
     assert [(r.unit, r.shown, r.sample, r.answer) for r in plan] == [(r.unit, r.shown, r.sample, None) for r in without]
     system, user = plan[0].messages
     assert "What is 2 + 2?" in user["content"]
@@ -129,7 +129,7 @@ def test_what_follows_is_prepared_for_too() -> None:
     [third] = evaluator.follow(CASE, judgments)
     assert third.then.third
     assert third.sample == 1
-    assert key_of(SPEC, third) == key_of(SPEC, plan[0])
+    assert call_key(SPEC, third) == call_key(SPEC, plan[0])
     assert further(evaluator, third, "4").third
 
 

@@ -22,8 +22,8 @@ from evalkit.config import (
     TieConfig,
 )
 from evalkit.errors import ConfigError, DatasetError, PromptError
+from evalkit.evaluators.answers import read_ranking
 from evalkit.evaluators.listwise import Listwise
-from evalkit.evaluators.rankings import read_ranking
 from evalkit.parsing import UnreadableError
 from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response

@@ -26,7 +26,7 @@ from evalkit.errors import ConfigError, DatasetError, PluginError, PromptError
 from evalkit.evaluators import make_evaluator
 from evalkit.evaluators.pairwise import Pairwise
 from evalkit.prompting import Prompts
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Weighted, Winner
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, WeightedJudgment, Winner
 
 CASE = Case("c1", "Say hello.", (Response("Hello."), Response("Go away."), Response("Hi!")))
 PAIR = Case("c2", "Say hello.", CASE.responses[:2], context="A greeting.", reference="Hello!")
@@ -445,6 +445,8 @@ def test_samples_disagree_by_their_mean_and_expectations_count_only_where_all_ha
     evaluator = third_pass(mode=ModeConfig(samples=2))
     assert evaluator.follow(PAIR, [*passes(1, 1), *passes(1, -1, sample=1)])
     assert not evaluator.follow(PAIR, [*passes(1, 1), *passes(0, None, sample=1)])
-    weighed = [replace(one, weighted=Weighted(value)) for one, value in zip(passes(1, 1), (0.5, -0.1), strict=True)]
+    weighed = [
+        replace(one, weighted=WeightedJudgment(value)) for one, value in zip(passes(1, 1), (0.5, -0.1), strict=True)
+    ]
     assert evaluator.follow(PAIR, weighed)
     assert not evaluator.follow(PAIR, [passes(1, 1)[0], weighed[1]])

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalkit.evaluators.probabilities import Spellings, Tokens
-from evalkit.evaluators.weighing import margins, scores_of
-from evalkit.scales import Scale
+from evalkit.core.scale import Scale
+from evalkit.evaluators.logprobs import Spellings, Tokens, margins, scores_of
 from evalkit.types import TokenLogprob
 
 FIVE, TEN = Scale(1, 5, 1), Scale(1, 10, 1)

@@ -16,8 +16,8 @@ from engine_fakes import Both, cases
 from fault_server import FAULTS
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.engine import Judged, judge
-from evalkit.engine.waiting import Clock
+from evalkit.engine import JudgingResult, judge
+from evalkit.engine.event_loop import Clock
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import make_judges
 from evalkit.store import SqliteStore
@@ -68,7 +68,7 @@ def _key(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def run(provider: Provider, store: SqliteStore | None, n: int, transport: str = "direct", **runner) -> Judged:
+def run(provider: Provider, store: SqliteStore | None, n: int, transport: str = "direct", **runner) -> JudgingResult:
     config = JudgeConfig(model="openai/m", api_base=provider.api_base, transport=transport)
     settings = RunnerConfig(**{"concurrency": 32, "timeout": 1.0, "retries": 6, "max_failure_rate": 1.0, **runner})
     clock = Clock(lambda: time.monotonic() * FASTER, lambda seconds: asyncio.sleep(seconds / FASTER))
@@ -80,7 +80,7 @@ def text_of(judgment) -> str:
     return f"question {judgment.case_id[1:]} {judgment.shown}"
 
 
-def check(judged: Judged, provider: Provider, n: int, *, first: bool = True) -> Counter[str]:
+def check(judged: JudgingResult, provider: Provider, n: int, *, first: bool = True) -> Counter[str]:
     """Hold each row of a store's first or later run against what the server did; return how often it did what."""
     assert [j.case_id for j in judged.judgments] == [f"c{i}" for i in range(n)]
     done = provider.done()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from evalkit.app import evaluator_of
+from evalkit.api import build_evaluator
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.gating.checking import check_gate
+from evalkit.gating.rules import check_gate
 from evalkit.types import Case, Response
 
 CASES = [Case("c", "?", (Response("a"), Response("b")), label="A")]
@@ -37,4 +37,4 @@ def test_judges_whose_metrics_would_go_by_one_name_are_refused_before_anything_i
     alike = [{"model": "openai/one", "name": "my judge"}, {"model": "openai/two", "name": "my_judge"}]
     config = RunConfig(judge={"name": "p", "model": None, "judges": alike}, criteria=[{"name": "q"}])
     with pytest.raises(ConfigError, match=r"my judge and my_judge cannot be told apart in names of metrics"):
-        evaluator_of(config)
+        build_evaluator(config)

@@ -14,7 +14,7 @@ import pytest
 from fake_provider import Provider, Reply, completion, refused, said, serving
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.engine.asking import key_of
+from evalkit.engine.requests import call_key
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import make_judges, spec_of
 from evalkit.types import AnswerFormat, JudgeRequest
@@ -264,7 +264,7 @@ def test_the_same_key():
         for transport in TRANSPORTS
     ]
     assert specs[0] == specs[1]
-    assert key_of(specs[0], JSON) == key_of(specs[1], JSON)
+    assert call_key(specs[0], JSON) == call_key(specs[1], JSON)
 
 
 async def test_the_same_key_is_shown_to_the_server_and_none_where_none_is_set(monkeypatch):

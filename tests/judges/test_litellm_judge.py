@@ -14,7 +14,7 @@ from fake_provider import Reply, completion, refused, said
 from evalkit.config import JudgeConfig, Price, RunnerConfig
 from evalkit.engine import judge as run_judge
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import loading, make_judges
+from evalkit.judges import litellm_transport, make_judges
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, TokenLogprob, Usage
 
 SCHEMA = {
@@ -110,9 +110,9 @@ async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(provide
 
     [spared] = await ask(made(provider), JSON)
     assert gc.get_freeze_count() == 0  # what was imported is left out of collections only as long as anybody calls
-    assert loading.account("openai/gpt-4o-mini", JSON.messages, lambda _: None)
-    monkeypatch.setattr(loading, "_account", made_otherwise)
-    assert loading.account("openai/gpt-4o-mini", JSON.messages, lambda _: None) == {}
+    assert litellm_transport.account("openai/gpt-4o-mini", JSON.messages, lambda _: None)
+    monkeypatch.setattr(litellm_transport, "_account", made_otherwise)
+    assert litellm_transport.account("openai/gpt-4o-mini", JSON.messages, lambda _: None) == {}
     [plain] = await ask(made(provider), JSON)
     assert plain.cost_usd == pytest.approx(spared.cost_usd)
     assert replace(spared, latency=0.0, cost_usd=None) == replace(plain, latency=0.0, cost_usd=None)
@@ -121,8 +121,8 @@ async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(provide
 
 
 def test_what_is_imported_ahead_of_the_first_call_is_there():
-    loading.rehearse()
-    assert [name for name in loading._LATE if name not in sys.modules] == []
+    litellm_transport.rehearse()
+    assert [name for name in litellm_transport._LATE if name not in sys.modules] == []
 
 
 async def test_a_structured_answer_is_asked_for_by_schema_where_the_model_takes_one(provider):

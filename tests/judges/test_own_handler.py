@@ -10,12 +10,12 @@ from fake_provider import Provider, refused, said, serving
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError
-from evalkit.judges import guard, loading
-from evalkit.judges.faults import call_error
-from evalkit.judges.guard import BY_OWN_HANDLER, OPENAI_PROTOCOL
+from evalkit.judges import http_guard, litellm_transport
+from evalkit.judges.error_mapping import call_error
+from evalkit.judges.http_guard import BY_OWN_HANDLER, OPENAI_PROTOCOL
 from evalkit.judges.litellm_transport import LiteLLMTransport
-from evalkit.judges.prices import listed_cost, price_list, tier_of
-from evalkit.judges.reading import Answer, answer_of
+from evalkit.judges.pricing import listed_cost, price_list, tier_of
+from evalkit.judges.responses import Answer, answer_of
 from evalkit.types import Usage
 
 KNOWN = (
@@ -92,7 +92,7 @@ async def plainly(model: str, call, reply):
         settings = {"api_base": provider.api_base, "timeout": 20.0, "num_retries": 0, "max_retries": 0}
         missing = {"api_key": "none"} if not os.environ.get(f"{model.partition('/')[0].upper()}_API_KEY") else {}
         messages = [{"role": "user", "content": "hello"}]
-        litellm = loading.enter()
+        litellm = litellm_transport.enter()
         try:
             response = await litellm.acompletion(
                 model=model, messages=messages, _skip_mcp_handler=True, **call, **settings, **missing
@@ -100,7 +100,7 @@ async def plainly(model: str, call, reply):
         except Exception as error:
             return told(call_error(error), provider), sent(provider)
         finally:
-            await loading.leave()
+            await litellm_transport.leave()
         answer = answer_of(response)
         name = (answer.model or "").removeprefix(model.partition("/")[0] + "/")
         return told_of(replace(answer, model=name), response._hidden_params.get("response_cost")), sent(provider)
@@ -144,11 +144,11 @@ async def test_openais_client_is_not_asked(monkeypatch):
 
 
 async def test_who_else_calls_litellm_has_openais_client(monkeypatch):
-    litellm = loading.litellm()
+    litellm = litellm_transport.load_litellm()
     monkeypatch.setattr("litellm.main.openai_chat_completions.completion", lambda **_: 1 / 0)
     with pytest.raises(Exception, match="division by zero"):
         await litellm.acompletion(model="openai/x", messages=[], api_base="http://127.0.0.1:1/v1")
-    assert guard._current.get() is None
+    assert http_guard._current.get() is None
 
 
 async def test_an_answer_of_groq_needs_no_service_tier():
@@ -157,7 +157,7 @@ async def test_an_answer_of_groq_needs_no_service_tier():
 
 
 def test_prices_by_the_list_are_litellms():
-    litellm = loading.litellm()
+    litellm = litellm_transport.load_litellm()
     from litellm.types.utils import ModelResponse
 
     compared = 0

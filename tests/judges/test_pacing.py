@@ -5,7 +5,7 @@ from fake_provider import Reply, said
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.judges import make_judges
-from evalkit.judges.pacing import rest
+from evalkit.judges.error_mapping import pause_from_headers
 from evalkit.types import JudgeRequest
 
 NOON = 1_767_182_400.0  # 2025-12-31T12:00:00Z
@@ -40,7 +40,7 @@ NOON = 1_767_182_400.0  # 2025-12-31T12:00:00Z
     ],
 )
 def test_headers_say_how_long_to_rest(headers, seconds):
-    assert rest(headers, now=lambda: NOON) == pytest.approx(seconds)
+    assert pause_from_headers(headers, now=lambda: NOON) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("transport", ["litellm", "direct"])

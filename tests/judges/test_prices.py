@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from evalkit.config import JudgeConfig, Price
-from evalkit.judges.prices import price_of
+from evalkit.judges.pricing import price_of
 
 
 def test_a_configured_price_comes_first() -> None:
@@ -34,7 +34,7 @@ def test_what_runs_here_costs_nothing() -> None:
 
 def test_the_table_is_read_without_litellm() -> None:
     code = (
-        "import sys; from evalkit.config import JudgeConfig; from evalkit.judges.prices import price_of;"
+        "import sys; from evalkit.config import JudgeConfig; from evalkit.judges.pricing import price_of;"
         "assert price_of(JudgeConfig(model='openai/gpt-4o')); assert 'litellm' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
-from evalkit.judges import judges_told, make_arbiter, make_judges
+from evalkit.judges import describe_judges, make_arbiter, make_judges
 from evalkit.judges.specs import sent_params
 from evalkit.types import JudgeRequest
 
@@ -41,7 +41,7 @@ def test_an_arbiter_is_made_only_where_it_is_asked():
 
 def test_a_manifest_names_the_arbiter_where_it_is_asked():
     def told(**swap):
-        return judges_told(RunConfig(judge={"model": "a/m"}, criteria=[{"name": "c"}], swap=swap))
+        return describe_judges(RunConfig(judge={"model": "a/m"}, criteria=[{"name": "c"}], swap=swap))
 
     wise = {"model": "a/wise", "temperature": 1}
     assert [one["model"] for one in told(arbiter=wise)] == ["a/m"]

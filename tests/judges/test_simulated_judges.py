@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from evalkit import load_config
-from evalkit.app import ask_judges, prepare
+from evalkit.api import ask_judges, load_materials
 from evalkit.cli import main
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import make_judges
-from evalkit.judges.prices import price_of
-from evalkit.report.finding import side
+from evalkit.judges.pricing import price_of
+from evalkit.report.sentences import side
 from evalkit.scoring import score_run
 from evalkit.types import Judgment, Metric
 
@@ -25,7 +25,7 @@ SETTINGS = ("tracking=none", "store=off", "scoring.bootstrap=500")
 
 def judged(*overrides: str) -> tuple[list[Judgment], dict[str, Metric]]:
     config = load_config(overrides=["dataset=sample", *SETTINGS, *overrides])
-    materials = prepare(config)
+    materials = load_materials(config)
     found = asyncio.run(ask_judges(config, materials.dataset.cases, materials.evaluator))
     return list(found.judgments), dict(score_run(config, materials.dataset.cases, found.judgments).metrics)
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.hashing import file_digest
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.hashing import file_digest
 from evalkit.judges import make_judges, smollm2, spec_of
 from evalkit.types import AnswerFormat, JudgeRequest
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.redaction import redact
 from evalkit.errors import JudgeSetupError
 from evalkit.evaluators.schemas import pairwise_format
 from evalkit.judges import make_judges, spec_of
-from evalkit.judges.faults import LONGEST_MESSAGE, clean, retry_after
-from evalkit.judges.grammar import only, tighten
+from evalkit.judges.error_mapping import LONGEST_MESSAGE, clean_message, retry_after
 from evalkit.judges.ladder import RUNGS, Shape, adapted, top_rung
-from evalkit.redaction import redact
+from evalkit.judges.smollm2 import only, tighten
 from evalkit.types import JudgeSpec
 
 
@@ -90,8 +90,8 @@ def test_ordinary_words_stay():
 def test_messages_are_one_short_line():
     wrapped = "litellm.InternalServerError: InternalServerError: OpenAIException - oops\nthere\n"
     wrapped += "Traceback (most recent call last):\n  x"
-    assert clean(wrapped) == "oops there"
-    assert len(clean("x" * 1000)) == LONGEST_MESSAGE
+    assert clean_message(wrapped) == "oops there"
+    assert len(clean_message("x" * 1000)) == LONGEST_MESSAGE
 
 
 @pytest.mark.parametrize(

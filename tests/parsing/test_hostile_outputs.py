@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from evalkit.compose import load_config
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, OutputConfig, RubricConfig, RunConfig, SwapConfig
 from evalkit.evaluators import make_evaluator
+from evalkit.hydra_app import load_config
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 

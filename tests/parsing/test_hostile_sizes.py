@@ -7,10 +7,10 @@ import time
 import pytest
 
 from evalkit.config import OutputConfig
+from evalkit.core.scale import Scale
 from evalkit.parsing import UnreadableError, drop_thinking, read_json, read_rating, read_verdict
 from evalkit.parsing.escapes import undone
-from evalkit.parsing.places import places
-from evalkit.scales import Scale
+from evalkit.parsing.json import places
 
 DEEP = 60_000
 SCHEMA = {"properties": {"result": {"properties": {"winner": {}, "reasoning": {}}}}}

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import OutputConfig
+from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
 from evalkit.parsing import Pattern, UnreadableError, read_rating, read_verdict, read_winner
-from evalkit.scales import Scale
 
 BRACKET = OutputConfig(format="bracket")
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from evalkit.config import OutputConfig
+from evalkit.core.scale import Scale
 from evalkit.parsing import UnreadableError, read_json, read_rating, read_score, read_verdict
-from evalkit.scales import Scale
 
 pytestmark = pytest.mark.shared
 

@@ -10,11 +10,11 @@ import pytest
 
 from evalkit import plugins
 from evalkit.cli import main
-from evalkit.compose import load_config
 from evalkit.config import DatasetConfig, OutputConfig, RunConfig, TrackingConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, PluginError, TrackingError
 from evalkit.evaluators import make_evaluator
+from evalkit.hydra_app import load_config
 from evalkit.scoring import score_run
 from evalkit.testing import check_evaluator
 from evalkit.tracking import make_tracker

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from evalkit.config import OutputConfig, RunConfig
+from evalkit.core.scale import Scale
 from evalkit.errors import PluginError
 from evalkit.evaluators import make_evaluator
-from evalkit.evaluators.formats import own_score, own_winner
+from evalkit.evaluators.third_party import third_party_score, third_party_winner
 from evalkit.parsing import UnreadableError
-from evalkit.protocols import Following
-from evalkit.scales import Scale
+from evalkit.protocols import FollowUpEvaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
 CASE = Case("c7", "Say hello.", (Response("Hello."), Response("Go away.")))
@@ -63,8 +63,8 @@ def test_a_fault_names_the_plug_in_the_method_and_the_case(use, said):
 
 def test_a_plug_in_keeps_what_it_has_of_its_own():
     assert made("Failing").own == "kept"
-    assert not isinstance(made("Failing"), Following)
-    assert isinstance(made("FailingAfter"), Following)
+    assert not isinstance(made("Failing"), FollowUpEvaluator)
+    assert isinstance(made("FailingAfter"), FollowUpEvaluator)
 
 
 class Told:
@@ -84,7 +84,7 @@ class Told:
 
 def test_readers_are_told_what_ours_are():
     output = OutputConfig(format=f"{__name__}.Told")
-    winner, score = own_winner(output), own_score(output, Scale(1, 5, 1))
+    winner, score = third_party_winner(output), third_party_score(output, Scale(1, 5, 1))
     assert winner("x", sources=["y"]) == "A"
     assert winner("x", sources=["x"]) == "B"
     with pytest.raises(UnreadableError, match="cut off"):
@@ -101,7 +101,7 @@ class Plain:
 
 
 def test_a_reader_that_asks_for_nothing_is_told_nothing():
-    assert own_winner(OutputConfig(format=f"{__name__}.Plain"))("tie", cut_off=True, sources=["x"]) == "TIE"
+    assert third_party_winner(OutputConfig(format=f"{__name__}.Plain"))("tie", cut_off=True, sources=["x"]) == "TIE"
 
 
 class Boundless(Failing):

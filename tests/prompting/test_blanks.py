@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalkit.prompting import Blank, Prompts, neutralise
-from evalkit.resources import shipped
+from evalkit.core.resources import shipped
+from evalkit.prompting import CompiledTemplate, Prompts, neutralize
 
 NAMES = ("task", "note", "reply")
 MARKED = (
@@ -46,7 +46,7 @@ LOOKED_AT = {
 FOUND_AS_FILLED = "{% include fixed %}"
 
 
-def blank(folder: Path, template: str, **fixed: object) -> tuple[Blank, Prompts]:
+def blank(folder: Path, template: str, **fixed: object) -> tuple[CompiledTemplate, Prompts]:
     (folder / "en").mkdir(parents=True, exist_ok=True)
     (folder / "en" / "ask.md.j2").write_text(template)
     (folder / "en" / "base.md.j2").write_text("{% block user %}{{ task }} base {{ note }}{% endblock %}")
@@ -129,16 +129,18 @@ hostile = st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
 
 
 @pytest.fixture(scope="module")
-def marked(tmp_path_factory: pytest.TempPathFactory) -> Blank:
+def marked(tmp_path_factory: pytest.TempPathFactory) -> CompiledTemplate:
     return blank(tmp_path_factory.mktemp("prompts"), MARKED, fixed="x")[0]
 
 
 @settings(max_examples=300)
 @given(st.lists(st.tuples(hostile, hostile, hostile), min_size=2, max_size=8))
-def test_equal_prompts_and_no_others_have_equal_outlines(marked: Blank, many: list[tuple[str, str, str]]) -> None:
+def test_equal_prompts_and_no_others_have_equal_outlines(
+    marked: CompiledTemplate, many: list[tuple[str, str, str]]
+) -> None:
     prompts, outlines = set(), set()
     for one in many:
-        texts = [neutralise(text) for text in one]
+        texts = [neutralize(text) for text in one]
         mark, _, pick, _ = marked.outline([bool(text) for text in texts], range(3))
         outlines.add((mark, pick(texts)))
         prompts.add(marked.fill(texts)[0]["content"])

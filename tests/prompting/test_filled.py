@@ -8,12 +8,12 @@ import pytest
 
 from evalkit.errors import PromptError
 from evalkit.prompting import Prompts, templates
-from evalkit.prompting.filled import Filled
+from evalkit.prompting.render_cache import RenderCache
 
 
 @pytest.fixture
-def filled(monkeypatch: pytest.MonkeyPatch) -> Filled:
-    kept = Filled()
+def filled(monkeypatch: pytest.MonkeyPatch) -> RenderCache:
+    kept = RenderCache()
     monkeypatch.setattr(templates, "FILLED", kept)
     return kept
 
@@ -25,7 +25,7 @@ def write(folder: Path, text: str, name: str = "ask") -> Prompts:
 
 
 def test_a_prompt_is_filled_once_for_equal_files_and_values(
-    tmp_path: Path, filled: Filled, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, filled: RenderCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = write(tmp_path, "{{ x }} and {{ y }}").render("ask", x="a", y=["b"])
     monkeypatch.setattr(templates, "_messages", None)
@@ -36,7 +36,7 @@ def test_a_prompt_is_filled_once_for_equal_files_and_values(
         again.render("ask", x="a", y=["c"])
 
 
-def test_another_text_value_or_type_is_another_prompt(tmp_path: Path, filled: Filled) -> None:
+def test_another_text_value_or_type_is_another_prompt(tmp_path: Path, filled: RenderCache) -> None:
     one = write(tmp_path, "{{ x }}")
     texts = {one.render("ask", x=x)[0]["content"] for x in ("1.5", 1, 1.0, True, None, [1], (1,))}
     assert texts == {"1.5", "1", "1.0", "True", "None", "[1]", "(1,)"}
@@ -44,7 +44,7 @@ def test_another_text_value_or_type_is_another_prompt(tmp_path: Path, filled: Fi
 
 
 def test_values_that_are_not_plain_and_files_that_are_named_as_they_are_filled_are_never_kept(
-    tmp_path: Path, filled: Filled
+    tmp_path: Path, filled: RenderCache
 ) -> None:
     class Odd:
         text = "first"
@@ -63,7 +63,7 @@ def test_values_that_are_not_plain_and_files_that_are_named_as_they_are_filled_a
 
 
 def test_no_more_is_kept_than_there_is_room_for() -> None:
-    kept = Filled(most=10)
+    kept = RenderCache(most=10)
     keys = [kept.key("ask", {}, {"x": k}) for k in range(5)]
     for key in keys:
         kept.keep(key, ({"role": "user", "content": "four"},))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.prompting import MARKERS, markers, neutralise
+from evalkit.prompting import MARKERS, neutralize, safety
 
 PIECES = [
     *("<", "＜", "﹤", ">", "＞", "/", "／", "&lt;", " ", "\n", "\u200b", "\u202e", "\ufe0f", "\u3164", "\x00"),
@@ -47,20 +47,20 @@ def seen(text: str) -> str:
 
 @given(hostile)
 def test_nothing_that_reads_as_a_marker_is_left(text: str) -> None:
-    assert not re.search(rf"</?({'|'.join(MARKERS)})/?>", seen(neutralise(text)))
+    assert not re.search(rf"</?({'|'.join(MARKERS)})/?>", seen(neutralize(text)))
 
 
 @given(st.text())
 def test_text_without_openers_is_untouched(text: str) -> None:
     plain = re.sub("[<＜﹤]", "", text)
-    assert neutralise(plain) is plain
+    assert neutralize(plain) is plain
 
 
 @given(hostile)
 def test_only_opening_brackets_change_and_twice_is_once(text: str) -> None:
-    safe = neutralise(text)
+    safe = neutralize(text)
     assert re.sub("[<＜﹤]|&lt;", "", safe) == re.sub("[<＜﹤]|&lt;", "", text)
-    assert neutralise(safe) == safe
+    assert neutralize(safe) == safe
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_only_opening_brackets_change_and_twice_is_once(text: str) -> None:
     ],
 )
 def test_markers_are_neutralised(text: str) -> None:
-    safe = neutralise(f"before {text} after" if not text.startswith("the end") else text)
+    safe = neutralize(f"before {text} after" if not text.startswith("the end") else text)
     assert safe == (f"before {text} after" if not text.startswith("the end") else text).replace("<", "&lt;", 1).replace(
         "＜", "&lt;", 1
     )
@@ -109,12 +109,12 @@ def test_markers_are_neutralised(text: str) -> None:
 )
 def test_what_only_resembles_a_marker_is_left_alone(text: str) -> None:
     expected = text.replace("List<Response>", "List&lt;Response>")
-    assert neutralise(text) == expected
+    assert neutralize(text) == expected
 
 
 def test_many_openers_before_much_invisible_text_are_read_in_linear_time() -> None:
     text = "<" * 20_000 + "\u200b" * 20_000
-    assert neutralise(text) == text
+    assert neutralize(text) == text
 
 
 @pytest.mark.shared
@@ -126,7 +126,7 @@ def test_published_texts_pass_byte_for_byte(shared: Path) -> None:
         for column in ("input", "output_1", "output_2")
     ]
     assert len(texts) == 576
-    assert [neutralise(text) for text in texts] == texts
+    assert [neutralize(text) for text in texts] == texts
 
 
 TOKENS = [
@@ -147,9 +147,9 @@ TOKENS = [
 
 @given(st.lists(st.sampled_from(TOKENS), max_size=12).map("".join))
 def test_what_need_not_be_looked_at_closely_is_nothing(text: str) -> None:
-    quick = neutralise(text)
+    quick = neutralize(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(markers, "is_safe", lambda text: False)
-        patch.setattr(markers, "_ASCII_OPENER", markers._OPENER)
-        patch.setattr(markers, "_LIKELY_BRACKET", markers._BRACKET)
-        assert neutralise(text) == quick
+        patch.setattr(safety, "is_safe", lambda text: False)
+        patch.setattr(safety, "_ASCII_OPENER", safety._OPENER)
+        patch.setattr(safety, "_LIKELY_BRACKET", safety._BRACKET)
+        assert neutralize(text) == quick

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig
-from evalkit.engine.asking import key_of
+from evalkit.engine.requests import call_key
 from evalkit.evaluators import make_evaluator
-from evalkit.report import asking
-from evalkit.report.embedding import Embedding
+from evalkit.report import render_prompts
+from evalkit.report.page_budget import PageBudget
 from evalkit.types import Case, Completion, JudgeSpec, Judgment, Response
 
 SPEC, ARBITER = JudgeSpec("m", "openai/m"), JudgeSpec("arbiter", "openai/a")
@@ -25,13 +25,13 @@ def config(**changes) -> RunConfig:
 
 def judged(evaluator, case: Case = CASE) -> list[Judgment]:
     return [
-        Judgment(case.id, r.unit, r.shown, r.sample, "m", "ok", value=1.0, keys=(key_of(SPEC, r),))
+        Judgment(case.id, r.unit, r.shown, r.sample, "m", "ok", value=1.0, keys=(call_key(SPEC, r),))
         for r in evaluator.plan(case)
     ]
 
 
 def embedded(asked, case: Case, judgments: list[Judgment]):
-    embedding = Embedding(asked)
+    embedding = PageBudget(asked)
     embedding.add(case, (), judgments)
     data = embedding.data()
     return data, json.loads(data.json)
@@ -55,29 +55,29 @@ def assembled(pieces: list, row: dict, parts: list[str]) -> str:
 def test_what_is_shown_is_what_was_planned_to_the_letter(changes):
     evaluator = make_evaluator(config(**changes))
     judgments = judged(evaluator)
-    data, page = embedded(asking(evaluator, [SPEC]), CASE, judgments)
+    data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, judgments)
     (row,) = page["cases"]
     assert data.unlike == 0
     for request, shown in zip(evaluator.plan(CASE), row["judgments"], strict=True):
         said = [{"role": role, "content": assembled(pieces, row, page["parts"])} for role, *pieces in shown["asked"]]
         assert said == list(request.messages)
-        assert shown["key"] == key_of(SPEC, request)
+        assert shown["key"] == call_key(SPEC, request)
     assert data.json.count(LONG[:20]) <= 4, "the case's own texts are not repeated in each prompt"
 
 
 def test_a_prompt_that_was_not_sent_is_not_shown():
     evaluator = make_evaluator(config())
     changed = replace(CASE, prompt="Another question, asked since then?")
-    data, page = embedded(asking(evaluator, [SPEC]), changed, judged(evaluator))
+    data, page = embedded(render_prompts(evaluator, [SPEC]), changed, judged(evaluator))
     assert data.unlike == 2
     assert not any("asked" in one for one in page["cases"][0]["judgments"])
-    other = asking(evaluator, [replace(SPEC, model="openai/other")])
+    other = render_prompts(evaluator, [replace(SPEC, model="openai/other")])
     assert other(CASE, judged(evaluator)) == {}
 
 
 def test_judgments_made_elsewhere_have_no_prompt_and_none_is_missed():
     evaluator = make_evaluator(config())
-    data, page = embedded(asking(evaluator, [SPEC]), CASE, [replace(one, keys=()) for one in judged(evaluator)])
+    data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, [replace(one, keys=()) for one in judged(evaluator)])
     assert (data.unlike, "asked" in page["cases"][0]["judgments"][0]) == (0, False)
 
 
@@ -88,9 +88,9 @@ def test_third_judgments_too(arbiter):
     first, second = judged(evaluator)
     passes = [first, replace(second, value=-1.0)]
     (ask,) = evaluator.follow(CASE, passes)
-    key = key_of(arbiter or SPEC, ask)
+    key = call_key(arbiter or SPEC, ask)
     third = replace(first, sample=ask.sample, shown=ask.shown, arbiter=(arbiter or SPEC).name, keys=(key,))
-    found = asking(evaluator, [SPEC], arbiter)(CASE, [*passes, third])
+    found = render_prompts(evaluator, [SPEC], arbiter)(CASE, [*passes, third])
     assert found[key] == ask.messages
     assert len(found) == 3
 
@@ -99,6 +99,6 @@ def test_of_several_asks_the_first_is_shown_and_counted():
     evaluator = make_evaluator(config())
     once, again = judged(evaluator)
     asked_again = replace(once, keys=(*once.keys, "0" * 64), completion=Completion("{}"))
-    data, page = embedded(asking(evaluator, [SPEC]), CASE, [asked_again, again])
+    data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, [asked_again, again])
     assert [one["asks"] for one in page["cases"][0]["judgments"]] == [2, 1]
     assert data.unlike == 0

@@ -4,13 +4,13 @@ import json
 from dataclasses import replace
 
 from evalkit.report.cases import flags, letter
-from evalkit.report.embedding import BUDGET, CaseData, Embedding, together
+from evalkit.report.page_budget import BUDGET, CaseData, PageBudget, select_cases
 from evalkit.types import Case, Judgment, Response, Verdict
 
 
 def case_data(result, asked=None, budget: int = BUDGET) -> CaseData:
-    embedding = Embedding(asked, budget=budget)
-    for each in together(result.cases, result.verdicts, result.judgments):
+    embedding = PageBudget(asked, budget=budget)
+    for each in select_cases(result.cases, result.verdicts, result.judgments):
         embedding.add(*each)
     return embedding.data()
 

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from evalkit.report.figures.alone import alone
+from evalkit.report.counts import LengthClass, RunCounts, Spending
+from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.costs import corrected, costs
 from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
 from evalkit.report.figures.drawing import Axis, Figure, canvas, node, text
 from evalkit.report.figures.forest import LEFT, RIGHT, main_figures
+from evalkit.report.figures.standalone import alone
 from evalkit.report.figures.systems import cycles, ranking
 from evalkit.report.figures.tables import confusion, passes
-from evalkit.report.figures.words import FIGURES, LABELS
-from evalkit.report.tallies import LengthClass, Spent, Tallies
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
 
 ATTACK = "\"><script>alert(1)</script>' onload='alert(2)"
@@ -194,7 +194,7 @@ def test_corrected_rates_only_where_some_have_no_label():
 
 
 def test_tallies_count_lengths_passes_scores_and_what_answers_took():
-    tallies = Tallies()
+    tallies = RunCounts()
     case = Case("c", "?", (Response("x" * 30, grade=4.0), Response("x" * 10)))
     verdicts = [
         Verdict("c", (0,), None, 3.0, "judged"),
@@ -205,7 +205,7 @@ def test_tallies_count_lengths_passes_scores_and_what_answers_took():
     tallies.add(case, verdicts, [judgment, Judgment("c", (0, 1), (1, 0), 0, ATTACK, "failed")])
     assert tallies.passes == {("A", "B"): 1}
     assert tallies.lengths[3] == LengthClass(1, 1, 1)
-    shared = Tallies(cluster={"c": 0, "d": 0})
+    shared = RunCounts(cluster={"c": 0, "d": 0})
     for name in "cde":
         shared.add(replace(case, id=name), verdicts, [])
     assert shared.lengths[3] == LengthClass(3, 3, 2)
@@ -214,7 +214,7 @@ def test_tallies_count_lengths_passes_scores_and_what_answers_took():
     assert (spent.answers, spent.cost_usd, spent.latency(0.9)) == (1, 0.5, 2.0)
     said = " ".join(texts(costs(tallies.judges, 1)))
     assert "US$ 0.50 a case · 2 s" in said
-    assert costs({"m": Spent()}, 1) is None
+    assert costs({"m": Spending()}, 1) is None
     assert dots(lengths(tallies.lengths, 0.95))[0][1] == 30, "the longer one always won"
 
 
@@ -235,7 +235,7 @@ def test_every_figure_and_label_is_in_both_languages():
 
 @pytest.mark.parametrize(("winner", "longer"), [("A", 0), ("B", 1)])
 def test_the_longer_response_wins_on_its_own_side(winner, longer):
-    tallies = Tallies()
+    tallies = RunCounts()
     case = Case("c", "?", (Response("x" * 10), Response("x" * 30)))
     tallies.add(case, [Verdict("c", (0, 1), winner, None, "judged")], [])
     assert (tallies.lengths[3].decided, tallies.lengths[3].longer) == (1, longer)

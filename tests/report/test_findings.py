@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
-from evalkit.report.finding import dollars, interval, side
 from evalkit.report.findings import findings
+from evalkit.report.sentences import dollars, interval, side
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 

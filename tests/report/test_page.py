@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from evalkit.report import render_report
-from evalkit.report.pagewords import FLAGS, PAGE, SCRIPT
-from evalkit.report.rendering import asset, number, span
-from evalkit.report.wording import METRICS
+from evalkit.report.metric_names import METRICS
+from evalkit.report.page import asset, number, span
+from evalkit.report.page_text import FLAGS, PAGE, SCRIPT
 from evalkit.types import Completion, Metric
 
 

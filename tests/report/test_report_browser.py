@@ -21,7 +21,7 @@ from evalkit.cli import main
 from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_report, render_sweep
 from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
-from evalkit.sweeps.board import leaderboard_of, write_leaderboard
+from evalkit.sweeps.leaderboard import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict
 
 pytestmark = pytest.mark.browser

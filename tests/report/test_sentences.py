@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from evalkit.cli.summary import metric_table
 from evalkit.config import JudgeConfig, RunConfig, SwapConfig
-from evalkit.report.contests import contest_findings
-from evalkit.report.finding import Finding
 from evalkit.report.findings import findings
+from evalkit.report.sentences import Finding
+from evalkit.report.sweep_findings import contest_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.chance_level import against_chance
 from evalkit.scoring.leaderboard import Contender, rank

@@ -9,9 +9,9 @@ import pytest
 
 from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_sweep
-from evalkit.report.contests import contest_findings
-from evalkit.report.figures.contest import by_metric, front, told_apart
-from evalkit.report.sweep import _short, settings_of
+from evalkit.report.figures.sweep import by_metric, pareto_front, significance_groups
+from evalkit.report.sweep_findings import contest_findings
+from evalkit.report.sweep_page import _short, settings_of
 from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
 from evalkit.types import Metric, Orders, Verdict
 
@@ -134,15 +134,15 @@ def circles(figure, class_: str) -> int:
 
 def test_the_front_holds_those_that_none_beats_for_less():
     found = board(costs=(0.1, 0.02, 0.05))
-    figure = front(found.rows, found.by, dict(zip("012", "LSC", strict=True)))
+    figure = pareto_front(found.rows, found.by, dict(zip("012", "LSC", strict=True)))
     assert (circles(figure, "dot"), circles(figure, "small")) == (2, 1)
     same = board(costs=(0.1, 0.1, 0.1))
-    assert front(same.rows, same.by, dict(zip("012", "LSC", strict=True))) is None
+    assert pareto_front(same.rows, same.by, dict(zip("012", "LSC", strict=True))) is None
 
 
 def test_squares_are_filled_where_two_are_told_apart():
     found = board()
-    figure = told_apart(found.rows, found.contrasts, 0.05, dict(zip("012", "LSC", strict=True)))
+    figure = significance_groups(found.rows, found.contrasts, 0.05, dict(zip("012", "LSC", strict=True)))
     squares = [e.get("class") for e in drawn(figure).iter("rect")]
     assert (squares.count("apart"), squares.count("cell")) == (4, 2)
 

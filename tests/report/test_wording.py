@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from evalkit.report.benchmarks import KNOWN_BY
-from evalkit.report.benchmarkwords import PARTS, TITLES
+from evalkit.report.diagnostics import KNOWN_BY
 from evalkit.report.findings import findings
-from evalkit.report.wording import metric_words
+from evalkit.report.metric_names import PARTS, TITLES, metric_words
 from evalkit.scoring.published import RULES
 from evalkit.types import Metric
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evalkit import spool
-from evalkit.app import judge_and_score, rescore
+from evalkit.api import judge_and_score, rescore
 from evalkit.config import RunConfig
+from evalkit.core import spool
 from evalkit.runs import layout, read_run
 from evalkit.types import Case, Judgment, Verdict
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from evalkit.compose import load_config
-from evalkit.runs.configfile import dump, load
+from evalkit.hydra_app import load_config
+from evalkit.runs.config_file import dump, load
 
 texts = st.text(max_size=12) | st.text("\\${}1e.-:'\" \n#&*!|>%@`yn", max_size=8)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evalkit.runs import unused
+from evalkit.runs import unused_folder
 
 
 def test_a_folder_with_a_finished_run_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "10-00-00-pairwise-x"
-    assert unused(folder) == folder
+    assert unused_folder(folder) == folder
     folder.mkdir()
-    assert unused(folder) == folder
+    assert unused_folder(folder) == folder
     (folder / "manifest.json").write_text("{}")
     (second := tmp_path / "10-00-00-pairwise-x-2").mkdir()
-    assert unused(folder) == second
+    assert unused_folder(folder) == second
     (second / "manifest.json").write_text("{}")
-    assert unused(folder) == tmp_path / "10-00-00-pairwise-x-3"
+    assert unused_folder(folder) == tmp_path / "10-00-00-pairwise-x-3"

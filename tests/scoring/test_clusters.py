@@ -14,9 +14,8 @@ from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
 from evalkit.scoring.bootstrap import Tally, measure
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.compare import compare_runs
+from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.leaderboard import Contender, rank
-from evalkit.scoring.pairing import Entrant
 from evalkit.types import Case, Response
 
 SPEC = importlib.util.spec_from_file_location(
@@ -125,7 +124,7 @@ def test_tests_of_two_runs_are_of_clusters(simulated, family):
 
     def compared(times):
         entrants = [
-            Entrant(str(k), judge.config, *copied(cases, judgments, times)) for k, (_, judgments) in enumerate(runs)
+            RunEntry(str(k), judge.config, *copied(cases, judgments, times)) for k, (_, judgments) in enumerate(runs)
         ]
         return compare_runs(entrants, ScoringConfig(bootstrap=200), [family])
 

@@ -15,8 +15,7 @@ from evalkit.config import ScoringConfig
 from evalkit.errors import ConfigError
 from evalkit.scoring.bootstrap import tail_of
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.compare import compare_runs
-from evalkit.scoring.pairing import Entrant
+from evalkit.scoring.compare import RunEntry, compare_runs
 
 SETTINGS = ScoringConfig(bootstrap=300)
 
@@ -28,7 +27,7 @@ def run(configure, make_case, passes):
     def make(name, labels, margins, **sections):
         cases = tuple(make_case(str(k), label=label) for k, label in enumerate(labels))
         judgments = tuple(j for k, m in enumerate(margins) for j in passes(str(k), m, m))
-        return Entrant(name, configure(**sections), cases, judgments)
+        return RunEntry(name, configure(**sections), cases, judgments)
 
     return make
 
@@ -137,7 +136,7 @@ def scored(pointwise, make_case, judged):
     def make(name, rows, **sections):
         cases = tuple(make_case(str(k), "ab", grades=[g for _, g in row]) for k, row in enumerate(rows))
         judgments = tuple(judged(str(k), (r,), s) for k, row in enumerate(rows) for r, (s, _) in enumerate(row))
-        return Entrant(name, pointwise(**sections), cases, judgments)
+        return RunEntry(name, pointwise(**sections), cases, judgments)
 
     return make
 
@@ -195,7 +194,7 @@ def test_normalised_scores_are_compared_by_resampling(scored, pointwise):
 def test_a_pointwise_run_meets_a_pairwise_one(scored, run):
     grades = [(2.0, 1.0), (1.0, 2.0), (3.0, 3.0)]
     by_score = scored("scores", [[(4.0, a), (2.0, b)] for a, b in grades])
-    choices = Entrant(
+    choices = RunEntry(
         "pairs", run("pairs", [], []).config, by_score.cases, run("x", [None] * 3, [1.0, -1.0, 0.0]).judgments
     )
     comparison = compare_runs([by_score, choices], SETTINGS)
@@ -254,7 +253,7 @@ def test_cases_of_many_pairs_are_tested_as_cases(configure, make_case, passes):
             for unit in ((0, 1), (0, 2), (1, 2)):
                 margin = -1.0 if k < wrong else 1.0
                 judgments += passes(str(k), margin, margin, unit)
-        return Entrant(name, configure(), cases, tuple(judgments))
+        return RunEntry(name, configure(), cases, tuple(judgments))
 
     found = difference(compare_runs([entrant("one", 0), entrant("two", 4)], SETTINGS), "agreement/accuracy")
     assert found.metric.n == 18

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.components import Design, Observations
+from evalkit.scoring.metrics.variance import Design, Observations
 
 
 def observations(generator, cases=4, units=2, orders=2, judges=2, samples=2, drop=0.2, **scale):

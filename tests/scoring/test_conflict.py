@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from evalkit.scoring import score_run
-from evalkit.scoring.chance import chance_rate, cyclic_shares, enumerate_shares, in_cycle, simulate_shares
-from evalkit.scoring.conflict import cyclic_triads, weak_violation
-from evalkit.scoring.edges import matrices
+from evalkit.scoring.metrics.transitivity import (
+    chance_rate,
+    cyclic_shares,
+    cyclic_triads,
+    enumerate_shares,
+    in_cycle,
+    matrices,
+    simulate_shares,
+    weak_violation,
+)
 
 
 @given(

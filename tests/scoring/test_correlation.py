@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evalkit.scoring import correlation, score_run
+from evalkit.scoring import score_run
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.correlation import correlation_statistics
-from evalkit.scoring.pointwise import Scored
+from evalkit.scoring.metrics import correlation
+from evalkit.scoring.metrics.correlation import correlation_statistics
+from evalkit.scoring.pointwise import ScoreColumns
 
 ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 
@@ -22,7 +23,7 @@ ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": st
 def scored(case, x, y):
     case = np.array(case, dtype=np.int64)
     x, y = np.array(x, dtype=float), np.array(y, dtype=float)
-    return Scored(case, np.zeros(len(case), np.int64), x, x, x, y, np.zeros(0, np.int64))
+    return ScoreColumns(case, np.zeros(len(case), np.int64), x, x, x, y, np.zeros(0, np.int64))
 
 
 def found(table, cases):

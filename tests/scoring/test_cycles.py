@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalkit.scoring import cycles, reversals, score_run
-from evalkit.scoring.chance import chance_rate_both_ways, in_cycle
-from evalkit.scoring.conflict import cyclic_triads
-from evalkit.scoring.cycles import shortest_cycles
-from evalkit.scoring.edges import matrices
-from evalkit.scoring.reversals import fewest_reversals
+from evalkit.scoring import score_run
+from evalkit.scoring.metrics import transitivity
+from evalkit.scoring.metrics.transitivity import (
+    chance_rate_both_ways,
+    cyclic_triads,
+    fewest_reversals,
+    in_cycle,
+    matrices,
+    shortest_cycles,
+)
 
 
 def outcomes(most: int):
@@ -57,8 +61,8 @@ def test_a_large_knot_is_reversed_in_few_and_says_that_it_may_not_be_the_fewest(
         wins[winner, loser], wins[loser, winner] = True, False
     (result,) = fewest_reversals(wins[None], np.zeros((1, n, n)))
     assert (result.wins, result.exact) == (((9, 4), (13, 0)), False)
-    monkeypatch.setattr(reversals, "MOST", 14)
-    monkeypatch.setattr(reversals, "CHUNK", 1)
+    monkeypatch.setattr(transitivity, "MOST", 14)
+    monkeypatch.setattr(transitivity, "CHUNK", 1)
     (sure,) = fewest_reversals(wins[None], np.zeros((1, n, n)))
     assert (sure.wins, sure.exact) == (result.wins, True)
 
@@ -112,7 +116,7 @@ def circle(n=3):
 
 
 def test_more_cycles_than_are_listed(configure, make_case, judged, monkeypatch):
-    monkeypatch.setattr(cycles, "LISTED", 2)
+    monkeypatch.setattr(transitivity, "LISTED", 2)
     details = play(configure, make_case, judged, [circle(5)], 5).details["conflicts"]
     (entry,) = details["cases"]
     assert entry["case_id"] == "0"

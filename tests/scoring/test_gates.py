@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from evalkit.config import GateConfig, LeadRule
 from evalkit.errors import ConfigError
-from evalkit.scoring.gates import Gate, judge_metrics, less_is_better
+from evalkit.scoring.gate_rules import Gate, judge_metrics, less_is_better
 from evalkit.types import Metric
 
 METRICS = {

@@ -10,8 +10,8 @@ from scipy import stats
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import bootstrap, clusters, score_run
-from evalkit.scoring.biased import bounded_mean, inverted, without_noise
 from evalkit.scoring.bootstrap import Statistic, Tally, measure, of_share, wilson
+from evalkit.scoring.bounded_intervals import bounded_mean, inverted, without_noise
 from evalkit.scoring.clusters import Clusters
 
 

@@ -8,10 +8,11 @@ import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalkit.scoring import logistic, score_run
+from evalkit.scoring import score_run
 from evalkit.scoring.bootstrap import Tally
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.logistic import after_step, fit, one_step
+from evalkit.scoring.metrics import logistic
+from evalkit.scoring.metrics.logistic import after_step, fit, one_step
 
 
 def pairs(seed, n=120, bias=1.0, quality=0.0, advantage=0.0):

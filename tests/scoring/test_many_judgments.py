@@ -8,17 +8,17 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from evalkit.lazy import Lazy
+from evalkit.core.sequences import LazySequence
 from evalkit.scoring import score_run
 from evalkit.scoring.bootstrap import Statistic, resample
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.tables import Table, totals_of
+from evalkit.scoring.columns import Table, totals_of
 from evalkit.types import Case, Completion, Judgment, Response
 
 TEXT = 50_000
 
 
-class Made(Lazy[Judgment]):
+class Made(LazySequence[Judgment]):
     """Two long judgments for each case, made when asked for."""
 
     def __init__(self, cases: int) -> None:

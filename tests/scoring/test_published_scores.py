@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.app import rescore
+from evalkit.api import rescore
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Response, RunResult
 

@@ -15,11 +15,17 @@ from statsmodels.stats.multitest import multipletests
 from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
 from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.davidson import fit
-from evalkit.scoring.elo import elo, elo_over_orders
-from evalkit.scoring.ranking import POINTS, Standing, rank_systems, standing
-from evalkit.scoring.style import at_equal_length
-from evalkit.scoring.systems import Games
+from evalkit.scoring.metrics.ranking import (
+    POINTS,
+    Games,
+    Standing,
+    at_equal_length,
+    elo,
+    elo_over_orders,
+    fit,
+    rank_systems,
+    standing,
+)
 from evalkit.types import Case, Response
 
 
@@ -305,7 +311,7 @@ def test_length_stands_in_the_file(configure, judged):
 
 
 def test_long_runs_of_games_are_cut_for_elo(monkeypatch):
-    from evalkit.scoring import elo as module
+    from evalkit.scoring.metrics import ranking as module
 
     games = games_with_length(0.0, cases=50)
     whole = elo_over_orders(games, resampled=False, seed=1, orders=20)
@@ -328,12 +334,12 @@ def test_scores_rank_systems_too(pointwise, judged):
 
 
 def test_a_fit_that_does_not_settle_in_time_is_none(monkeypatch):
-    from evalkit.scoring import davidson, style
+    from evalkit.scoring.metrics import ranking
 
     wins, ties = tables(np.random.default_rng(1), 4)
-    monkeypatch.setattr(davidson, "STEPS", 1)
+    monkeypatch.setattr(ranking, "_FIT_STEPS", 1)
     assert np.isnan(fit(wins[None], ties[None])[0]).all()
-    monkeypatch.setattr(style, "STEPS", 1)
+    monkeypatch.setattr(ranking, "_CONTROLLED_STEPS", 1)
     assert at_equal_length(games_with_length(0.5, cases=30)) is None
 
 
@@ -343,7 +349,7 @@ def test_pairs_of_systems_are_told_apart_by_holm(monkeypatch):
     ratings = np.vstack([[60.0, 25.0, -30.0, -55.0], generator.normal([60, 25, -30, -55], 12, size=(500, 4))])
     nothing = np.zeros(501)
     made = Standing(ratings, nothing, ratings, ratings)
-    monkeypatch.setattr("evalkit.scoring.ranking.resampled_standing", lambda *_: made)
+    monkeypatch.setattr("evalkit.scoring.metrics.ranking.resampled_standing", lambda *_: made)
     metrics, details = rank_systems(games, ScoringConfig())
     n = len(np.unique(games.cluster))
     i, j = np.triu_indices(4, 1)

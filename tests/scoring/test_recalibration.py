@@ -11,7 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss
 
 from evalkit.scoring import score_run
-from evalkit.scoring.recalibration import EDGE, by_isotonic, by_temperature
+from evalkit.scoring.metrics.calibration import EDGE, by_isotonic, by_temperature
 
 
 def judge(seed, n, temperature):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evalkit.scales import Scale
+from evalkit.core.scale import Scale
 from evalkit.scoring import score_run
 from evalkit.scoring.pointwise import minmax, rank, zscore
 

@@ -8,14 +8,14 @@ import pytest
 
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
-from evalkit.types import Weighted
+from evalkit.types import WeightedJudgment
 
 ASKED = {"model": "m", "logprobs": True}
 FALLBACK = {"model": "m", "logprobs": "fallback"}
 
 
 def weighed(judgment, value=None, mass=0.9, open_=0.1, **criteria):
-    return replace(judgment, weighted=Weighted(value, criteria, mass, open_))
+    return replace(judgment, weighted=WeightedJudgment(value, criteria, mass, open_))
 
 
 @pytest.fixture

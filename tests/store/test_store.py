@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from evalkit.config import StoreConfig
 from evalkit.errors import StoreError
 from evalkit.store import SqliteStore, open_store, store_path
-from evalkit.store.rows import Row, row_of
+from evalkit.store.sqlite import Row, row_of
 from evalkit.types import Completion, TokenLogprob, Usage
 
 FULL = Completion(
@@ -225,7 +225,7 @@ def test_damaged_pages_are_named(path):
 
 
 def test_a_store_another_process_holds_is_said_to_be_held(path, monkeypatch):
-    monkeypatch.setattr("evalkit.store.schema.BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("evalkit.store.sqlite.BUSY_SECONDS", 0.0)
     store = SqliteStore(path)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

@@ -10,9 +10,8 @@ import pytest
 
 from evalkit.errors import StoreError
 from evalkit.store import SqliteStore
-from evalkit.store.rows import completion_in
-from evalkit.store.schema import SCHEMA_VERSION, pragma
-from evalkit.store.upkeep import export_to, import_from, prune, stats
+from evalkit.store.maintenance import export_to, import_from, prune, stats
+from evalkit.store.sqlite import SCHEMA_VERSION, completion_in, pragma
 from evalkit.types import Completion, TokenLogprob, Usage
 
 FULL = Completion(

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from evalkit.compose import load_config
 from evalkit.evaluators import make_evaluator
-from evalkit.prompting import quarters
+from evalkit.hydra_app import load_config
+from evalkit.prompting import text_length
 from evalkit.testing import CASES, ODD, check_evaluator, example_answer, faults
 from evalkit.types import AnswerFormat, Case, CaseTexts, Completion, JudgeRequest, Judgment, Response
 
@@ -134,7 +134,7 @@ class Foreseeing(Good):
         plain = Case(case.id, case.prompt, tuple(Response(text) for text in case.responses))
         for request in self.plan(plain):
             content = request.messages[0]["content"]
-            yield hash(content), quarters(content), request.answer, 0
+            yield hash(content), text_length(content), request.answer, 0
 
 
 def foresee(change: Callable[[int, int], tuple[int, int]]) -> type[Good]:

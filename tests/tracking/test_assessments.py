@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalkit.tracking.assessments import assess
+from evalkit.tracking.traces import assess
 from evalkit.types import Case, Judgment, Response, Verdict
 
 TEXTS = (Response("4"), Response("5", grade=2.5))

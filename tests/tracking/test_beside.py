@@ -11,13 +11,13 @@ from threading import Thread
 
 import pytest
 
-from evalkit.cli.recordings import Recordings
+from evalkit.cli.sweep import BackgroundRecordings
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.runs import read_run, write_run
-from evalkit.runs.noted import noted
-from evalkit.tracking import beside, make_tracker, telling, warm_up
-from evalkit.tracking.beside import Recorder, TrackerBeside
+from evalkit.runs.status import read_status
+from evalkit.tracking import background, make_tracker, record, warm_up
+from evalkit.tracking.background import BackgroundTracker, Worker
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.types import RunResult
 
@@ -25,8 +25,8 @@ SETTINGS = TrackingConfig(traces=2)
 
 
 @pytest.fixture(scope="module")
-def recorder(empty_store: Path) -> Iterator[Recorder]:
-    started = Recorder(f"sqlite:///{empty_store}")
+def recorder(empty_store: Path) -> Iterator[Worker]:
+    started = Worker(f"sqlite:///{empty_store}")
     yield started
     started.close()
 
@@ -58,7 +58,7 @@ def recorded(uri: str, run: str) -> dict[str, object]:
 def test_what_is_recorded_beside_is_what_is_recorded_here(recorder, store, tmp_path, written):
     here = MlflowTracker(store, SETTINGS)
     one, two = written(tmp_path / "a", "one"), written(tmp_path / "b", "two")
-    there = recorded(store, TrackerBeside(recorder, here).record(one))
+    there = recorded(store, BackgroundTracker(recorder, here).record(one))
     found = recorded(store, here.record(two))
     assert recorder.runs
     for held in (there, found):
@@ -71,7 +71,7 @@ def test_what_is_recorded_beside_is_what_is_recorded_here(recorder, store, tmp_p
 def test_jobs_of_a_sweep_share_a_recorder_and_one_parent(recorder, store, tmp_path, written):
     from mlflow import MlflowClient
 
-    tracker = TrackerBeside(recorder, MlflowTracker(store, SETTINGS))
+    tracker = BackgroundTracker(recorder, MlflowTracker(store, SETTINGS))
     jobs = [
         written(tmp_path / str(n), f"job {n}", sweep={"id": "s", "job": n, "name": "study", "overrides": [f"n={n}"]})
         for n in range(2)
@@ -82,7 +82,7 @@ def test_jobs_of_a_sweep_share_a_recorder_and_one_parent(recorder, store, tmp_pa
 
 
 def test_a_run_is_recorded_beside_what_comes_next(recorder, store, tmp_path, written):
-    tracker = TrackerBeside(recorder, MlflowTracker(store, SETTINGS))
+    tracker = BackgroundTracker(recorder, MlflowTracker(store, SETTINGS))
     first, second = (tracker.begin(written(tmp_path / name, name)) for name in ("first", "second"))
     third = tracker.record(written(tmp_path / "third", "third"))
     found = [recorded(store, run)["tags"]["evalkit.run_id"] for run in (second(), first(), third)]
@@ -93,15 +93,15 @@ def test_what_was_begun_when_the_recorder_ended_is_recorded_here_and_what_was_in
     store, tmp_path, written, monkeypatch
 ):
     here = MlflowTracker(store, SETTINGS)
-    gone = Recorder(store)
+    gone = Worker(store)
     gone._process.kill()
-    end = TrackerBeside(gone, here).begin(written(tmp_path / "run", "here"))
+    end = BackgroundTracker(gone, here).begin(written(tmp_path / "run", "here"))
     assert recorded(store, end())[""][1] == "FINISHED"
-    left = Recorder(store)
-    end = TrackerBeside(left, here).begin(written(tmp_path / "other", "interrupted"))
+    left = Worker(store)
+    end = BackgroundTracker(left, here).begin(written(tmp_path / "other", "interrupted"))
     monkeypatch.setattr(left, "_answer", _interrupted)
     with pytest.raises(KeyboardInterrupt):
-        TrackerBeside(left, here).record(written(tmp_path / "next", "next"))
+        BackgroundTracker(left, here).record(written(tmp_path / "next", "next"))
     assert not left.runs
     with pytest.raises(TrackingError, match="interrupted before it was recorded in MLflow: `evalkit track` sends it"):
         end()
@@ -114,17 +114,17 @@ def _interrupted() -> None:
 def test_jobs_of_a_sweep_are_each_recorded_while_the_next_is_judged(
     recorder, store, tmp_path, written, monkeypatch, capsys
 ):
-    trackers = {None: TrackerBeside(recorder, MlflowTracker(store, SETTINGS))}
-    trackers["away"] = TrackerBeside(recorder, MlflowTracker("http://127.0.0.1:9", SETTINGS))
-    monkeypatch.setattr(telling, "make_tracker", lambda config, **_: trackers[config.uri])
-    recordings, sweep = Recordings(), {"id": "s", "name": "study", "overrides": ["n=1"]}
+    trackers = {None: BackgroundTracker(recorder, MlflowTracker(store, SETTINGS))}
+    trackers["away"] = BackgroundTracker(recorder, MlflowTracker("http://127.0.0.1:9", SETTINGS))
+    monkeypatch.setattr(record, "make_tracker", lambda config, **_: trackers[config.uri])
+    recordings, sweep = BackgroundRecordings(), {"id": "s", "name": "study", "overrides": ["n=1"]}
     jobs = [written(tmp_path / str(n), f"job {n}", sweep={**sweep, "job": n}) for n in range(3)]
     for job, uri in zip(jobs, (None, "away", None), strict=True):
         recordings.begin(SETTINGS.model_copy(update={"uri": uri}), job)
-    assert [noted(Path(job.folder)).recorded is not None for job in jobs] == [True, False, False]
+    assert [read_status(Path(job.folder)).recorded is not None for job in jobs] == [True, False, False]
     recordings.settle()
     recordings.settle()
-    runs = [noted(Path(job.folder)).recorded for job in jobs]
+    runs = [read_status(Path(job.folder)).recorded for job in jobs]
     assert recordings.statuses == [3]
     out, err = capsys.readouterr()
     assert out.splitlines() == [f"MLflow: run {runs[0]} is job 0", f"MLflow: run {runs[2]} is job 2"]
@@ -134,11 +134,11 @@ def test_jobs_of_a_sweep_are_each_recorded_while_the_next_is_judged(
 
 def test_why_a_run_could_not_be_recorded_is_told_and_the_next_one_can_be(recorder, store, tmp_path, written):
     run = written(tmp_path / "run", "again")
-    broken = TrackerBeside(recorder, MlflowTracker(f"sqlite:///{tmp_path}", SETTINGS))
+    broken = BackgroundTracker(recorder, MlflowTracker(f"sqlite:///{tmp_path}", SETTINGS))
     with pytest.raises(TrackingError, match=r"is complete: `evalkit track"):
         broken.record(run)
     assert recorder.runs
-    assert TrackerBeside(recorder, MlflowTracker(store, SETTINGS)).record(run)
+    assert BackgroundTracker(recorder, MlflowTracker(store, SETTINGS)).record(run)
 
 
 def test_the_environment_of_the_moment_counts(recorder, written, tmp_path, monkeypatch):
@@ -155,7 +155,7 @@ def test_the_environment_of_the_moment_counts(recorder, written, tmp_path, monke
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "of this moment")
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        tracker = TrackerBeside(recorder, MlflowTracker(f"http://127.0.0.1:{server.server_port}", SETTINGS))
+        tracker = BackgroundTracker(recorder, MlflowTracker(f"http://127.0.0.1:{server.server_port}", SETTINGS))
         with pytest.raises(TrackingError, match="refused the credentials"):
             tracker.record(written(tmp_path / "run", "x"))
         server.shutdown()
@@ -163,23 +163,23 @@ def test_the_environment_of_the_moment_counts(recorder, written, tmp_path, monke
 
 
 def test_a_recorder_that_is_gone_loses_no_run(store, tmp_path, written):
-    gone = Recorder(store)
+    gone = Worker(store)
     gone._process.kill()
     gone._process.wait()
     assert not gone.runs
-    tracker = TrackerBeside(gone, MlflowTracker(store, SETTINGS))
+    tracker = BackgroundTracker(gone, MlflowTracker(store, SETTINGS))
     assert recorded(store, tracker.record(written(tmp_path / "run", "here")))[""][1] == "FINISHED"
 
 
 def test_a_run_too_large_to_be_read_again_is_recorded_here(store, tmp_path, monkeypatch, written):
-    monkeypatch.setattr(beside, "LARGEST", 15)
-    tracker = TrackerBeside(None, MlflowTracker(store, SETTINGS))
+    monkeypatch.setattr(background, "LARGEST", 15)
+    tracker = BackgroundTracker(None, MlflowTracker(store, SETTINGS))
     assert len((run := written(tmp_path / "run", "large")).judgments) == 16
     assert recorded(store, tracker.record(run))
 
 
 def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path, monkeypatch):
-    started = Recorder(store)
+    started = Worker(store)
 
     monkeypatch.setattr(started, "_answer", _interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -188,28 +188,28 @@ def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path,
 
 
 def test_it_ends_with_its_input():
-    done = subprocess.run([sys.executable, "-m", "evalkit.tracking.recorder"], input=b"", timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-m", "evalkit.tracking.mlflow_worker"], input=b"", timeout=60, check=False)
     assert done.returncode == 0
 
 
 def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path, monkeypatch):
-    monkeypatch.setattr(beside, "_recorder", None)
+    monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.setitem(sys.modules, "mlflow", sys)
     warm_up(SETTINGS, folder=tmp_path)
     monkeypatch.delitem(sys.modules, "mlflow")
     warm_up(SETTINGS.model_copy(update={"enabled": False}), folder=tmp_path)
-    assert beside._recorder is None
+    assert background._recorder is None
     assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
 
 
 def test_one_is_started_once_and_taken_until_mlflow_is_imported(tmp_path, monkeypatch):
-    monkeypatch.setattr(beside, "_recorder", None)
+    monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.delitem(sys.modules, "mlflow", raising=False)
     for _ in range(2):
         warm_up(SETTINGS, folder=tmp_path)
         tracker = make_tracker(SETTINGS, folder=tmp_path)
-        assert isinstance(tracker, TrackerBeside)
-    assert tracker.recorder is beside._recorder
+        assert isinstance(tracker, BackgroundTracker)
+    assert tracker.recorder is background._recorder
     monkeypatch.setitem(sys.modules, "mlflow", sys)
     assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
     assert not tracker.recorder.runs

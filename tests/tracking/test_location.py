@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from evalkit.config import TrackingConfig
+from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
-from evalkit.redaction import without_password
 from evalkit.tracking import make_tracker, server_environment, tracking_uri
 from evalkit.tracking.location import sqlite_file
 

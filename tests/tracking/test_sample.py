@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evalkit.tracking.assessments import label_of, rationale
-from evalkit.tracking.sample import choose
+from evalkit.tracking.traces import choose, label_of, rationale
 from evalkit.types import Case, Response, Verdict
 
 

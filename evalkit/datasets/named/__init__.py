@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
+from evalkit.datasets.formats import Row
 from evalkit.datasets.named.arena import ALPACA_EVAL, ARENA_HARD
 from evalkit.datasets.named.benchmark import Benchmark, ForeignError, Source
 from evalkit.datasets.named.best_of import REWARDBENCH, REWARDBENCH2, RM_BENCH
@@ -17,10 +18,17 @@ from evalkit.datasets.named.graded import HELPSTEER, PROMETHEUS, SUMMEVAL, TOPIC
 from evalkit.datasets.named.pairs import AUTO_J, JUDGEBENCH, LLMBAR, PANDALM
 from evalkit.datasets.named.people import FAIREVAL, MT_BENCH
 from evalkit.datasets.named.truth import HALLUQA
-from evalkit.datasets.readers import Row
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
-__all__ = ["BENCHMARKS", "Benchmark", "Recognised", "benchmark_of", "named_rows", "recognise", "recognise_row"]
+__all__ = [
+    "BENCHMARKS",
+    "Benchmark",
+    "RecognizedBenchmark",
+    "find_benchmark",
+    "named_rows",
+    "recognize_benchmark",
+    "recognize_benchmark_row",
+]
 
 _ALL: Final = (
     LLMBAR,
@@ -47,7 +55,7 @@ _PARTS: Final = ("answer", "model_answer", "review")
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class RecognizedBenchmark:
     """What a file looks like: the benchmark's name, its kind in words, and the folder to name instead of it, if any."""
 
     name: str
@@ -61,22 +69,22 @@ class Recognised:
         return f"looks like {self.kind}; use dataset={self.name}{where}"
 
 
-def recognise_row(row: Row) -> Recognised | None:
+def recognize_benchmark_row(row: Row) -> RecognizedBenchmark | None:
     """Return the benchmark that a row looks like, by its columns alone; none if it is none's."""
     found = next((benchmark for benchmark in _ALL if benchmark.looks_like(row)), None)
-    return None if found is None else Recognised(found.name, found.kind)
+    return None if found is None else RecognizedBenchmark(found.name, found.kind)
 
 
-def recognise(path: Path) -> Recognised | None:
+def recognize_benchmark(path: Path) -> RecognizedBenchmark | None:
     """Return the benchmark that a file, or a folder of files, looks like; none if it is none's or cannot be read."""
     if path.is_dir() and (benchmark := _held_in(path)):
-        return Recognised(benchmark.name, benchmark.kind)
+        return RecognizedBenchmark(benchmark.name, benchmark.kind)
     for _, row in first_rows(path):
-        if known := recognise_row(row):
+        if known := recognize_benchmark_row(row):
             return known
     folder = path.parent.parent if path.parent.name in _PARTS else path.parent
     if (path.name == _QUESTIONS or path.parent.name in _PARTS) and (benchmark := _held_in(folder)):
-        return Recognised(benchmark.name, benchmark.kind, folder)
+        return RecognizedBenchmark(benchmark.name, benchmark.kind, folder)
     return None
 
 
@@ -84,7 +92,7 @@ def _held_in(folder: Path) -> Benchmark | None:
     return next((one for one in _ALL if one.holds is not None and one.holds(folder)), None)
 
 
-def benchmark_of(name: str) -> Benchmark:
+def find_benchmark(name: str) -> Benchmark:
     """Return a benchmark by name.
 
     Raises:
@@ -106,11 +114,11 @@ def named_rows(
         ConfigError: if there is no such benchmark, or no such `baseline` among its models.
         DatasetError: if the file is not one of the benchmark's; the message says what it looks like instead.
     """
-    benchmark = benchmark_of(name)
+    benchmark = find_benchmark(name)
     try:
         yield from benchmark.read(benchmark, Source(path, baseline, Counter() if left_out is None else left_out))
     except ForeignError as foreign:
-        known = (None if foreign.row is None else recognise_row(foreign.row)) or recognise(path)
+        known = (None if foreign.row is None else recognize_benchmark_row(foreign.row)) or recognize_benchmark(path)
         if known is None or known.name == name:
             raise DatasetError(foreign.what, where=foreign.where, remedy=foreign.remedy) from None
         raise DatasetError(f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}") from None

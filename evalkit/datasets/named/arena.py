@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.datasets.named.benchmark import Benchmark, ForeignError, Source, checked, own_files, shape
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named.benchmark import Benchmark, ForeignError, Source, benchmark_files, checked, shape
 from evalkit.datasets.named.files import Placed, first_row
-from evalkit.datasets.readers import Row
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
 Answers = dict[str, dict[str, tuple[str, Row]]]
@@ -39,7 +39,7 @@ def _alpaca_eval(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield every model's outputs beside the baseline's, joined by instruction."""
     answers: Answers = {}
     seen: Counter[tuple[str, str]] = Counter()
-    for file in own_files(benchmark, source):
+    for file in benchmark_files(benchmark, source):
         for place, row in checked(benchmark, file):
             model, instruction = str(row["generator"]), str(row["instruction"])
             # An instruction that stands twice is joined with its first and its second answer.
@@ -143,10 +143,12 @@ def _arena_hard(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     if not folder.is_dir():
         raise ForeignError(benchmark, "it is a file", first_row(folder), str(folder))
     questions = [
-        row for file in own_files(benchmark, source, *_QUESTION) for _, row in checked(benchmark, file, *_QUESTION)
+        row
+        for file in benchmark_files(benchmark, source, *_QUESTION)
+        for _, row in checked(benchmark, file, *_QUESTION)
     ]
     answers: Answers = {}
-    for file in own_files(benchmark, source, *_ANSWER):
+    for file in benchmark_files(benchmark, source, *_ANSWER):
         for place, row in checked(benchmark, file, *_ANSWER):
             own = answers.setdefault(str(row.get("model", row.get("model_id"))), {})
             if _uid(row) in own:

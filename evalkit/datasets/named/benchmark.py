@@ -9,8 +9,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from evalkit.datasets.formats import Row
 from evalkit.datasets.named.files import Placed, files_in, first_row, rows_of
-from evalkit.datasets.readers import Row
 from evalkit.errors import DatasetError
 
 Shape = frozenset[str]
@@ -90,7 +90,7 @@ def foreign_row(benchmark: Benchmark, row: Row, place: str) -> ForeignError:
     return ForeignError(benchmark, f"the row has no '{missing[0] if missing else '?'}'", row, place)
 
 
-def own_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> list[Path]:
+def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> list[Path]:
     """Return the file that is named, or those of a folder whose first row is of one of `shapes`, by default its own.
 
     Raises:
@@ -122,7 +122,7 @@ def checked(benchmark: Benchmark, file: Path, *shapes: Shape) -> Iterator[Placed
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class RowLocation:
     """Where a row stands: its place in words, its file, and its number there, from 1."""
 
     place: str
@@ -130,13 +130,13 @@ class At:
     number: int
 
 
-def row_by_row(convert: Callable[[Row, At], Row]) -> Callable[[Benchmark, Source], Iterator[Placed]]:
+def row_by_row(convert: Callable[[Row, RowLocation], Row]) -> Callable[[Benchmark, Source], Iterator[Placed]]:
     """Return the reader of a benchmark of which each row is a case, which `convert` makes of it."""
 
     def read(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-        for file in own_files(benchmark, source):
+        for file in benchmark_files(benchmark, source):
             for number, (place, row) in enumerate(checked(benchmark, file), 1):
-                yield place, convert(row, At(place, file, number))
+                yield place, convert(row, RowLocation(place, file, number))
 
     return read
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.datasets.named.benchmark import At, Benchmark, listed, row_by_row, shape
-from evalkit.datasets.readers import Row
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named.benchmark import Benchmark, RowLocation, listed, row_by_row, shape
 
 
 def _chosen_first(row: Row, place: str) -> Row:
@@ -17,7 +17,7 @@ def _chosen_first(row: Row, place: str) -> Row:
     return {"id": row["id"], "prompt": row["prompt"], "responses": chosen + rejected, "num_correct": len(chosen)}
 
 
-def _rewardbench(row: Row, at: At) -> Row:
+def _rewardbench(row: Row, at: RowLocation) -> Row:
     return {
         "id": f"{row['subset']}/{row.get('id', at.number)}",
         "prompt": row["prompt"],
@@ -30,14 +30,14 @@ def _rewardbench(row: Row, at: At) -> Row:
     }
 
 
-def _rewardbench2(row: Row, at: At) -> Row:
+def _rewardbench2(row: Row, at: RowLocation) -> Row:
     case = _chosen_first(row, at.place)
     # Only the ties name their own; every id of the other subsets is unique within its subset.
     subset = str(row["subset"])
     return {**case, "id": case["id"] if subset == "Ties" else f"{subset}/{case['id']}", "subset": subset}
 
 
-def _rm_bench(row: Row, at: At) -> Row:
+def _rm_bench(row: Row, at: RowLocation) -> Row:
     case = _chosen_first(row, at.place)
     return {**case, "id": f"{row['domain']}/{case['id']}", "domain": row["domain"]}
 

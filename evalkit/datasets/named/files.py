@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from evalkit.datasets.readers import Row, is_readable, reader_for
+from evalkit.datasets.formats import Row, is_readable, reader_for
 from evalkit.errors import ConfigError
 
 Placed = tuple[str, Row]

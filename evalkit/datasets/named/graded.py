@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any, Final
 
 from evalkit.datasets.conversations import conversation_text
-from evalkit.datasets.named.benchmark import Benchmark, Source, checked, choice, listed, own_files, shape
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named.benchmark import Benchmark, Source, benchmark_files, checked, choice, listed, shape
 from evalkit.datasets.named.files import Placed
-from evalkit.datasets.readers import Row
 from evalkit.errors import DatasetError
 
 ATTRIBUTES: Final = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
@@ -31,7 +31,7 @@ _TURN: Final = "<extra_id_1>"
 
 def _groups(benchmark: Benchmark, source: Source, key: Callable[[Row], Any]) -> Iterator[list[Placed]]:
     """Yield the rows of each key together, in the order of first sight; a file is held in memory for it."""
-    for file in own_files(benchmark, source):
+    for file in benchmark_files(benchmark, source):
         together: dict[Any, list[Placed]] = {}
         for place, row in checked(benchmark, file):
             together.setdefault(key(row), []).append((place, row))
@@ -116,7 +116,7 @@ def _annotated(row: Row, place: str) -> Row:
 def _prometheus(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each instruction with its rubric, and all responses to it."""
     number = 0
-    for file in own_files(benchmark, source):
+    for file in benchmark_files(benchmark, source):
         together: dict[Any, tuple[str, Row]] = {}
         for place, row in checked(benchmark, file):
             asked, response = _vicuna(row, place) if row.keys() >= _VICUNA else _feedback(row)
@@ -155,7 +155,7 @@ def _vicuna(row: Row, place: str) -> tuple[Row, Row]:
 def _helpsteer(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each prompt with its rated responses, which stand one after another, or for each preference."""
     number = 0
-    for file in own_files(benchmark, source):
+    for file in benchmark_files(benchmark, source):
         for prompt, group in groupby(checked(benchmark, file), key=lambda placed: _asked(placed[1])):
             rows = list(group)
             rated = [row for _, row in rows if row.keys() >= _RATED]

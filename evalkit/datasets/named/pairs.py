@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.datasets.named.benchmark import At, Benchmark, choice, row_by_row, shape
-from evalkit.datasets.readers import Row
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named.benchmark import Benchmark, RowLocation, choice, row_by_row, shape
 
 _SCENARIOS: Final = {
     "summarization": "post_summarization text_summarization note_summarization",
@@ -33,7 +33,7 @@ _SCENARIOS: Final = {
 _GROUP_OF: Final = {scenario: group for group, names in _SCENARIOS.items() for scenario in names.split()}
 
 
-def _llmbar(row: Row, at: At) -> Row:
+def _llmbar(row: Row, at: RowLocation) -> Row:
     subset = at.file.resolve().parent.name.lower()
     return {
         "id": f"{subset}/{at.number}",
@@ -45,7 +45,7 @@ def _llmbar(row: Row, at: At) -> Row:
     }
 
 
-def _judgebench(row: Row, at: At) -> Row:
+def _judgebench(row: Row, at: RowLocation) -> Row:
     return {
         "id": row["pair_id"],
         "prompt": row["question"],
@@ -57,7 +57,7 @@ def _judgebench(row: Row, at: At) -> Row:
     }
 
 
-def _pandalm(row: Row, at: At) -> Row:
+def _pandalm(row: Row, at: RowLocation) -> Row:
     names = [
         name for name in ("annotator1", "annotator2", "annotator3", "label_0", "label_1", "label_2") if name in row
     ]
@@ -76,7 +76,7 @@ def _pandalm(row: Row, at: At) -> Row:
     }
 
 
-def _auto_j(row: Row, at: At) -> Row:
+def _auto_j(row: Row, at: RowLocation) -> Row:
     return {
         "id": str(at.number),
         "prompt": row["prompt"],

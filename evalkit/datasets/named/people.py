@@ -6,9 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.datasets.named.benchmark import Benchmark, ForeignError, Source, checked, choice, listed, own_files, shape
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named.benchmark import (
+    Benchmark,
+    ForeignError,
+    Source,
+    benchmark_files,
+    checked,
+    choice,
+    listed,
+    shape,
+)
 from evalkit.datasets.named.files import Placed, first_row, rows_of
-from evalkit.datasets.readers import Row
 from evalkit.errors import DatasetError
 
 PEOPLE: Final = ("expert", "author")
@@ -23,7 +32,7 @@ _REVIEW: Final = "review/review_gpt35_vicuna-13b_human.txt"
 def _mt_bench(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each question, turn and pair of models that people voted on, with all their votes."""
     cases: dict[tuple[str, int, str, str], tuple[str, Row]] = {}
-    for file in own_files(benchmark, source):
+    for file in benchmark_files(benchmark, source):
         for place, row in checked(benchmark, file):
             judge = str(row["judge"])
             if not judge.startswith(PEOPLE):

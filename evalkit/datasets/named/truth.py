@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.datasets.named.benchmark import Benchmark, Source, checked, own_files, shape
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named.benchmark import Benchmark, Source, benchmark_files, checked, shape
 from evalkit.datasets.named.files import Placed, first_row
-from evalkit.datasets.readers import Row
 from evalkit.errors import DatasetError
 
 _QUESTION: Final = shape("Question", "Category", "Best Answer1")
@@ -37,7 +37,7 @@ def _answer_files(benchmark: Benchmark, source: Source) -> list[Path]:
     if not source.path.is_dir() and _is_questions(source.path):
         what = "holds the questions, and no answers to judge"
         raise DatasetError(what, where=str(source.path), remedy="name a file of answers, or the folder of both")
-    return own_files(benchmark, source, _ANSWER)
+    return benchmark_files(benchmark, source, _ANSWER)
 
 
 def _is_questions(file: Path) -> bool:

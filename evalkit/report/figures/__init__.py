@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evalkit.report.counts import RunCounts
 from evalkit.report.figures.costs import corrected, costs
 from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import cycles, ranking
 from evalkit.report.figures.tables import confusion, passes
-from evalkit.report.tallies import Tallies
 from evalkit.types import RunResult
 
 __all__ = ["Figure", "run_figures"]
 
 
-def run_figures(result: RunResult, tallies: Tallies, further: Mapping[str, Any]) -> list[Figure]:
+def run_figures(result: RunResult, tallies: RunCounts, further: Mapping[str, Any]) -> list[Figure]:
     """Return every figure that a run has data for, in the order in which they stand on the page.
 
     `further` holds what the run folder's further JSON files do, by name without suffix.

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
+from evalkit.report.counts import Spending
+from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, shorten, text
 from evalkit.report.figures.forest import Row, forest
-from evalkit.report.figures.words import FIGURES, LABELS
-from evalkit.report.finding import dollars
-from evalkit.report.tallies import Spent
-from evalkit.report.wording import metric_words
+from evalkit.report.metric_names import metric_words
+from evalkit.report.sentences import dollars
 from evalkit.types import Metric
 
 WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0
 CORRECTED = ("win_rate/a", "win_rate/b", "tie_rate")
 
 
-def costs(judges: Mapping[str, Spent], cases: int) -> Figure | None:
+def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
     """Return tokens for a case, money for a case and latency of each judge; none where no usage is known."""
     used = {name: one for name, one in judges.items() if one.answers}
     totals = {name: (one.prompt_tokens + one.completion_tokens) / max(1, cases) for name, one in used.items()}
@@ -36,7 +36,7 @@ def costs(judges: Mapping[str, Spent], cases: int) -> Figure | None:
     return Figure("costs", title, canvas(WIDTH, bottom + 40, *drawn, label=title), caption, wide=True)
 
 
-def _judge(name: str, one: Spent, cases: int, axis: Axis, y: float) -> list[Markup]:
+def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[Markup]:
     prompt, completion = one.prompt_tokens / cases, one.completion_tokens / cases
     middle = axis(prompt)
     money = "-" if one.unpriced else dollars(one.cost_usd / cases)

@@ -8,7 +8,7 @@ from math import ceil, floor, inf, isnan, log10
 
 from markupsafe import Markup, escape
 
-from evalkit.report.wording import Words
+from evalkit.report.metric_names import Words
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from evalkit.report.figures.captions import FIGURES
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, shorten, text
-from evalkit.report.figures.words import FIGURES
-from evalkit.report.finding import interval
-from evalkit.report.wording import Words, metric_words
+from evalkit.report.metric_names import Words, metric_words
+from evalkit.report.sentences import interval
 from evalkit.types import Metric
 
 LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0

@@ -9,9 +9,9 @@ from typing import Any
 from markupsafe import Markup
 
 from evalkit.report.cases import letter
+from evalkit.report.figures.captions import FIGURES
 from evalkit.report.figures.drawing import Figure, canvas, node, shorten, text
 from evalkit.report.figures.forest import Row, bounds, forest
-from evalkit.report.figures.words import FIGURES
 from evalkit.types import Metric
 
 MOST_SYSTEMS, MOST_CYCLES = 40, 6

@@ -8,11 +8,10 @@ import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, Tally
 from evalkit.scoring.columns import FUZZ, NONE, Bools, Floats
-from evalkit.scoring.passes import over_orders
+from evalkit.scoring.pairs import combine_samples, over_orders, pair_margins
 from evalkit.scoring.published.length_controlled import length_controlled
 from evalkit.scoring.published.parts import mean
 from evalkit.scoring.published.view import View, slug
-from evalkit.scoring.resolve import combine_samples, pair_margins
 from evalkit.types import Case, Metric
 
 NO_MODEL = "no case names a model and its baseline"

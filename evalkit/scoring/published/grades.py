@@ -9,8 +9,8 @@ import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import NONE, TIE, Floats
-from evalkit.scoring.correlation import correlation_statistics, of_moments
-from evalkit.scoring.pointwise import Scored
+from evalkit.scoring.metrics.correlation import correlation_statistics, of_moments
+from evalkit.scoring.pointwise import ScoreColumns
 from evalkit.scoring.published.levels import summary_level, system_level
 from evalkit.scoring.published.parts import nothing
 from evalkit.scoring.published.view import View
@@ -67,7 +67,7 @@ def helpsteer(view: View) -> list[Statistic | Metric]:
     return [*_by_dimension(view, "helpsteer", HELPSTEER, _kappa_and_pearson), _preferences(view)]
 
 
-Build = Callable[[View, str, Scored], Sequence[Statistic | Metric]]
+Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]
 
 
 def _by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build) -> list[Statistic | Metric]:
@@ -97,12 +97,12 @@ def _grades(view: View, name: str) -> Floats:
     return np.array(grades, dtype=np.float64)
 
 
-def _pooled(view: View, name: str, scored: Scored) -> list[Statistic]:
+def _pooled(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
     found = correlation_statistics(scored, len(view.cases))
     return [replace(one, name=f"{name}/{one.name.rpartition('/')[2]}") for one in found]
 
 
-def _three_levels(view: View, name: str, scored: Scored) -> list[Statistic]:
+def _three_levels(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
     systems = [response.model or "" for case in view.cases for response in case.responses]
     return [
         *_pooled(view, f"{name}/sample", scored),
@@ -111,7 +111,7 @@ def _three_levels(view: View, name: str, scored: Scored) -> list[Statistic]:
     ]
 
 
-def _kappa_and_pearson(view: View, name: str, scored: Scored) -> list[Statistic]:
+def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
     graded, there = np.isfinite(scored.grade), np.isfinite(scored.score)
     used = graded & there
     x, y = scored.score[used], scored.grade[used]

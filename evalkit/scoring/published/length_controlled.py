@@ -17,7 +17,7 @@ import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, divide
 from evalkit.scoring.columns import FUZZ, Bools, Floats, Ints
-from evalkit.scoring.logistic import expit
+from evalkit.scoring.metrics.logistic import expit
 from evalkit.types import Case
 
 CALIBRATION = "calibration"

@@ -8,7 +8,7 @@ import numpy as np
 
 from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.columns import Floats
-from evalkit.scoring.pointwise import Scored
+from evalkit.scoring.pointwise import ScoreColumns
 
 Coefficient = Callable[[Floats, Floats], Floats]
 
@@ -41,7 +41,7 @@ def kendall(x: Floats, y: Floats) -> Floats:
 COEFFICIENTS: dict[str, Coefficient] = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
 
 
-def summary_level(name: str, scored: Scored, cases: int) -> list[Statistic]:
+def summary_level(name: str, scored: ScoreColumns, cases: int) -> list[Statistic]:
     """Return the mean over cases of the correlation within each; cases without variation are left out."""
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)
     lost = int((np.isfinite(scored.grade) & ~used).sum())
@@ -69,7 +69,7 @@ def _one(compute: Coefficient, x: Floats, y: Floats) -> float:
     return float(compute(x, y)) if len(x) > 1 else float("nan")
 
 
-def system_level(name: str, scored: Scored, systems: Sequence[str], cases: int) -> list[Statistic]:
+def system_level(name: str, scored: ScoreColumns, systems: Sequence[str], cases: int) -> list[Statistic]:
     """Return the correlation of the systems' mean scores with their mean grades."""
     names = sorted(set(systems) - {""})
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.scales import Scale
+from evalkit.core.scale import Scale
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
 from evalkit.scoring.columns import NONE, TIE, A, Bools, Codes
 from evalkit.scoring.published.parts import mean

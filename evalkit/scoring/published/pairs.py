@@ -8,10 +8,10 @@ from itertools import product
 
 import numpy as np
 
-from evalkit.choices import choice_of
-from evalkit.scoring.agreement import CLASSES, kappa
+from evalkit.core.annotations import choice_for
 from evalkit.scoring.bootstrap import Statistic, divide
 from evalkit.scoring.columns import CODES, NONE, TIE, A, B, Bools, Codes, Floats, sign
+from evalkit.scoring.metrics.agreement import CLASSES, kappa
 from evalkit.scoring.published.parts import blend, nothing, rates
 from evalkit.scoring.published.view import View, by_name
 from evalkit.types import Case, Metric
@@ -154,7 +154,7 @@ def _majority(cases: Sequence[Case]) -> Codes:
     """Return most people's choice in each case, the first one's where all differ; the label where there are none."""
     codes = []
     for case in cases:
-        said = (choice_of(label) for label in case.labels.values())
+        said = (choice_for(label) for label in case.labels.values())
         votes = Counter(CODES[vote] for vote in said if vote is not None)
         codes.append(votes.most_common(1)[0][0] if votes else CODES[case.label])
     return np.array(codes, dtype=np.int8)

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
-from evalkit.scoring.columns import Bools, Floats
-from evalkit.scoring.tables import Table
+from evalkit.scoring.columns import Bools, Floats, Table
 from evalkit.types import Metric
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.scales import Scale
+from evalkit.core.scale import Scale
 from evalkit.scoring.bootstrap import Statistic, Tally
 from evalkit.scoring.columns import FUZZ, Bools
 from evalkit.scoring.published.parts import nothing

@@ -13,8 +13,7 @@ from evalkit.config import RunConfig
 from evalkit.scoring.bootstrap import Tally
 from evalkit.scoring.columns import Bools, Codes, Floats, Ints, Pairs, sign
 from evalkit.scoring.outcome import Outcome
-from evalkit.scoring.passes import over_orders
-from evalkit.scoring.resolve import combine_samples, group_mean, pair_margins
+from evalkit.scoring.pairs import combine_samples, group_mean, over_orders, pair_margins
 from evalkit.types import Case
 
 SUBSET = "subset"

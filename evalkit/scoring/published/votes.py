@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from evalkit.choices import choice_of
+from evalkit.core.annotations import choice_for
 from evalkit.scoring.bootstrap import Statistic, divide
 from evalkit.scoring.columns import CODES, NONE, TIE, Bools, Codes, Floats
 from evalkit.scoring.published.models import mean_scores, win_rates
@@ -62,7 +62,7 @@ def _of_cases(view: View, winner: Codes) -> Codes:
 
 
 def _votes(labels: Mapping[str, Annotation]) -> list[int]:
-    given = {name: CODES[vote] for name, label in labels.items() if (vote := choice_of(label)) is not None}
+    given = {name: CODES[vote] for name, label in labels.items() if (vote := choice_for(label)) is not None}
     experts = [vote for name, vote in given.items() if name.startswith(EXPERTS)]
     return experts or list(given.values())
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from evalkit.config import RunConfig
 from evalkit.parsing import drop_thinking
-from evalkit.prompting import Prompts, neutralise
+from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Judgment
 
 MARGINS = {"first": 1.0, "neither": 0.0, "second": -1.0}
@@ -56,6 +56,6 @@ class Duel:
         return Judgment(*place, "ok", value=margin, read_by="last word")
 
     def _ask(self, case: Case, texts: tuple[str, str], shown: tuple[int, int], sample: int) -> JudgeRequest:
-        first, second = (neutralise(text) for text in texts)
+        first, second = (neutralize(text) for text in texts)
         messages = self._prompts.render("duel", question=self._params.question, first=first, second=second)
         return JudgeRequest(case.id, (min(shown), max(shown)), shown, messages, None, sample)

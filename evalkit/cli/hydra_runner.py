@@ -1,0 +1,358 @@
+"""Hand a command's words to Hydra, and get back every job's exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from io import StringIO
+from pathlib import Path
+from threading import current_thread, main_thread
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import CompactHydraException, MissingConfigException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from evalkit.cli import complain
+from evalkit.cli.console import FLAGS as SPOKEN
+from evalkit.cli.console import log
+from evalkit.cli.sweep import BackgroundRecordings, find_sweep_jobs
+from evalkit.config import NOT_MEASURED, RunConfig
+from evalkit.core.redaction import redact, remedy_for, secret_in
+from evalkit.core.resources import shipped
+from evalkit.core.sweep_cache import SweepCache
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+from evalkit.hydra_app import (
+    DEFAULT,
+    add_study,
+    as_composed,
+    as_written,
+    check_place,
+    checked,
+    constant_keys,
+    enter_project_of,
+    find_study,
+    for_hydra,
+    hidden_files,
+    hydra_error,
+    not_utf8,
+    register,
+    reuse_composed_jobs,
+    to_run_config,
+    unknown_study_error,
+    user_files,
+)
+from evalkit.runs import unused_folder
+from evalkit.types import Spent
+
+
+class JobError(CompactHydraException):
+    """A job of a sweep that ended with `status`, having said why; it can go from process to process."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(status)
+
+    def __str__(self) -> str:
+        return f"a job ended with status {self.status}"
+
+
+def objective_value(folder: Path, objective: str | Sequence[str]) -> float | list[float]:
+    """Return the value of a finished run's metric, or of several.
+
+    Raises:
+        JobError: if the run has no such metric, or it has no value; that is said.
+    """
+    metrics = json.loads((folder / "metrics.json").read_bytes())["metrics"]
+    names = [objective] if isinstance(objective, str) else list(objective)
+    for name in names:
+        if name not in metrics:
+            log("error", f"objective: no metric '{name}': {did_you_mean(name, metrics)}")
+        elif metrics[name]["value"] is None:
+            log("error", f"objective: {name} has no value in {folder}: {metrics[name]['note']}")
+        else:
+            continue
+        raise JobError(int(ExitStatus.WRONG))
+    values = [float(metrics[name]["value"]) for name in names]
+    return values[0] if isinstance(objective, str) else values
+
+
+MULTIRUN = ("-m", "--multirun")
+VALUED = ("--cfg", "-c", "--package", "-p", "--info", "-i")
+OVERWRITE = "--overwrite"
+FLAGS = (*MULTIRUN, *VALUED, OVERWRITE, "--resolve", "--hydra-help", "--help", "-h")
+CFG = ("job", "hydra", "all")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of a command: its checked config, its folder, and its place in a sweep, if it is in one.
+
+    Jobs that are run one after the other share `recall`, and are recorded by `recordings` if nobody asks for a job's
+    end before the next. `overwrite` says to replace another run that the folder holds, `spent` what the
+    jobs before it spent of a budget for the sweep.
+    """
+
+    config: RunConfig
+    folder: Path
+    sweep: dict[str, Any] | None
+    recall: SweepCache | None = None
+    recordings: BackgroundRecordings | None = None
+    overwrite: bool = False
+    spent: Spent | None = None
+
+
+@dataclass(slots=True)
+class Driver:
+    """Runs `work` for each job that Hydra composes; `statuses` collects what each came to.
+
+    `constant` holds the keys that have the same value in every job of a sweep.
+    """
+
+    work: Callable[[Job], int]
+    study: Path | None
+    constant: Collection[str] = ()
+    statuses: list[int] = field(default_factory=list)
+    pid: int = field(default_factory=os.getpid)
+    recall: SweepCache = field(default_factory=SweepCache)
+    recordings: BackgroundRecordings = field(default_factory=BackgroundRecordings)
+    overwrite: bool = False
+    spent: Spent = field(default_factory=Spent)
+
+    def __call__(self, cfg: DictConfig) -> int | float | list[float]:
+        """Run one job, Hydra's task function: return its status, or the value of `objective` if there is one."""
+        folder, objective = Path(HydraConfig.get().runtime.output_dir), OmegaConf.select(cfg, "objective")
+        status = self._attempt(cfg, searched=objective is not None)
+        self.statuses.append(status)
+        # A gate that failed has numbers: the sweep goes on, and tells of it at its end.
+        failed = status not in (ExitStatus.DONE, ExitStatus.GATE_FAILED)
+        if failed and (objective or os.getpid() != self.pid):
+            raise JobError(status)
+        return objective_value(folder, objective) if objective else status
+
+    def _attempt(self, cfg: DictConfig, *, searched: bool) -> int:
+        settings = HydraConfig.get()
+        folder = _unused(Path(settings.runtime.output_dir), settings)
+        try:
+            check_place(folder, Path(settings.runtime.cwd), self.constant)
+            if (found := secret_in(str(folder))) is not None:
+                raise ConfigError(found, where="the run folder's name", remedy="give another hydra.run.dir")
+            config = to_run_config(cfg, _sources(self.study))
+            sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
+            if sweep is None or not self._alone():
+                _check_budget(config)
+                return self.work(Job(config, folder, sweep, overwrite=self.overwrite))
+            recordings = None if searched else self.recordings
+            return self.work(Job(config, folder, sweep, self.recall, recordings, self.overwrite, self.spent))
+        except EvalkitError as error:
+            complain(error)
+            return int(error.status)
+        finally:
+            _remove_if_empty(folder)
+
+    def _alone(self) -> bool:
+        """Say whether one job is run after the other, here: a launcher may run them in processes or threads."""
+        return os.getpid() == self.pid and current_thread() is main_thread()
+
+
+def _check_budget(config: RunConfig) -> None:
+    """Refuse a budget for a sweep whose jobs run in several processes."""
+    runner = config.runner
+    capped = runner.budget_usd is not None or runner.budget_calls is not None
+    if capped and runner.budget_scope == "sweep" and HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise ConfigError(
+            "jobs that run in several processes cannot share a budget",
+            where="runner.budget_scope",
+            remedy="use Hydra's basic launcher, or budget_scope=run",
+        )
+
+
+def _sources(study: Path | None) -> list[Path]:
+    return ([study] if study else []) + user_files()
+
+
+def _unused(folder: Path, settings: Any) -> Path:
+    """Return the folder Hydra made, or the next by number where a run of the same second stands in it already."""
+    if settings.mode == RunMode.MULTIRUN or any(w.startswith("hydra.run.dir=") for w in settings.overrides.hydra):
+        return folder
+    return unused_folder(folder)
+
+
+def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> dict[str, Any]:
+    folder = Path(settings.sweep.dir).resolve()
+    dated = bool(_DATE.fullmatch(folder.parent.name))
+    name = study.stem if study else f"sweep {folder.parent.name} {folder.name}" if dated else folder.name
+    words = [str(word) for word in settings.overrides.task]
+    differing = [word for word in words if _key(word) not in constant]
+    if not differing:
+        differing = [word for word in words if _key(word).partition(".")[0] not in NOT_MEASURED]
+    return {
+        "id": str(folder.relative_to(folder.parent.parent)),
+        "job": settings.job.num,
+        "name": name,
+        "overrides": [as_written(word) for word in differing],
+    }
+
+
+def _key(word: str) -> str:
+    return word.partition("=")[0].lstrip("+~")
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Remove a folder that holds nothing, and the two above it, but never the current one or what it stands in."""
+    here = Path.cwd()
+    with suppress(OSError):
+        for place in (folder, *folder.parents[:2]):
+            if here.is_relative_to(place.resolve()):
+                return
+            place.rmdir()
+
+
+def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """Take the study file off a command's words.
+
+    Raises:
+        ConfigError: if the first word names no file, no study and no override, or a file that is not UTF-8.
+    """
+    if not words or words[0].startswith(("-", "+", "~")) or "=" in words[0]:
+        return None, list(words)
+    study = find_study(words[0])
+    if study is None:
+        raise unknown_study_error(words[0])
+    if (fault := not_utf8(study)) is not None:
+        raise fault
+    enter_project_of(study)
+    return study, list(words[1:])
+
+
+def run_jobs(words: Sequence[str], work: Callable[[Job], int]) -> int:
+    """Compose and run each job a command's words describe; return the gravest exit status.
+
+    Raises:
+        EvalkitError: if the config cannot be composed.
+    """
+    study, rest = split_study(words)
+    check_words(rest, also=tuple(SPOKEN))
+    overwrite, rest = OVERWRITE in rest, for_hydra([word for word in rest if word != OVERWRITE])
+    register()
+    for file in hidden_files():
+        print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
+    name = add_study(study) if study else DEFAULT
+    driver = Driver(work, study, constant_keys(study, rest), overwrite=overwrite)
+    # Where words only ask what the config is, Hydra answers, and no job is run.
+    sweep = find_sweep_jobs(study, rest, overwrite=overwrite) if is_sweep(study, rest) and not _asks(rest) else None
+    if sweep is None:
+        _run_hydra(name, rest, driver)
+        return max(driver.statuses, default=0)
+    register()
+    with sweep.going_on():
+        try:
+            _run_hydra(name, [*rest, *sweep.words], driver)
+        finally:
+            driver.recordings.settle()
+        return max([*driver.statuses, *driver.recordings.statuses, sweep.finish()])
+
+
+def _asks(words: Sequence[str]) -> bool:
+    return any(word.startswith("--") or word in VALUED for word in words if word not in MULTIRUN)
+
+
+def check_words(words: Sequence[str], flags: Collection[str] = FLAGS, also: Collection[str] = ()) -> None:
+    """Check that each word is one of `flags`, a flag's value or an override; `also` are flags that were read before.
+
+    Raises:
+        ConfigError: naming the first that is not, or that holds a secret: words are kept with a sweep.
+    """
+    for word in words:
+        key, _, value = word.partition("=")
+        if (found := secret_in(value)) is not None:
+            raise ConfigError(found, where=key, remedy=remedy_for(key.lstrip("+")))
+    for before, word in zip(["", *words], words, strict=False):
+        flag = word.partition("=")[0]
+        if word.startswith("-") and flag not in flags and not flag.startswith(("-sc", "--shell")):
+            # Without the dashes, which all have alike.
+            named = {known.lstrip("-"): known for known in (*flags, *also)}
+            close = get_close_matches(flag.lstrip("-"), named, n=1, cutoff=0.7)
+            remedy = "overrides are written key=value; see `evalkit --help`"
+            remedy = f"did you mean '{named[close[0]]}'?" if close else remedy
+            raise ConfigError("no such option", where=flag, remedy=remedy)
+        if not _is_override(word) and not word.startswith("-") and before not in VALUED:
+            raise ConfigError("is not an override", where=word, remedy="write key=value; a study's file comes first")
+    for flag in {"--cfg", "-c"} & {*words}:
+        value = [*words, ""][words.index(flag) + 1]
+        if value not in CFG:
+            raise ConfigError("needs to be told what to print", where=flag, remedy=f"write {flag} {'|'.join(CFG)}")
+
+
+def _is_override(word: str) -> bool:
+    return word.startswith("~") or ("=" in word and not word.startswith("-"))
+
+
+def is_sweep(study: Path | None, words: Sequence[str]) -> bool:
+    """Say whether a command's words, or its study, ask for a sweep."""
+    if any(w in MULTIRUN for w in words):
+        return True
+    asked = OmegaConf.select(OmegaConf.load(study), "hydra.mode") if study else None
+    return str(asked) == "MULTIRUN"
+
+
+@contextmanager
+def _arguments(words: Sequence[str]) -> Iterator[None]:
+    """Let Hydra see these words as its command line, and raise its errors instead of printing them."""
+    argv, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    # argparse takes overrides in one piece only, so that a flag between them would be an error.
+    sys.argv = [argv[0], *filter(_is_override, words), *(w for w in words if not _is_override(w))]
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        if full is None:
+            os.environ.pop("HYDRA_FULL_ERROR", None)
+
+
+@contextmanager
+def _shown(words: Sequence[str]) -> Iterator[None]:
+    """Let a config that Hydra prints show criteria as they are, not as Hydra was told of them, and no secrets."""
+    if not _asks(words):
+        yield
+        return
+    changed = any(word != as_written(word) for word in words)
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            yield
+    finally:
+        print(redact(as_composed(printed.getvalue()) if changed else printed.getvalue()), end="")
+
+
+def _run_hydra(name: str, words: Sequence[str], driver: Driver) -> None:
+    def task(cfg: DictConfig) -> int | float | list[float]:
+        return driver(cfg)
+
+    try:
+        with _arguments(words), _shown(words), checked(), reuse_composed_jobs():
+            hydra.main(config_path=str(shipped("conf")), config_name=name, version_base="1.3")(task)()
+    except JobError as error:
+        driver.statuses.append(error.status)
+    except (EvalkitError, KeyboardInterrupt, BrokenPipeError):
+        raise
+    except SystemExit as stop:
+        if stop.code:
+            driver.statuses.append(int(ExitStatus.WRONG))
+    except MissingConfigException as error:  # an OSError too, by its ancestry
+        raise hydra_error(error) from error
+    except OSError as error:
+        remedy = "give another hydra.run.dir"
+        raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename), remedy=remedy) from None
+    except Exception as error:
+        raise hydra_error(error) from error

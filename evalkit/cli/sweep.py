@@ -1,0 +1,250 @@
+"""A sweep as a whole: where it goes, whether it goes on with one that was interrupted, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from evalkit.cli.console import log, log_style, plain_console, print_heading
+from evalkit.cli.summary import number
+from evalkit.config import RunConfig, TrackingConfig
+from evalkit.errors import EvalkitError, ExitStatus, TrackingError
+from evalkit.hydra_app import DEFAULT, find_sweep, load_jobs
+from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
+from evalkit.sweeps import journal
+from evalkit.sweeps.leaderboard import leaderboard_of, track_leaderboard, write_leaderboard
+from evalkit.types import Metric, RunResult
+
+DIRECTORY = "hydra.sweep.dir="
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep about to run: its folder, and its jobs' configs unless its sweeper chooses them as it goes."""
+
+    folder: Path
+    jobs: tuple[RunConfig, ...] | None
+    resumed: bool
+
+    @property
+    def words(self) -> list[str]:
+        """What Hydra is told besides the command's own words."""
+        return [f"{DIRECTORY}'{self.folder}'"]
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Note in the folder that the sweep was begun, and hold it against others that would go on with it."""
+        with journal.begun(self.folder, _hashes(self.jobs or ())):
+            if self.resumed:
+                log("note", f"going on in {_short(self.folder)}: jobs that are finished there are not run again")
+            yield
+
+    def finish(self) -> int:
+        """Compare the jobs, and close the sweep if all are finished; return the exit status of that.
+
+        A job in another process cannot tell what became of its gate but by its folder.
+        """
+        done = journal.runs(self.folder)
+        if self.jobs is not None:
+            hashes = _hashes(self.jobs)
+            done = {job: run for job, run in done.items() if run.config_hash in hashes}
+            if set(hashes) <= {run.config_hash for run in done.values() if run.complete}:
+                journal.end(self.folder)
+        gates = int(ExitStatus.GATE_FAILED) if any(run.gate == "failed" for run in done.values()) else 0
+        pass  # merged
+
+        try:
+            return max(gates, show_leaderboard(self.folder, list(done)))
+        except EvalkitError as error:
+            log("error", str(error))
+            return max(gates, int(error.status))
+
+
+def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool = False) -> Sweep:
+    """Compose every job of a sweep before the first is run, and return where they go.
+
+    With `overwrite`, the jobs of another sweep in that folder are removed.
+
+    Raises:
+        ConfigError: if any job is described wrongly, or the folder holds another sweep or a run.
+    """
+    overrides = [word for word in words if word.startswith("~") or ("=" in word and not word.startswith("-"))]
+    name = str(study) if study else DEFAULT
+    place = find_sweep(name, overrides)
+    folder = place.folder.absolute()
+    if not place.known:
+        journal.check_free(folder, None, overwrite=overwrite)
+        return Sweep(folder, None, resumed=False)
+    jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
+    before = None
+    if not any(word.startswith(DIRECTORY) for word in overrides) and Path.cwd() in folder.parents[2:]:
+        before = journal.interrupted(folder.parent.parent, _hashes(jobs))
+    journal.check_free(before or folder, _hashes(jobs), overwrite=overwrite)
+    return Sweep(before or folder, jobs, resumed=before is not None)
+
+
+def _hashes(jobs: Sequence[RunConfig]) -> list[str]:
+    return [config.hash() for config in jobs]
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+SHOWN = 40  # rows; the files hold all
+HEADINGS = {
+    "agreement/accuracy": "accuracy",
+    "agreement/accuracy_per_order": "per order",
+    "agreement/accuracy_decided": "decided",
+    "agreement/accuracy_both_orders": "both orders",
+    "agreement/kappa": "kappa",
+    "agreement/spearman": "Spearman",
+    "position/consistency": "consistency",
+    "position/first_rate": "first shown",
+    "length/longer_rate": "longer",
+    "length/slope_at_label": "length slope",
+    "tie_rate": "ties",
+    "conflict/ratio": "conflicts",
+    "between/contradiction": "contradicts",
+    "cost/per_case": "US$ a case",
+    "latency/per_case": "s a case",
+}
+
+
+def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
+    """Compare a sweep's runs, print and write the leaderboard, and record it; return the exit status of that.
+
+    Raises:
+        ConfigError: if a run's file is damaged, or the leaderboard cannot be written.
+    """
+    board = leaderboard_of(folder, jobs)
+    if board is None:
+        return int(ExitStatus.DONE)
+    files = write_leaderboard(folder, board)
+    if log_style():
+        log("leaderboard", f"written to {files[0]}", by=board.by, best=board.rows[0].name, path=str(files[0]))
+    else:
+        print_leaderboard(board, files)
+    try:
+        track_leaderboard(folder, jobs, files)
+    except TrackingError as error:
+        log("error", str(error))
+        return int(ExitStatus.NOT_TRACKED)
+    return int(ExitStatus.DONE)
+
+
+def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
+    """Print a leaderboard on standard output: a table for each dataset, and what its marks say."""
+    console = plain_console()
+    console.print(
+        print_heading(f"Leaderboard of {len(board.rows)} jobs", f", by {board.by or 'nothing they all have'}")
+    )
+    for dataset in dict.fromkeys(row.dataset for row in board.rows):
+        rows = [row for row in board.rows if row.dataset == dataset]
+        console.print()
+        console.print(_table(board, rows[:SHOWN]))
+        if len(rows) > SHOWN:
+            console.print(f"and {len(rows) - SHOWN} more in {files[1].name}")
+    console.print()
+    for line in _legend(board):
+        console.print(line)
+    console.print(f"leaderboard: {', '.join(map(_short, files))}")
+
+
+def _table(board: Leaderboard, rows: Sequence[Standing]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", justify="right")
+    table.add_column("job")
+    table.add_column("")
+    for name in board.columns:
+        table.add_column(HEADINGS.get(name, name))
+    for row in rows:
+        marks = " ".join(mark for mark in (row.letters or "", "*" if row.pareto else "") if mark)
+        table.add_row(_rank(row), row.name, marks, *(_cell(row.metrics.get(name)) for name in board.columns))
+    return table
+
+
+def _rank(row: Standing) -> str:
+    """Return a rank with its interval, where that holds other ranks."""
+    return str(row.rank) if row.rank_low == row.rank_high else f"{row.rank} [{row.rank_low}, {row.rank_high}]"
+
+
+def _cell(metric: Metric | None) -> str:
+    if metric is None or metric.value is None:
+        return "–"
+    if metric.low is None or metric.high is None:
+        return _number(metric.name, metric.value)
+    low, high = _number(metric.name, metric.low), _number(metric.name, metric.high)
+    return f"{_number(metric.name, metric.value)} [{low}, {high}]"
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:.3g}" if name == "cost/per_case" else number(value)
+
+
+def _legend(board: Leaderboard) -> list[str]:
+    lines = []
+    if board.contrasts:
+        told = sum(c.p_holm is not None and c.p_holm <= 1 - board.confidence for c in board.contrasts)
+        lines.append(
+            f"jobs that share a letter do not differ significantly, which does not show that they are equal; {told} of "
+            f"{len(board.contrasts)} pairs do (Holm, {1 - board.confidence:.2g}); ranks have simultaneous intervals"
+        )
+    names = {row.job: row.name for row in board.rows}
+    lines += [
+        f"{names[one.scores]} contradicts {names[one.comparisons]}: {_cell(one.metrics[CONTRADICTION])} of the pairs "
+        "that both decide"
+        for one in board.contradictions[:SHOWN]
+    ]
+    if any(row.pareto for row in board.rows):
+        lines.append(
+            "* better than chance, and no other job is shown to agree as well for less, or better for no more "
+            f"(within {board.margin:g}, scoring.margin)"
+        )
+    if lost := [row for row in board.rows if row.chance is not None and row.chance != "above"]:
+        lines.append(f"not shown to be better than chance: {len(lost)} of {len(board.rows)} jobs")
+    return lines
+
+
+class BackgroundRecordings:
+    """The recordings of a sweep's jobs: of those that were begun, one at most is not waited for yet.
+
+    `statuses` collects what those came to that were.
+    """
+
+    def __init__(self) -> None:
+        self.statuses: list[int] = []
+        self._open: Callable[[], RunResult] | None = None
+
+    def begin(self, config: TrackingConfig, result: RunResult) -> None:
+        """Begin to record a job's run, once the one before is recorded."""
+        from evalkit.tracking.record import begin_recording
+
+        self.settle()
+        try:
+            self._open = begin_recording(config, result, folder=Path.cwd())
+        except TrackingError as error:
+            self._failed(error)
+
+    def settle(self) -> None:
+        """Wait until the last job that was begun is recorded, and say where, or why not."""
+        if self._open is None:
+            return
+        end, self._open = self._open, None
+        try:
+            result = end()
+        except TrackingError as error:
+            self._failed(error)
+            return
+        run, sweep = result.manifest.get("mlflow_run_id"), result.manifest.get("sweep") or {}
+        tracked = result.manifest.get("tracked") or {"tracker": "MLflow", "id": run}
+        if tracked["id"] and not log_style():
+            print(f"{tracked['tracker']}: run {tracked['id']} is job {sweep.get('job')}", flush=True)
+
+    def _failed(self, error: TrackingError) -> None:
+        log("error", str(error))
+        self.statuses.append(int(ExitStatus.NOT_TRACKED))

@@ -1,0 +1,1 @@
+"""What every layer uses: hashing, sequences, scales and annotations."""

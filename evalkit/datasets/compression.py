@@ -1,0 +1,201 @@
+"""A file's bytes and lines as they are meant: unpacked, and as UTF-8 whatever the encoding it is written in."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, Final
+
+from evalkit.errors import DatasetError
+
+SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".xz": "xz"}
+"""How a file is packed, by its last suffix; the suffix before it tells the format."""
+_MARKS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
+_BOM, _UTF16, _UTF32 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff"), (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
+_LONGEST_MARK, _PIECE = 6, 2**17
+
+
+def compression_of(path: Path) -> str | None:
+    """Return how a file is packed (`gzip`, `zstd`, `bz2`, `xz`), by its first bytes; none if it is not.
+
+    Raises:
+        DatasetError: if its name says that it is packed, and it is not.
+    """
+    with path.open("rb") as file:
+        begins = file.read(_LONGEST_MARK)
+    found = next((name for mark, name in _MARKS.items() if begins.startswith(mark)), None)
+    named = SUFFIXES.get(path.suffix.lower())
+    if named and found is None:
+        raise DatasetError(f"is not {named} data, as its name says", where=str(path), remedy="rename or pack it")
+    return found
+
+
+def inner_suffix(path: Path) -> str:
+    """Return the suffix that tells a file's format, in lower case and without its dot, below that of its packing."""
+    inner = path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
+    return inner.suffix.lstrip(".").lower()
+
+
+def bare_name(path: Path) -> str:
+    """Return a file's name without the suffixes of its packing and of its format."""
+    return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).stem
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading what was packed into it."""
+    packed = compression_of(path)
+    opened: IO[bytes] = path.open("rb") if packed is None else _OPEN[packed](path)
+    return opened
+
+
+def _gzip(path: Path) -> Any:
+    import gzip
+
+    return gzip.open(path, "rb")
+
+
+def _bz2(path: Path) -> IO[bytes]:
+    import bz2
+
+    return bz2.open(path, "rb")
+
+
+def _xz(path: Path) -> IO[bytes]:
+    import lzma
+
+    return lzma.open(path, "rb")
+
+
+def _zstd(path: Path) -> IO[bytes]:
+    from evalkit.datasets.formats import arrow
+
+    stream: Any = arrow("pyarrow", path, "zstd").input_stream(str(path), compression="zstd")
+    return io.BufferedReader(stream, 2**20)
+
+
+_OPEN: Final[dict[str, Callable[[Path], Any]]] = {"gzip": _gzip, "bz2": _bz2, "xz": _xz, "zstd": _zstd}
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say in one line what keeps a file from being read or unpacked.
+
+    Raises:
+        DatasetError: instead of what the system or an unpacker says.
+    """
+    try:
+        yield
+    except (EOFError, zlib.error) as bad:
+        raise _damaged(path, bad) from None
+    except OSError as bad:
+        if bad.errno is None:
+            raise _damaged(path, bad) from None
+        what, remedy = f"cannot be read ({bad.strerror or bad})", "check the file and its permissions"
+        raise DatasetError(what, where=str(path), remedy=remedy) from None
+    except Exception as bad:
+        if type(bad).__name__ != "LZMAError":  # of a module that is imported only where it is needed
+            raise
+        raise _damaged(path, bad) from None
+
+
+def _damaged(path: Path, bad: Exception) -> DatasetError:
+    return DatasetError(f"cannot be unpacked ({bad})", where=str(path), remedy="it is cut off or damaged: get it again")
+
+
+@contextmanager
+def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
+    r"""Open a text file for its lines, each with its number (from 1), ended by `\n` alone.
+
+    The bytes are UTF-8 as far as the file is: a byte-order mark is left out, and UTF-16 that begins with one is
+    encoded anew.
+
+    Raises:
+        DatasetError: if it is UTF-32, or UTF-16 that cannot be read.
+    """
+    with open_bytes(path) as file:
+        first = file.readline()
+        if first.startswith(_UTF32):
+            raise _utf32(path)
+        if first.startswith(_UTF16):
+            yield _utf16(path)
+        else:
+            yield enumerate(chain([first.removeprefix(_BOM)] if first else [], file), 1)
+
+
+def _utf16(path: Path) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    with io.TextIOWrapper(open_bytes(path), encoding="utf-16", newline="\n") as file:
+        try:
+            for number, line in enumerate(file, 1):
+                yield number, line.encode("utf-8")
+        except UnicodeError as bad:
+            where, remedy = f"{path}:{number + 1}", "save the file as UTF-8"
+            raise DatasetError(f"is not UTF-16, as its first bytes say ({bad})", where=where, remedy=remedy) from None
+
+
+@contextmanager
+def open_texts(path: Path) -> Iterator[Iterator[str]]:
+    """Open a text file for its text in pieces, whose size does not depend on its lines; encodings as in `open_lines`.
+
+    Raises:
+        DatasetError: if it is UTF-32.
+    """
+    with open_bytes(path) as file:
+        first = file.read(_PIECE)
+        if first.startswith(_UTF32):
+            raise _utf32(path)
+        if first.startswith(_UTF16):
+            yield (line.decode("utf-8") for _, line in _utf16(path))
+        else:
+            yield _utf8(path, first, file)
+
+
+def _utf8(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
+    decoder, offset, line = getincrementaldecoder("utf-8")(), 0, 1
+    if piece.startswith(_BOM):
+        piece, offset = piece.removeprefix(_BOM), len(_BOM)
+    while True:
+        pending = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as bad:
+            line += bad.object[: bad.start].count(b"\n")
+            raise _not_utf8(path, offset - pending + bad.start, line) from None
+        if text or not piece:
+            yield text
+        if not piece:
+            return
+        offset, line = offset + len(piece), line + piece.count(b"\n")
+        piece = file.read(_PIECE)
+
+
+def _utf32(path: Path) -> DatasetError:
+    return DatasetError("is UTF-32", where=str(path), remedy="save the file as UTF-8")
+
+
+def _not_utf8(path: Path, offset: int, line: int) -> DatasetError:
+    what = f"the byte at offset {offset} is not UTF-8"
+    return DatasetError(what, where=f"{path}:{line}", remedy="save the file as UTF-8")
+
+
+def decoded(line: bytes, number: int, path: Path) -> str:
+    """Return a line as text.
+
+    Raises:
+        DatasetError: if it is not UTF-8, naming the first such byte by its offset in the file.
+    """
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as bad:
+        raise _not_utf8(path, _offset(path, number) + bad.start, number) from None
+
+
+def _offset(path: Path, number: int) -> int:
+    with open_bytes(path) as file:
+        before = [next(file) for _ in range(number)]
+    return sum(map(len, before[:-1])) + (len(_BOM) if number == 1 and before[0].startswith(_BOM) else 0)

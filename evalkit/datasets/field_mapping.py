@@ -1,0 +1,272 @@
+"""Which column, which part of one, or which columns together each canonical field of a row is read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, time
+from math import isfinite
+from operator import itemgetter
+from typing import Any, Final
+
+from evalkit.datasets.expressions import is_template, missing_column_error, template
+from evalkit.datasets.formats import Row
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
+
+FIELDS: Final = (
+    "id",
+    "prompt",
+    "context",
+    "reference",
+    "response",
+    "response_a",
+    "response_b",
+    "responses",
+    "model",
+    "model_a",
+    "model_b",
+    "label",
+    "labels",
+)
+ABSENT: Final = object()
+_SHAPES: Final = ("responses", "response_a", "response")
+_ENDS: Final = {
+    "response_a": (("response_a", "model_a"), ("response_b", "model_b")),
+    "response": (("response", "model"),),
+}
+_PAIR: Final = ("id", "prompt", "response_a", "response_b", "model_a", "model_b", "label")
+_OF_A_CASE: Final = frozenset({"id", "prompt", "context", "reference", "label"})
+_MOST_LAYOUTS: Final = 1000
+_KEPT: Final = frozenset({str, int, bool, type(None)})
+Getter = Callable[[Row], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows with the same columns are read: what reads each field that they have, none for one they have not.
+
+    `ends` are the two responses of a pair, or the one response; `metadata` the columns that no field is read from.
+    `texts` is where those stand that a judge is shown, if in columns of their own; `pair`, for rows that hold just a
+    labelled pair, reads id, prompt, responses, models and label at once.
+    """
+
+    shape: str
+    found: Mapping[str, Getter]
+    id: Getter | None
+    prompt: Getter | None
+    context: Getter | None
+    reference: Getter | None
+    label: Getter | None
+    ends: tuple[tuple[str, Getter | None, str, Getter | None], ...]
+    metadata: tuple[str, ...]
+    extra: tuple[str, ...]
+    texts: TextColumns | None
+    pair: Callable[[Row], tuple[Any, ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumns:
+    """Columns that hold a case's texts as they are: `pick` takes id, prompt and responses, `first` in all, and others.
+
+    `context` and `reference` are their places among these; where the responses are `listed`, their list comes last.
+    """
+
+    pick: Callable[[Row], tuple[Any, ...]]
+    first: int
+    context: int | None
+    reference: int | None
+    listed: bool
+
+
+class Columns:
+    """Finds canonical fields in rows, as `dataset.fields` maps them or else under their own names.
+
+    Args:
+        fields: field → column, path in one, or template.
+        added: columns that are not the data set's own, and so are not metadata.
+    """
+
+    def __init__(self, fields: Mapping[str, str], added: frozenset[str] = frozenset()) -> None:
+        for field in fields:
+            if field not in FIELDS:
+                raise ConfigError("no such field", where=f"dataset.fields.{field}", remedy=did_you_mean(field, FIELDS))
+        self._mapped, self._added = dict(fields), added
+        self._unseen = {field: column for field, column in fields.items() if not is_template(column)}
+        self._last: Row = {}
+        self._getters = {field: getter(fields.get(field, field), f"dataset.fields.{field}") for field in FIELDS}
+        self._layouts: dict[tuple[str, ...], Layout] = {}
+
+    def layout(self, row: Row) -> Layout:
+        """Return how rows with these columns are read."""
+        columns = tuple(row)
+        layout = self._layouts.get(columns)
+        if layout is None:
+            if len(self._layouts) >= _MOST_LAYOUTS:
+                self._layouts.clear()
+            layout = self._layouts[columns] = self._laid_out(row)
+        return layout
+
+    def need(self, row: Row, field: str, place: str) -> Any:
+        """Return what a field holds in this row.
+
+        Raises:
+            DatasetError: if the row has no such column.
+        """
+        value = self.get(row, field)
+        if value is ABSENT:
+            raise self._missing(field, place, row)
+        return value
+
+    def get(self, row: Row, field: str) -> Any:
+        """Return what a field holds in this row, `ABSENT` where it has no such column."""
+        get = self.layout(row).found.get(field)
+        return ABSENT if get is None else get(row)
+
+    def is_mapped(self, field: str) -> bool:
+        """Say whether `dataset.fields` names a column for this field."""
+        return field in self._mapped
+
+    def check_seen(self, source: str) -> None:
+        """Refuse a mapping that no row has been read by.
+
+        Raises:
+            DatasetError: naming the first such field.
+        """
+        for field, column in self._unseen.items():
+            if column in self._last:
+                raise DatasetError(
+                    f"{field} was never read, since the responses stand in other columns",
+                    where=f"dataset.fields.{field}",
+                    remedy="leave it out, or map the responses too",
+                )
+            raise self._missing(field, source, self._last)
+
+    def _laid_out(self, row: Row) -> Layout:
+        self._last = dict.fromkeys(row)
+        shape = self._shape(row)
+        ends = _ENDS.get(shape, ())
+        of_responses = {name for end in ends for name in end} or {"responses"}
+        used = _OF_A_CASE | of_responses
+        found = {field: get for field in used if (get := self._present(field, row)) is not None}
+        labels = self._present("labels", row)
+        if labels is not None:
+            found["labels"] = labels
+        taken = {self._mapped.get(field, field) for field in used} | self._added
+        return Layout(
+            shape,
+            found,
+            id=found.get("id"),
+            prompt=found.get("prompt"),
+            context=found.get("context"),
+            reference=found.get("reference"),
+            label=found.get("label"),
+            ends=tuple((text, found.get(text), model, found.get(model)) for text, model in ends),
+            metadata=tuple(column for column in row if column not in taken),
+            texts=self._texts(shape, found, row),
+            extra=tuple(sorted({self._mapped.get("labels", "labels")} & row.keys())),
+            pair=self._pair(shape, found, row),
+        )
+
+    def _texts(self, shape: str, found: Mapping[str, Getter], row: Row) -> TextColumns | None:
+        ends = _ENDS.get(shape, ())
+        first = ["id", "prompt", *(text for text, _ in ends)]
+        further = [name for name in ("context", "reference", *(model for _, model in ends)) if name in found]
+        names = [*first, *further, *(["responses"] if shape == "responses" else [])]
+        columns = [self._mapped.get(name, name) for name in names]
+        if self._added or "labels" in found or not all(column in row and not is_template(column) for column in columns):
+            return None
+        context, reference = (names.index(name) if name in further else None for name in ("context", "reference"))
+        return TextColumns(itemgetter(*columns), len(first), context, reference, shape == "responses")
+
+    def _pair(self, shape: str, found: Mapping[str, Getter], row: Row) -> Callable[[Row], tuple[Any, ...]] | None:
+        columns = [self._mapped.get(field, field) for field in _PAIR]
+        further = {"context", "reference", "labels"} & found.keys()
+        if shape != "response_a" or self._added or further or not all(column in row for column in columns):
+            return None
+        return itemgetter(*columns)
+
+    def _present(self, field: str, row: Row) -> Getter | None:
+        """Return what reads a field from rows with these columns; of a path only a row can say whether it is there."""
+        column, get = self._mapped.get(field, field), self._getters[field]
+        if is_template(column):
+            return get
+        if column in row:
+            self._unseen.pop(field, None)
+            return itemgetter(column)
+        return self._noting(field, get) if "." in column and column.split(".")[0] in row else None
+
+    def _noting(self, field: str, get: Getter) -> Getter:
+        def seen(row: Row) -> Any:
+            value = get(row)
+            if value is not ABSENT and self._unseen:
+                self._unseen.pop(field, None)
+            return value
+
+        return seen
+
+    def _shape(self, row: Row) -> str:
+        for shape in _SHAPES:
+            if shape in self._mapped or (shape == "response_a" and "response_b" in self._mapped):
+                return shape
+        present = [shape for shape in _SHAPES if shape in row]
+        return present[0] if present else "response_a" if "response_b" in row else "response"
+
+    def _missing(self, field: str, place: str, row: Row) -> DatasetError:
+        column = self._mapped.get(field, field)
+        what, remedy = missing_column_error(column, row, f" for {field}" if column != field else "")
+        near = remedy.startswith(("did you mean", "if it is"))
+        return DatasetError(what, where=place, remedy=remedy if near else f"{remedy} in dataset.fields.{field}")
+
+
+def getter(named: str, where: str) -> Getter:
+    """Return what reads a column, a path such as `conversation.0.content`, or a template of columns from a row.
+
+    It gives `ABSENT` where there is no such thing; a template raises `RowFault` where a column is missing.
+
+    Raises:
+        ConfigError: if it is a template, and not a right one; `where` is the key that holds it.
+    """
+    if is_template(named):
+        return template(named, where)
+    if "." in named:
+        return lambda row: column_value(row, named)
+    return lambda row: row.get(named, ABSENT)
+
+
+def column_value(row: Row, path: str) -> Any:
+    """Return what stands in a column, or at a path such as `conversation.0.content`; `ABSENT` if nothing does."""
+    if path in row:
+        return row[path]
+    value: Any = row
+    for step in path.split("."):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.lstrip("-").isdigit() and -len(value) <= int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return ABSENT
+    return value
+
+
+def plain_row(row: Row) -> Row:
+    """Return a row as JSON has it; the row itself where it is so already, as most are."""
+    if _KEPT.issuperset(map(type, row.values())):
+        return row
+    return {str(column): plain(value) for column, value in row.items()}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: NaN is nothing, and what JSON has no type for becomes text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else None if value != value else str(value)
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if callable(listed := getattr(value, "tolist", None)):  # an array or a number of NumPy's
+        return plain(listed())
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,395 @@
+"""Files to rows: each row a mapping from column to value, with the place it stands in."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from inspect import isclass
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from evalkit.datasets.compression import compression_of, decoded, inner_suffix, open_lines, open_texts
+from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError, did_you_mean
+from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offered
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_LONGEST_TOKEN = 16
+"""More characters than a number's end, a literal or an escape has: an error so near the end may be that of a cut."""
+_MEND = "mend the JSON"
+
+
+def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any]]:
+    """Yield each element of a file that holds one JSON array, with the place where it begins.
+
+    Raises:
+        DatasetError: if the file holds something else; the elements before the mistake have been yielded then.
+    """
+    with open_texts(path) as pieces:
+        text = _Text(path, pieces)
+        if text.next() != "[":
+            remedy = "if each line is a row, set dataset.format=jsonl"
+            raise DatasetError("the file is not one JSON array of rows", where=str(path), remedy=remedy)
+        text.at += 1
+        more = text.next() != "]"
+        text.at += not more
+        while more:
+            place = text.place()
+            yield place, text.element(decoder, place)
+            more = text.next() == ","
+            text.at += 1
+            text.next()
+        if text.goes_on():
+            remedy = "write all rows in one array"
+            raise DatasetError("the file goes on after its array of rows", where=str(path), remedy=remedy)
+
+
+def reason(bad: Exception, column: int | None = None) -> str:
+    """Return in words why a text is not JSON."""
+    if isinstance(bad, json.JSONDecodeError):
+        return f"column {column or bad.colno}: {bad.msg.rstrip(':').lower()}"
+    return "nested too deeply" if isinstance(bad, RecursionError) else str(bad)
+
+
+class _Text:
+    """A file's text from a place on: `at` is where to read on in what is held of it."""
+
+    def __init__(self, path: Path, pieces: Iterator[str]) -> None:
+        self.at = 0
+        self._path, self._pieces, self._held, self._ended = path, pieces, "", False
+        self._line, self._counted = 1, 0  # the line of the character that lines are counted to
+        self._before = 0  # characters of the first line held that are held no more
+
+    def next(self) -> str:
+        """Go to the next character that is no space, and return it; none at the end."""
+        while True:
+            found = _SPACE.match(self._held, self.at)
+            self.at = found.end() if found else self.at
+            if self.at < len(self._held) or not self._more():
+                return self._held[self.at : self.at + 1]
+
+    def goes_on(self) -> bool:
+        """Say whether anything but space follows."""
+        while not self._held[self.at :].strip():
+            self.at = len(self._held)
+            if not self._more():
+                return False
+        return True
+
+    def place(self) -> str:
+        """Return the place that is read next, as `path:line`."""
+        self._line += self._held.count("\n", self._counted, self.at)
+        self._counted = self.at
+        return f"{self._path}:{self._line}"
+
+    def element(self, decoder: json.JSONDecoder, place: str) -> Any:
+        """Return the value that begins here, and go to the character after it, which must be one that may follow.
+
+        Raises:
+            DatasetError: if there is none.
+        """
+        while True:
+            try:
+                value, end = decoder.raw_decode(self._held, self.at)
+            except json.JSONDecodeError as bad:
+                cut = bad.msg.startswith("Unterminated") or bad.pos + _LONGEST_TOKEN > len(self._held)
+                if cut and not self._ended:
+                    self._more()
+                    continue
+                where, column = self._position(bad)
+                raise DatasetError(f"not JSON ({reason(bad, column)})", where=where, remedy=_MEND) from None
+            except (ValueError, RecursionError) as bad:
+                raise DatasetError(f"not JSON ({reason(bad)})", where=place, remedy=_MEND) from None
+            if end + _LONGEST_TOKEN <= len(self._held) or self._ended:
+                break
+            self._more()  # a number may go on
+        self.at = end
+        if self.next() not in (",", "]"):
+            raise DatasetError("not JSON (expected ',' or ']' after a row)", where=self.place(), remedy=_MEND)
+        return value
+
+    def _more(self) -> bool:
+        """Hold more, and no longer what stands before `at`; of a long row as much again as is held."""
+        self.place()
+        last = self._held.rfind("\n", 0, self.at)
+        self._before = self.at - last - 1 if last >= 0 else self._before + self.at
+        kept = [self._held[self.at :]]
+        wanted = len(kept[0])
+        self.at = self._counted = 0
+        while not self._ended:
+            piece = next(self._pieces, "")
+            self._ended = not piece
+            kept.append(piece)
+            wanted -= len(piece)
+            if piece and wanted <= 0:
+                break
+        self._held = "".join(kept)
+        return len(kept) > 1 and bool(kept[1])
+
+    def _position(self, bad: json.JSONDecodeError) -> tuple[str, int]:
+        line = self._line + self._held.count("\n", self._counted, bad.pos)
+        column = bad.colno + (self._before if "\n" not in self._held[: bad.pos] else 0)
+        return f"{self._path}:{line}", column
+
+
+_BATCH = 1024
+_BUFFER = 2**20
+_FILE_MARK = b"ARROW1"
+
+
+def arrow(module: str, path: Path | str, what: str) -> Any:
+    """Return pyarrow, or a module of it.
+
+    Raises:
+        ConfigError: if it is not installed, naming what needs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ConfigError(f"{what} needs pyarrow", where=str(path), remedy="install it: pip install pyarrow") from None
+
+
+def read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a Parquet file, row group by row group."""
+    parquet = arrow("pyarrow.parquet", path, "parquet")
+    with _said_in_one_line(path, "a parquet"), parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
+        yield from placed(_batches(file), str(path))
+
+
+def _batches(file: Any) -> Iterator[Any]:
+    # One row group after the other, and by one thread: else memory grows with the file.
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(batch_size=_BATCH, row_groups=[group], use_threads=False)
+        import_module("pyarrow").default_memory_pool().release_unused()
+
+
+def _released(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches, and have pyarrow give back to the system what it would else keep of those before."""
+    pool = import_module("pyarrow").default_memory_pool()
+    for batch in batches:
+        yield batch
+        pool.release_unused()
+
+
+def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of an Arrow file (Feather 2 is one) or stream."""
+    ipc = arrow("pyarrow.ipc", path, "arrow")
+    with _said_in_one_line(path, "an arrow"), path.open("rb") as begin:
+        is_file = begin.read(len(_FILE_MARK)) == _FILE_MARK
+        begin.seek(0)
+        if is_file:
+            with ipc.open_file(begin) as file:
+                yield from placed(_released(file.get_batch(i) for i in range(file.num_record_batches)), str(path))
+        else:
+            with ipc.open_stream(begin) as stream:
+                yield from placed(_released(stream), str(path))
+
+
+def placed(batches: Any, name: str) -> Iterator[tuple[str, Row]]:
+    """Yield each row of Arrow record batches with its place, as `name:row 3`.
+
+    Raises:
+        DatasetError: if two columns have one name.
+    """
+    number, names = 0, None
+    for batch in batches:
+        if names is None:
+            names = list(batch.schema.names)
+            if repeated := sorted({one for one in names if names.count(one) > 1}):
+                what = f"two columns are named '{repeated[0]}'"
+                raise DatasetError(what, where=name, remedy="give each column its own name")
+        for start in range(0, batch.num_rows, _BATCH):
+            part = batch.slice(start, _BATCH)
+            values = zip(*(column.to_pylist() for column in part.columns), strict=True)
+            for row in map(dict, map(zip, repeat(names), values)):
+                number += 1
+                yield f"{name}:row {number}", row
+
+
+@contextmanager
+def _said_in_one_line(path: Path, kind: str) -> Iterator[None]:
+    if packed := compression_of(path):
+        what = f"{kind} file packed with {packed}"
+        raise DatasetError(what, where=str(path), remedy="unpack it: such files are packed within themselves")
+    try:
+        yield
+    except import_module("pyarrow").ArrowException as bad:
+        remedy = "check the file, or set dataset.format"
+        raise DatasetError(f"not {kind} file ({bad})", where=str(path), remedy=remedy) from None
+
+
+WHERE = "dataset.format"
+Rows = Iterable[tuple[str, dict[str, Any]]]
+
+
+def other_formats() -> list[str]:
+    """Return the names of the formats that other packages offer."""
+    return [point.name for point in entry_points_in(DATASETS)]
+
+
+def other_reader(name: str) -> Callable[[Path], Rows] | None:
+    """Return the reader of a format that is someone else's, none if it is not.
+
+    Raises:
+        PluginError: if it cannot be imported, or cannot be called.
+    """
+    if not name or not is_offered(DATASETS, name):
+        return None
+    found = find(DATASETS, name, {}, where=WHERE, methods=("__call__",))
+    reader = construct(found, name=name, where=WHERE) if isclass(found) else found
+    if not callable(reader):
+        raise PluginError(f"'{name}' is not a reader", where=WHERE, remedy="give what yields (place, row) for a path")
+    return partial(_rows, name, reader)
+
+
+def _rows(name: str, reader: Callable[[Path], Rows], path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        for place, row in reader(path):
+            if not isinstance(row, Mapping):
+                raise TypeError(f"{place}: the row is not a mapping")
+            yield str(place), dict(row)
+    except (EvalkitError, OSError, GeneratorExit):
+        raise
+    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        what = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
+        raise PluginError(what, where=WHERE, remedy="mend the file or the plug-in") from error
+
+
+Row = dict[str, Any]
+Reader = Callable[[Path], Iterable[tuple[str, Row]]]
+
+_LONGEST_CELL = 2**31 - 1
+
+
+def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - the config's own word
+    """Return the reader of a format, by name or else by the file's suffix.
+
+    Raises:
+        ConfigError: if there is no such format.
+    """
+    name = (format or inner_suffix(path)).lower()
+    if name not in _READERS:
+        if other := other_reader(format or name):
+            return other
+        what = f"no reader for format '{name}'" if name else f"'{path}' has no suffix to tell its format by"
+        raise ConfigError(what, where="dataset.format", remedy=did_you_mean(name, [*_READERS, *other_formats()]))
+    return _READERS[name]
+
+
+def is_readable(path: Path) -> bool:
+    """Say whether a file's name tells a format that can be read."""
+    return inner_suffix(path) in _READERS
+
+
+def _constant(name: str) -> str | None:
+    # Some writers spell a missing value NaN; JSON has no such value, and neither has a case.
+    return None if name == "NaN" else name
+
+
+_JSON = json.JSONDecoder(parse_constant=_constant)
+
+
+def _record(value: Any, place: str, remedy: str = "write each row as {column: value}") -> Row:
+    if not isinstance(value, dict):
+        kind = {list: "a list", str: "a text", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
+        raise DatasetError(f"the row is {kind}, not an object", where=place, remedy=remedy)
+    return value
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[str, Row]]:
+    name = str(path)
+    with open_lines(path) as lines:
+        for number, line in lines:
+            try:
+                value = from_json(line, allow_inf_nan=False, cache_strings="keys")
+            except ValueError:  # the other is slower, says more, and reads what this one does not: half surrogates, NaN
+                text = decoded(line, number, path)
+                if not text.strip():
+                    continue
+                value = _slowly(text, f"{path}:{number}", number)
+            place = f"{name}:{number}"
+            yield place, value if type(value) is dict else _record(value, place, _remedy(line, number))
+
+
+def _slowly(text: str, place: str, number: int) -> Any:
+    try:
+        return _JSON.decode(text)
+    except (ValueError, RecursionError) as bad:
+        what = f"the row is not JSON ({reason(bad)})"
+        raise DatasetError(what, where=place, remedy=_remedy(text.encode("utf-8"), number)) from None
+
+
+def _remedy(line: bytes, number: int) -> str:
+    if number == 1 and line.lstrip().startswith(b"["):
+        return "if the whole file is one array, set dataset.format=json"
+    return "write one JSON object a line"
+
+
+def _texts(path: Path) -> Iterator[str]:
+    with open_lines(path) as lines:
+        for number, line in lines:
+            yield decoded(line, number, path)
+
+
+def _read_json(path: Path) -> Iterator[tuple[str, Row]]:
+    for place, value in read_array(path, _JSON):
+        yield place, _record(value, place)
+
+
+def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
+    csv.field_size_limit(_LONGEST_CELL)
+    texts = _texts(path)
+    first = next(texts, "")
+    rows = csv.reader(chain([first], texts), delimiter=_told_apart_by(first, delimiter), strict=True)
+    try:
+        header = _header(next(rows, []), path)
+        line = rows.line_num + 1
+        for cells in rows:
+            place, line = f"{path}:{line}", rows.line_num + 1
+            if cells:
+                yield place, _row(header, cells, place)
+    except csv.Error as bad:
+        where = f"{path}:{rows.line_num}"
+        raise DatasetError(f"not {inner_suffix(path) or 'csv'} ({bad})", where=where, remedy="mend it") from None
+
+
+def _told_apart_by(first: str, delimiter: str) -> str:
+    """Return what stands between the cells: spreadsheets write `.csv` with semicolons or tabs, too."""
+    return next((other for other in (delimiter, ",", ";", "\t") if other in first), delimiter)
+
+
+def _header(header: list[str], path: Path) -> list[str]:
+    if repeated := sorted({name for name in header if header.count(name) > 1}):
+        raise DatasetError(
+            f"two columns are named '{repeated[0]}'", where=f"{path}:1", remedy="give each column its own name"
+        )
+    return header
+
+
+def _row(header: list[str], cells: list[str], place: str) -> Row:
+    if len(cells) != len(header):
+        raise DatasetError(
+            f"the row has {len(cells)} cells and the header {len(header)}",
+            where=place,
+            remedy="quote cells that hold the delimiter, a quote or a line break",
+        )
+    return dict(zip(header, cells, strict=True))
+
+
+_READERS: dict[str, Reader] = {
+    "jsonl": _read_jsonl,
+    "ndjson": _read_jsonl,
+    "json": _read_json,
+    "csv": partial(_read_delimited, delimiter=","),
+    "tsv": partial(_read_delimited, delimiter="\t"),
+    "parquet": read_parquet,
+    "arrow": read_arrow,
+    "feather": read_arrow,
+}

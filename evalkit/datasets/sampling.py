@@ -1,0 +1,143 @@
+"""Which rows become cases: those that the filter lets through, a seeded sample of them, shuffled, up to the limit."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from evalkit.config import DatasetConfig, SampleConfig
+from evalkit.datasets.expressions import RowFault, condition, missing_column_error
+from evalkit.datasets.field_mapping import ABSENT, getter
+from evalkit.datasets.formats import Row
+from evalkit.datasets.labels import normalize_label
+from evalkit.errors import DatasetError
+
+Rows = Iterator[tuple[str, Row]]
+Numbered = Iterator[tuple[int, str, Row]]
+
+
+class Choice:
+    """Chooses rows as a config says: `filter`, then `sample`, `shuffle_seed` and `limit`.
+
+    Sampling, and shuffling with a limit, read the rows twice and hold eight bytes for each. `order`, after the last
+    row, holds the places of the chosen rows in the shuffled order; it is none if they are in theirs.
+    """
+
+    def __init__(self, config: DatasetConfig) -> None:
+        self._sample, self._seed, self._limit = config.sample, config.shuffle_seed, config.limit
+        self._holds = None if config.filter is None else condition(config.filter, "dataset.filter")
+        self._stratum = None
+        if config.sample is not None and config.sample.stratify is not None:
+            self._stratum = getter(config.sample.stratify, "dataset.sample.stratify")
+        self._column = config.sample.stratify if config.sample is not None else None
+        self.order: Sequence[int] | None = None
+        self._notes: list[str] = []
+        self._read = self._left_out = 0
+
+    def choose(self, rows: Callable[[], Rows]) -> Numbered:
+        """Yield the chosen rows in the order of the file, each with its number in it (from 1) and its place.
+
+        Raises:
+            DatasetError: if the filter lets no row through, or does not fit a row.
+        """
+        self._notes, self._read, self._left_out = [], 0, 0
+        if self._holds is None and self._sample is None and self._seed is None and self._limit is None:
+            for number, (place, row) in enumerate(rows(), 1):
+                yield number, place, row
+        elif self._sample is None and (self._seed is None or self._limit is None):
+            chosen = 0
+            for chosen, found in enumerate(islice(self._passing(rows()), self._limit), 1):  # noqa: B007
+                yield found
+            if self._seed is not None:
+                self.order = _shuffled(range(chosen), self._seed)
+        else:
+            yield from self._picked(rows)
+        if self._read and self._read == self._left_out:
+            what = f"none of {self._read} rows passes dataset.filter"
+            raise DatasetError(what, where="dataset.filter", remedy="mend it, or leave it out")
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what was left out, once all rows are chosen."""
+        filtered = f"rows left out by dataset.filter: {self._left_out} of {self._read}"
+        return (*([filtered] if self._left_out else []), *self._notes)
+
+    def _passing(self, rows: Rows) -> Numbered:
+        if self._holds is None:
+            yield from ((number, place, row) for number, (place, row) in enumerate(rows, 1))
+            return
+        for number, (place, row) in enumerate(rows, 1):
+            self._read = number
+            try:
+                if not self._holds(row):
+                    self._left_out += 1
+                    continue
+            except RowFault as fault:
+                raise fault.at(place) from None
+            yield number, place, row
+
+    def _picked(self, rows: Callable[[], Rows]) -> Numbered:
+        strata: dict[str, array[int]] = {}
+        for number, place, row in self._passing(rows()):
+            strata.setdefault(self._stratum_of(row, place), array("q")).append(number)
+        passing = sum(len(numbers) for numbers in strata.values())
+        chosen = self._drawn(strata, passing) if self._sample is not None else next(iter(strata.values()), array("q"))
+        if self._seed is not None:
+            order = _shuffled(range(len(chosen)), self._seed)[: self._limit]
+            kept = sorted(order)
+            place_of = {place: at for at, place in enumerate(kept)} if len(kept) < len(chosen) else None
+            self.order = order if place_of is None else array("q", (place_of[at] for at in order))
+            chosen = array("q", (chosen[at] for at in kept))
+        wanted = iter(chosen[: self._limit])
+        next_one = next(wanted, None)
+        for number, (place, row) in enumerate(rows(), 1):
+            if next_one is None:
+                return
+            if number == next_one:
+                next_one = next(wanted, None)
+                yield number, place, row
+
+    def _stratum_of(self, row: Row, place: str) -> str:
+        if self._stratum is None:
+            return ""
+        try:
+            value = self._stratum(row)
+        except RowFault as fault:
+            raise fault.at(place) from None
+        if value is ABSENT:
+            what, remedy = missing_column_error(str(self._column), row, " for dataset.sample.stratify")
+            raise DatasetError(what, where=place, remedy=remedy)
+        return normalize_label(value)
+
+    def _drawn(self, strata: dict[str, array[int]], passing: int) -> array[int]:
+        sample = self._sample or SampleConfig(n=1)
+        wanted = sample.n if sample.n is not None else max(1, round(float(sample.fraction or 0) * passing))
+        if wanted > passing:
+            self._notes.append(f"dataset.sample asks for {wanted} rows, and there are {passing}: all were taken")
+            wanted = passing
+        sizes = [len(numbers) for numbers in strata.values()]
+        found = array("q")
+        for (name, numbers), size in zip(strata.items(), stratum_sizes(sizes, wanted), strict=True):
+            drawn = random.Random(f"{sample.seed}:{name}").sample(range(len(numbers)), size)
+            found.extend(array("q", (numbers[at] for at in drawn)))
+        return array("q", sorted(found))
+
+
+def stratum_sizes(sizes: Sequence[int], wanted: int) -> list[int]:
+    """Return how many of each stratum make a sample of `wanted`: in proportion, rounded by the largest remainders.
+
+    Of equal remainders the first stratum's is rounded up. Hamilton's method, in whole numbers.
+    """
+    total = sum(sizes) or 1
+    found = [size * wanted // total for size in sizes]
+    rest = sorted(range(len(sizes)), key=lambda at: -(sizes[at] * wanted % total))
+    for at in rest[: wanted - sum(found)]:
+        found[at] += 1
+    return found
+
+
+def _shuffled(places: range, seed: int) -> array[int]:
+    order = array("q", places)
+    random.Random(seed).shuffle(order)
+    return order

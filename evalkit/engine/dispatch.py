@@ -1,0 +1,429 @@
+"""One request to one judge, seen through: one call for equal requests, here and in other processes, and retries."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from evalkit.config import RunnerConfig
+from evalkit.core.redaction import redact
+from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached, Reservation
+from evalkit.engine.event_loop import Clock
+from evalkit.engine.progress import Tally
+from evalkit.engine.rate_limits import JudgeLimit, Turn
+from evalkit.engine.requests import CompletedCalls
+from evalkit.errors import CallError, EvalkitError
+from evalkit.judges.error_mapping import clean_message
+from evalkit.judges.responses import sane
+from evalkit.protocols import Judge, Store
+from evalkit.types import Completion, Failure, JudgeRequest, Spent
+
+
+@runtime_checkable
+class BatchStore(Protocol):
+    """What a store may have besides: a way to keep several completions at the price of one."""
+
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        """Keep completions, each given as (key, model, completion); all are durable when this returns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    answer: tuple[str, str, Completion]
+    kept: asyncio.Future[None]
+
+
+class StoreWriter:
+    """Writes a run's answers to its store, away from the event loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[_Waiting] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def keep(self, key: str, model: str, completion: Completion) -> None:
+        """Keep a completion; it is durable when this returns.
+
+        What is paid for is kept also if whoever waits for it is cancelled: that shows only once it is written.
+
+        Raises:
+            StoreError: if it could not be written.
+        """
+        kept = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting((key, model, completion), kept))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+        try:
+            await asyncio.shield(kept)
+        except asyncio.CancelledError:
+            await asyncio.wait([kept])
+            raise
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            outcome: BaseException | None = None
+            try:
+                await asyncio.to_thread(self._put, [one.answer for one in batch])
+            except BaseException as error:
+                outcome = error
+            for one in batch:
+                _settle(one.kept, outcome)
+        self._writing = None
+
+    def _put(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        if isinstance(self._store, BatchStore):
+            self._store.put_many(answers)
+            return
+        for key, model, completion in answers:
+            self._store.put(key, model, completion)
+
+
+def _settle(kept: asyncio.Future[None], error: BaseException | None) -> None:
+    if kept.done():
+        return
+    if error is None:
+        kept.set_result(None)
+        return
+    kept.set_exception(error)
+    kept.exception()  # looked at here, so that nobody else has to
+
+
+LONGEST_RETRY_AFTER = 600.0
+# After these the provider may have worked, and may bill, though nothing came back.
+_TOO_LITTLE = "runner.budget_usd leaves too little for a whole answer"
+_MAYBE_BILLED = ("timeout", "connection", "bad_response")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to the judge of an index, under its content key; `attempt` is 1 for the first."""
+
+    judge: int
+    request: JudgeRequest
+    key: str
+    attempt: int = 1
+
+
+class Caller:
+    """Makes the calls of a run; `store` is where answers are kept, if anywhere.
+
+    `out` holds the tasks whose call is on its way, to the provider or to the disk; `allowed` raises where a call that
+    waited may no longer be made.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        store: Store | None,
+        runner: RunnerConfig,
+        tally: Tally,
+        clock: Clock,
+        allowed: Callable[[], None],
+        spent: Spent | None = None,
+    ) -> None:
+        self._judges, self._runner, self._tally = judges, runner, tally
+        self._keeper = None if store is None else StoreWriter(store)
+        self._limits = [JudgeLimit(judge, runner, clock) for judge in judges]
+        self._places = asyncio.Semaphore(runner.concurrency)
+        self._budget = Budget(runner, spent)
+        self.lengths = AnswerLengths()
+        self._ready: set[int] = set()
+        self._allowed = allowed
+        self.out: set[asyncio.Task[Any] | None] = set()
+        self.also_checked: tuple[int, ...] = ()
+        """Judges that may be asked later: what is wrong with one must show before anything is paid."""
+
+    async def attempt(self, call: Call) -> Completion:
+        """Make one call and return its answer, which is stored by then unless it is a refusal.
+
+        Raises:
+            CallError: if no answer came.
+            BudgetReached: if the cap leaves no room for the call.
+            JudgeSetupError: if no call to this judge can succeed.
+            StoreError: if the answer cannot be kept.
+        """
+        await self._prepare(call.judge)
+        call, reservation = await self._reserve(call)
+        cost: float | None = 0.0
+        me = asyncio.current_task()
+        try:
+            async with self._places, self._limits[call.judge].turn(call.request) as turn:
+                self._allowed()
+                self._tally.sends(call.attempt)
+                cost = None
+                self.out.add(me)
+                completion = replace(await self._answer(call, turn), attempts=call.attempt)
+            # Its place is another's by now: the disk must not hold up the provider.
+            cost = completion.cost_usd
+            self.lengths.see(call.judge, completion)
+            if reservation.limited and completion.finish_reason == "length":
+                self._tally.paid(completion)
+                raise BudgetReached(f"{_TOO_LITTLE}: an answer was cut at {call.request.max_tokens} tokens")
+            await self._keep(call, completion)
+        except CallError as error:
+            cost = None if error.kind in _MAYBE_BILLED else 0.0
+            if reservation.limited and error.kind == "bad_request":
+                self.lengths.unlimited.add(call.judge)
+                raise BudgetReached(f"{_TOO_LITTLE}, and the judge takes no limit ({error.message})") from error
+            raise
+        finally:
+            self.out.discard(me)
+            await self._budget.settle(reservation, cost)
+            self._tally.budget_left = self._budget.left
+        self._tally.paid(completion)
+        return completion
+
+    def lift_limits(self) -> None:
+        """Let those through who wait for their turn, once no call may be made any more."""
+        for limit in self._limits:
+            limit.lift()
+
+    async def _answer(self, call: Call, turn: Turn) -> Completion:
+        limit, judge = self._limits[call.judge], self._judges[call.judge]
+        try:
+            async with asyncio.timeout(self._runner.timeout) as deadline:
+                completion = await _completed(judge, call.request)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            seconds = f"{self._runner.timeout:g}"
+            raise CallError("timeout", f"no answer within {seconds} s (runner.timeout)", retryable=True) from error
+        except CallError as error:
+            if _throttled(error):
+                limit.throttled(turn)
+                self._tally.throttled += 1
+            if error.retry_after is not None and error.retry_after <= LONGEST_RETRY_AFTER:
+                limit.hold(error.retry_after)
+            raise
+        limit.answered(turn, call.request, completion.usage)
+        if (seconds_asked := getattr(judge, "rest", 0.0)) > 0:
+            limit.hold(seconds_asked)
+        return completion
+
+    async def _keep(self, call: Call, completion: Completion) -> None:
+        if self._keeper is not None and completion.refusal is None:
+            await self._keeper.keep(call.key, self._judges[call.judge].spec.model, completion)
+
+    async def _prepare(self, judge: int) -> None:
+        for one in (judge, *self.also_checked):
+            prepare = getattr(self._judges[one], "prepare", None)
+            if prepare is not None and one not in self._ready:
+                await prepare()
+                self._ready.add(one)
+
+    async def _reserve(self, call: Call) -> tuple[Call, Reservation]:
+        """Set aside what a call may cost; return it with its limit, if it has one."""
+        limit = self.lengths.limit(call.judge, call.request)
+        limited = replace(call, request=replace(call.request, max_tokens=limit))
+        least = None if limit is None else self._ceiling(limited)
+        reservation = await self._budget.reserve(self._ceiling(call), least)
+        return limited if reservation.limited else call, reservation
+
+    def _ceiling(self, call: Call) -> float | None:
+        ceiling = getattr(self._judges[call.judge], "ceiling", None)
+        if self._runner.budget_usd is None or ceiling is None:
+            return None
+        most: float | None = ceiling(call.request)
+        return most
+
+
+async def _completed(judge: Judge, request: JudgeRequest) -> Completion:
+    """Return a judge's completion, sane; what goes wrong in the judge's own code costs one call, never the run."""
+    try:
+        return sane(await judge.complete(request))
+    except EvalkitError:
+        raise
+    except Exception as error:
+        what = f"the judge failed on this request ({type(error).__name__}: {clean_message(str(error))})"
+        raise CallError("bad_response", what, retryable=True) from error
+
+
+def _throttled(error: CallError) -> bool:
+    busy = error.kind == "server" and (error.retry_after is not None or "overloaded" in error.message.lower())
+    return busy or (error.kind == "rate_limit" and error.retryable)
+
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
+FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5  # seconds between looks whether another process has its answer
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """What a store may have besides: claims on keys, so that of all runs that use it only one asks at a time."""
+
+    def claim(self, key: str) -> bool:
+        """Claim a key, and say whether it is claimed now; false while somebody else has it."""
+        ...
+
+    def release(self, key: str) -> None:
+        """Let others claim a key that was claimed here."""
+        ...
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
+        """Return the stored completions among `keys`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A completion, and whether it was had without a call of this request's own."""
+
+    completion: Completion
+    stored: bool
+
+
+class RunStopped(Exception):  # noqa: N818
+    """The run is being stopped: nothing new is sent."""
+
+
+class RunAborted(Exception):  # noqa: N818
+    """Nothing more is sent, since the run is hopeless: what is not stored is missing."""
+
+
+def backoff(attempt: int, asked: float | None, draw: Callable[[], float] = random.random) -> float | None:
+    """Return the seconds to wait after a failed attempt (1 the first), or none if the provider asks for too long.
+
+    Exponential with full jitter (Brooker, Exponential Backoff and Jitter, AWS 2015); never sooner than asked.
+    """
+    if asked is not None and asked > LONGEST_RETRY_AFTER:
+        return None
+    ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1))
+    return ceiling * draw() if asked is None else asked + FIRST_WAIT * draw()
+
+
+class Sender:
+    """Sends a run's requests; `writes` says whether answers are kept, `calls` whether any may be sent at all.
+
+    `claims` is where a request is claimed before it is sent, so that other processes wait for its answer. `spool` is
+    the folder for answers that equal requests may ask for again, if they are found nowhere else.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        store: Store | None,
+        runner: RunnerConfig,
+        tally: Tally,
+        *,
+        calls: bool = True,
+        claims: Store | None = None,
+        clock: Clock,
+        changed: Callable[[], None] = lambda: None,
+        spool: Path | None = None,
+        spent: Spent | None = None,
+    ) -> None:
+        self._caller = Caller(judges, store, runner, tally, clock, self._unless_over, spent)
+        self.lengths = self._caller.lengths
+        self._runner, self._tally, self._calls, self._clock, self._changed = runner, tally, calls, clock, changed
+        self._claims = claims if isinstance(claims, Claiming) else None
+        self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}
+        self._landed = CompletedCalls(spool)
+        self._given_up = asyncio.Event()
+        self.out = self._caller.out
+        self.stopping = False
+        self.stopped: str | None = None
+
+    def check_also(self, judge: int) -> None:
+        """Check a judge, too, before the first call to any."""
+        self._caller.also_checked = (judge,)
+
+    def give_up(self, why: str) -> None:
+        """Send nothing more: what is in flight may finish, what is stored still counts, the rest fails with `why`."""
+        self.stopped = why
+        self._given_up.set()
+        self._caller.lift_limits()
+
+    async def obtain(self, judge: int, request: JudgeRequest, key: str) -> Answer | Failure:
+        """Return the answer to a request that is not stored; equal requests of a run share one call.
+
+        Raises:
+            JudgeSetupError: if no call to this judge can succeed.
+            StoreError: if the answer cannot be kept.
+            Stopped: if the run is being stopped.
+        """
+        if not self._calls:
+            return Failure("not_stored", "no stored answer, and store.mode=read_only sends nothing", attempts=0)
+        if (flight := self._flights.get(key)) is not None:
+            return self._shared(await asyncio.shield(flight))
+        if (landed := self._landed.get(key)) is not None:
+            return self._shared(landed)
+        self._flights[key] = flight = asyncio.get_running_loop().create_future()
+        try:
+            outcome = await self._once(Call(judge, request, key))
+        except BaseException as error:
+            # What ends the run ends it now: a place that is free again must not be taken first.
+            self.stopping = self.stopping or (isinstance(error, Exception) and not isinstance(error, RunStopped))
+            flight.set_exception(error if isinstance(error, Exception) else RunStopped())
+            flight.exception()  # looked at here, so that nobody else has to
+            raise
+        else:
+            told = outcome.completion if isinstance(outcome, Answer) else outcome
+            flight.set_result(told)
+            # Where answers are claimed, an equal request that comes later finds this one in the store.
+            if isinstance(told, Failure) or self._claims is None:
+                self._landed.keep(key, told)
+            return outcome
+        finally:
+            del self._flights[key]
+
+    def _shared(self, outcome: Completion | Failure) -> Answer | Failure:
+        if isinstance(outcome, Failure):
+            return replace(outcome, attempts=0)
+        self._tally.stored += 1
+        return Answer(outcome, stored=True)
+
+    async def _once(self, call: Call) -> Answer | Failure:
+        """See a call through, unless another process does, or has done since this one looked."""
+        try:
+            if self._claims is None:
+                return await self._see_through(call)
+            await self._claim(call.key, self._claims)
+        except RunAborted:
+            return Failure("stopped", str(self.stopped), attempts=0)
+        try:
+            found = self._claims.get_many([call.key])
+            return self._shared(found[call.key]) if found else await self._see_through(call)
+        finally:
+            self._claims.release(call.key)
+
+    async def _claim(self, key: str, claims: Claiming) -> None:
+        wait = FIRST_LOOK
+        while not claims.claim(key):
+            self._unless_over()
+            await self._clock.pause_unless(self._given_up, wait)
+            wait = min(2 * wait, LONGEST_LOOK)
+
+    async def _see_through(self, call: Call) -> Answer | Failure:
+        while True:
+            try:
+                return Answer(await self._caller.attempt(call), stored=False)
+            except BudgetReached as reached:
+                self.stopped = self.stopped or str(reached)
+                return Failure("budget", str(reached), attempts=call.attempt - 1)
+            except RunAborted:
+                return Failure("stopped", str(self.stopped), attempts=call.attempt - 1)
+            except CallError as error:
+                failure = Failure(error.kind, redact(error.message), attempts=call.attempt)
+                wait = backoff(call.attempt, error.retry_after) if error.retryable else None
+            if wait is None or call.attempt > self._runner.retries:
+                return failure
+            if self.stopping:
+                raise RunStopped
+            await self._clock.pause_unless(self._given_up, wait)
+            if self._given_up.is_set():
+                return failure
+            call = replace(call, attempt=call.attempt + 1)
+            self._tally.retried += 1
+            self._changed()
+
+    def _unless_over(self) -> None:
+        if self.stopping:
+            raise RunStopped
+        if self._given_up.is_set():
+            raise RunAborted

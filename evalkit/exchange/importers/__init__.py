@@ -1,1 +1,0 @@
-"""One module for each layout: `sniff` tells a file of it, `read` makes records of one."""

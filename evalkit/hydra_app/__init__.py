@@ -1,0 +1,374 @@
+"""The only module, with cli, that knows Hydra: from files and overrides to a RunConfig."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any, TypeAlias
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from pydantic import ValidationError
+
+from evalkit.config import RunConfig, criteria_by_name, defaults
+from evalkit.core.resources import PROJECT_VARIABLE, project, shipped
+from evalkit.datasets import with_examples
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.hydra_app.code_policy import check_place, checked
+from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place
+from evalkit.hydra_app.error_mapping import RECORDED, config_error, hydra_error, not_utf8
+from evalkit.hydra_app.jobs import (
+    SweepPlace,
+    apply_values,
+    constant_keys,
+    job_signature,
+    reuse_composed_jobs,
+    sweep_jobs,
+    sweep_place,
+)
+from evalkit.plugins import CONF, allowing_code, folders
+from evalkit.runs.config_file import DEFAULTS as RUN_DEFAULTS
+from evalkit.runs.config_file import escaped
+from evalkit.runs.layout import CONFIG as RUN_CONFIG
+
+__all__ = [
+    "SweepPlace",
+    "as_composed",
+    "as_written",
+    "check_place",
+    "checked",
+    "constant_keys",
+    "find_sweep",
+    "for_hydra",
+    "hydra_error",
+    "load_config",
+    "load_jobs",
+    "load_settings",
+    "not_utf8",
+    "register",
+    "reuse_composed_jobs",
+    "to_run_config",
+]
+
+Adjust: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+_HYDRA = RLock()  # Hydra composes by what one global says
+DEFAULT = "config"
+STUDY = "study_"
+SETTINGS = "settings"
+SETTLED = [
+    "schema",
+    "runtime",
+    *({group: None} for group in ("judge", "mode", "criteria", "rubric", "prompt", "output", "dataset")),
+    {"swap": "both"},
+    {"tie": "allow"},
+    {"scoring": "default"},
+    {"store": "default"},
+    {"runner": "default"},
+    {"tracking": "mlflow"},
+    "_self_",
+]
+"""The defaults of settings that say themselves what was judged, by whom and how."""
+GROUPS = (
+    "judge",
+    "criteria",
+    "rubric",
+    "swap",
+    "tie",
+    "prompt",
+    "output",
+    "dataset",
+    "scoring",
+    "store",
+    "runner",
+    "tracking",
+    "mode",
+)
+"""The config groups, in the order of conf/config.yaml."""
+FREE_FORM = (
+    "judge.params",
+    "judge.weights",
+    "rubric.levels",
+    "scoring.weights",
+    "gate",
+    # These may also hold a _target_.
+    "mode",
+    "output",
+    "dataset",
+    "tracking",
+)
+"""What Hydra is not to check the keys of: their own are any, or are checked when the config is frozen."""
+
+
+def user_folders() -> list[Path]:
+    """Return the user's own config folders: `$EVALKIT_CONF`, then the project's conf/."""
+    named = [Path(p) for p in os.environ.get("EVALKIT_CONF", "").split(os.pathsep) if p]
+    own = [*named, project() / "conf"]
+    return [p.resolve() for p in own if p.is_dir() and p.resolve() != shipped("conf")]
+
+
+class EvalkitSearchPath(SearchPathPlugin):
+    """Append the config folders of plug-ins to the shipped one, and after them the user's."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Add what plug-ins offer and what `user_folders` finds."""
+        for folder in folders(CONF):
+            search_path.append("plugin", f"file://{folder}")
+        for folder in user_folders():
+            search_path.append("user", f"file://{folder}")
+
+
+def _slug(*names: str | None) -> str:
+    name = next((n for n in names if n and n != "None"), "panel")
+    return re.sub(r"[^\w.-]+", "_", str(name).rsplit("/", 1)[-1])
+
+
+def _schema() -> DictConfig:
+    node = OmegaConf.create(dict(defaults()))
+    for key in FREE_FORM:
+        if OmegaConf.is_dict(part := OmegaConf.select(node, key)):
+            OmegaConf.set_struct(part, False)
+    return node
+
+
+def register() -> None:
+    """Tell Hydra of evalkit's schema, search path and resolver; may be called again."""
+    OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
+    ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
+    Plugins.instance().register(EvalkitSearchPath)
+
+
+def find_study(name: str) -> Path | None:
+    """Return the study a command's first word names: a file, or a name in ./experiments or the shipped ones."""
+    spellings = [name] if name.endswith((".yaml", ".yml")) else [f"{name}.yaml"]
+    places = [Path(), project() / "experiments", shipped("experiments"), shipped("experiments").parent]
+    for place in places:
+        for spelling in spellings:
+            if (found := place / spelling).is_file():
+                return found.resolve()
+    return None
+
+
+def enter_project_of(study: Path) -> None:
+    """Let the project a study stands in be the current one: its conf/ and prompts/ are found from anywhere."""
+    if study.parent.name == "experiments" and study.parent != shipped("experiments"):
+        os.environ.setdefault(PROJECT_VARIABLE, str(study.parent.parent))
+
+
+def add_study(path: Path) -> str:
+    """Register a study file with Hydra and return the config name it goes by.
+
+    Raises:
+        ConfigError: if it is not there or is not YAML.
+    """
+    try:
+        node = OmegaConf.load(path)
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from None
+    except Exception as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise ConfigError(f"is not YAML ({getattr(error, 'problem', error)})", where=place) from None
+    if not isinstance(node, DictConfig):
+        raise ConfigError("is not a mapping of config groups", where=str(path), remedy="see `evalkit run --cfg job`")
+    _with_named_criteria(node)
+    name = STUDY + _slug(path.stem)
+    if node.get("defaults") == RUN_DEFAULTS:
+        node = _with_recorded_options(node, str(path))
+    ConfigStore.instance().store(name=name, node=node, provider=str(path))
+    return name
+
+
+def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
+    """Register each group of a finished run's config as an option, so that an override can choose another option."""
+    values = OmegaConf.to_container(node)
+    assert isinstance(values, dict)
+    chosen: list[Any] = []
+    for group in GROUPS:
+        if group in values:
+            section = OmegaConf.create({group: values.pop(group)})
+            ConfigStore.instance().store(
+                group=group, name=RECORDED, node=section, package="_global_", provider=provider
+            )
+            chosen.append({group: RECORDED})
+    defaults = ["schema", "runtime", *chosen, {"optional method": None}, "_self_"]
+    return OmegaConf.create({**values, "defaults": defaults})
+
+
+def _with_named_criteria(study: DictConfig) -> None:
+    """Let a study's criteria be a mapping, in place of its group's where it is a list, and its sweep's words readable.
+
+    Raises:
+        ConfigError: if a criterion is named twice.
+    """
+    if isinstance(study.get("criteria"), ListConfig):
+        try:
+            study.criteria = criteria_by_name(OmegaConf.to_container(study.criteria))
+        except ValueError as error:
+            raise ConfigError(str(error), where="criteria") from None
+        if isinstance(given := study.get("defaults"), ListConfig) and "config" in given:
+            at = given.index("_self_") if "_self_" in given else len(given)
+            before = [one for one in given[:at] if one != "config" and "override /criteria" not in one]
+            study.defaults = ["config", *before, {"override /criteria": []}, *given[at:]]
+    params = OmegaConf.select(study, "hydra.sweeper.params")
+    for key in [key for key in params or () if isinstance(params[key], str)]:
+        name, _, value = for_hydra([f"{key}={params[key]}"])[0].partition("=")
+        if name != key:
+            del params[key]
+            params[name] = value
+
+
+def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust | None = None) -> RunConfig:
+    """Check a composed config and freeze it; `adjust` may change its plain values before the check.
+
+    Raises:
+        ConfigError: naming the file and line, or the command line, the key and what to do.
+    """
+    try:
+        values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+        if isinstance(values, dict):
+            values["criteria"] = put_in_place(values.get("criteria"))
+        values = adjust(values) if adjust else values  # type: ignore[arg-type]
+        return with_examples(RunConfig.model_validate(values), base=project())
+    except ValidationError as error:
+        raise config_error(error, sources) from None
+    except Exception as error:
+        raise hydra_error(error) from None
+
+
+@contextmanager
+def _own_hydra() -> Iterator[None]:
+    with _HYDRA:
+        before = GlobalHydra.instance().hydra
+        GlobalHydra.instance().clear()
+        register()
+        try:
+            with checked(), initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
+                yield
+        finally:
+            GlobalHydra.instance().hydra = before
+
+
+def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
+    try:
+        return compose(name, overrides=list(overrides), return_hydra_config=False)
+    except Exception as error:
+        raise hydra_error(error) from None
+
+
+def _with_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
+    try:
+        return apply_values(cfg, job)
+    except Exception as error:
+        raise hydra_error(error) from None
+
+
+def load_config(
+    name: str = DEFAULT, overrides: Sequence[str] = (), *, allow_code: bool = False, adjust: Adjust | None = None
+) -> RunConfig:
+    """Compose a config without a shell: `name` is `config`, a study's name, or a file.
+
+    `allow_code` lets its part for Hydra name code; `run` has a parameter of its own for the rest. `adjust` gets the
+    composed values and returns those to check, such as with settings that are known as Python values.
+
+    Raises:
+        ConfigError: if something in it is described wrongly.
+    """
+    with allowing_code(allow_code):
+        return load_jobs(name, overrides, sweep=False, adjust=adjust)[0][1]
+
+
+def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig:
+    """Compose a config of settings given as plain values, with overrides as on the command line before them.
+
+    Where an override chooses an option for a whole group (`output=bracket`), the settings of that group give way.
+
+    Raises:
+        ConfigError: if something in it is described wrongly.
+    """
+    chosen = {word.partition("=")[0] for word in overrides}
+    values = {group: value for group, value in settings.items() if group not in chosen}
+    with _own_hydra():
+        node = OmegaConf.create({"defaults": SETTLED, **escaped(values)})
+        ConfigStore.instance().store(name=SETTINGS, node=node, provider="evalkit")
+        return to_run_config(_compose(SETTINGS, for_hydra(overrides)), user_files())
+
+
+def load_jobs(
+    name: str, overrides: Sequence[str], *, sweep: bool, adjust: Adjust | None = None
+) -> list[tuple[tuple[str, ...], RunConfig]]:
+    """Compose every job of a sweep (or the one job): each job's own overrides and its config.
+
+    Raises:
+        ConfigError: if any job is described wrongly, naming the job.
+    """
+    words = for_hydra(overrides)
+    with _own_hydra():
+        study = None if name == DEFAULT else find_study(name)
+        if name != DEFAULT and study is None:
+            raise unknown_study_error(name)
+        config_name = add_study(study) if study else DEFAULT
+        sources = ([study] if study else []) + user_files()
+        if not sweep:
+            return [((), to_run_config(_compose(config_name, words), sources, adjust))]
+        jobs, alike = [], dict[tuple[str, ...], DictConfig]()
+        for job in sweep_jobs(config_name, words):
+            try:
+                kind = job_signature(job)
+                alike[kind] = _with_values(alike[kind], job) if kind in alike else _compose(config_name, job)
+                jobs.append((tuple(map(as_written, job)), to_run_config(alike[kind], sources)))
+            except ConfigError as error:
+                place = f"(job {as_written(' '.join(job))})"
+                remedy, what = (
+                    (f"{error.remedy} {place}", error.what) if error.remedy else ("", f"{error.what} {place}")
+                )
+                raise ConfigError(what, where=error.where, remedy=remedy) from None
+        return jobs
+
+
+def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
+    """Return where a sweep goes, and who chooses its jobs.
+
+    Raises:
+        ConfigError: if Hydra's part of the config is described wrongly.
+    """
+    with _own_hydra():
+        study = None if name == DEFAULT else find_study(name)
+        return sweep_place(add_study(study) if study else DEFAULT, for_hydra(overrides))
+
+
+def user_files() -> list[Path]:
+    """Return every config file in the user's own folders and in those of plug-ins."""
+    return [file for folder in (*user_folders(), *folders(CONF)) for file in sorted(folder.rglob("*.yaml"))]
+
+
+def hidden_files() -> list[Path]:
+    """Return the user's config files that are hidden by shipped ones of the same name."""
+    own = shipped("conf")
+    return [f for folder in user_folders() for f in folder.rglob("*.yaml") if (own / f.relative_to(folder)).is_file()]
+
+
+def study_names() -> list[str]:
+    """Return the names of the studies in ./experiments and of the shipped ones."""
+    folders = [project() / "experiments", shipped("experiments")]
+    return sorted({f.stem for folder in folders if folder.is_dir() for f in folder.glob("*.yaml")})
+
+
+def unknown_study_error(name: str) -> ConfigError:
+    """Return the complaint that no study goes by `name`."""
+    if (Path(name) / RUN_CONFIG).is_file():
+        return ConfigError(
+            "is a run's folder",
+            where=name,
+            remedy=f"evalkit run {shlex.quote(str(Path(name) / RUN_CONFIG))} runs it again",
+        )
+    return ConfigError("no such study file", where=name, remedy=did_you_mean(Path(name).stem, study_names()))

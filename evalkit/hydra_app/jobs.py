@@ -1,0 +1,154 @@
+"""The jobs of a sweep: where it goes, and each job's overrides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from hydra import compose
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import OverrideParseException
+from hydra.plugins.sweeper import Sweeper
+from omegaconf import DictConfig, OmegaConf
+
+from evalkit.errors import ConfigError
+from evalkit.hydra_app.error_mapping import hydra_error
+
+EVERYTHING = "BasicSweeper"
+_KINDS = 50  # kept composed, of about half a megabyte each
+_PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlace:
+    """Where a sweep's jobs go, and whether all of them are known before the first: `sweeper` tries everything."""
+
+    folder: Path
+    sweeper: str
+
+    @property
+    def known(self) -> bool:
+        """Whether the sweeper is Hydra's own, that tries every combination."""
+        return self.sweeper == EVERYTHING
+
+
+def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
+    """Return where a sweep goes and who chooses its jobs; Hydra must be set up.
+
+    Raises:
+        ConfigError: if Hydra's part of the config cannot be composed.
+    """
+    hydra = _hydra_part(config_name, overrides).hydra
+    return SweepPlace(Path(str(hydra.sweep.dir)), str(hydra.sweeper._target_).rsplit(".", 1)[-1])
+
+
+def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return each job's overrides, as Hydra's own sweeper would; Hydra must be set up.
+
+    Raises:
+        ConfigError: if an override cannot be read, or another sweeper would choose the jobs.
+    """
+    cfg = _hydra_part(config_name, overrides)
+    if not str(cfg.hydra.sweeper._target_).endswith(EVERYTHING):
+        raise ConfigError(
+            "this sweeper chooses its jobs as it goes, so that they cannot be foreseen",
+            where="hydra/sweeper",
+            remedy="plan one job without -m, or a sweep of everything",
+        )
+    params = OmegaConf.to_container(cfg.hydra.sweeper.get("params") or OmegaConf.create({}))
+    given = [f"{key!s}={value}" for key, value in params.items()] if isinstance(params, dict) else []
+    choices: dict[str, list[str]] = {}
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    try:
+        parsed = parser.parse_overrides([*given, *overrides])
+    except OverrideParseException as error:
+        raise hydra_error(error) from None
+    for override in parsed:
+        key, swept = override.get_key_element(), override.is_sweep_override()
+        values = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
+        choices[key] = [f"{key}={value}" for value in values]
+    return list(product(*choices.values()))
+
+
+def constant_keys(study: Path | None, overrides: Sequence[str]) -> frozenset[str]:
+    """Return the keys that overrides, or else a study's sweeper, set to one value for all jobs of a sweep."""
+    params = OmegaConf.select(OmegaConf.load(study), "hydra.sweeper.params") if study else None
+    given = [f"{key}={value}" for key, value in (params or {}).items()]
+    swept: dict[str, bool] = {}
+    for word in [*given, *(word for word in overrides if not word.startswith("-"))]:
+        with suppress(OverrideParseException):  # it is reported where the jobs are composed
+            [override] = OverridesParser.create().parse_overrides([word])
+            swept[override.get_key_element().lstrip("+~")] = override.is_sweep_override()
+    return frozenset(key for key, is_swept in swept.items() if not is_swept)
+
+
+def job_signature(job: Sequence[str]) -> tuple[str, ...]:
+    """Return what jobs have in common that differ only in plain values of the same keys: groups are chosen alike."""
+    return tuple(word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job)
+
+
+def apply_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
+    """Turn the config of a job into that of another of its kind, as Hydra would have composed it."""
+    words = [word for word in job if _PLAIN.fullmatch(word)]
+    ConfigLoaderImpl._apply_overrides_to_config(OverridesParser.create().parse_overrides(words), cfg)
+    return cfg
+
+
+def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
+    own = [word for word in overrides if word.lstrip("+~").startswith(("hydra.", "hydra/"))]
+    try:
+        return compose(config_name, overrides=own, return_hydra_config=True)
+    except Exception as error:
+        raise hydra_error(error) from None
+
+
+@contextmanager
+def reuse_composed_jobs() -> Iterator[None]:
+    """Spare Hydra, as long as the block lasts, what was composed already.
+
+    Its own sweeper does not compose every job to check it: that was done. What its launcher runs a job with is composed
+    once for all jobs of a kind, and the job's values are put into a copy.
+    """
+    check, load = Sweeper.validate_batch_is_legal, ConfigLoaderImpl.load_sweep_config
+
+    def checked(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
+        if type(sweeper).__name__ != EVERYTHING:
+            check(sweeper, batch)
+
+    kinds: dict[tuple[str, ...], DictConfig] = {}
+
+    def loaded(self: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        kind = job_signature(sweep_overrides)
+        if kind in kinds:
+            return _told(apply_values(deepcopy(kinds[kind]), sweep_overrides), sweep_overrides)
+        if len(kinds) >= _KINDS:
+            kinds.clear()
+        kinds[kind] = load(self, master_config, sweep_overrides)
+        return deepcopy(kinds[kind])
+
+    # On the class above it: of its own plug-ins Hydra may have loaded another copy.
+    Sweeper.validate_batch_is_legal = checked  # type: ignore[method-assign, assignment]
+    ConfigLoaderImpl.load_sweep_config = loaded  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Sweeper.validate_batch_is_legal = check  # type: ignore[method-assign]
+        ConfigLoaderImpl.load_sweep_config = load  # type: ignore[method-assign]
+
+
+def _told(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
+    """Put into Hydra's own part of a job's config what it was composed of."""
+    words = [word for word in OverridesParser.create().parse_overrides(list(job)) if not word.is_hydra_override()]
+    cfg.hydra.overrides.task = [word.input_line for word in words]
+    said = cfg.hydra.job.config.override_dirname
+    cfg.hydra.job.override_dirname = get_overrides_dirname(
+        words, exclude_keys=said.exclude_keys, item_sep=said.item_sep, kv_sep=said.kv_sep
+    )
+    return cfg

@@ -1,0 +1,160 @@
+"""Judgments made elsewhere as a finished run: read again where their texts are there, scored, and written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evalkit.api import Materials, rescore, run_manifest
+from evalkit.config import RunConfig
+from evalkit.core.resources import project
+from evalkit.datasets import Dataset
+from evalkit.datasets.load import fingerprint
+from evalkit.datasets.named import find_benchmark
+from evalkit.errors import ConfigError
+from evalkit.evaluators import make_evaluator
+from evalkit.interop import ImportedJudgments
+from evalkit.interop.import_file import UNSAID
+from evalkit.interop.labeling import Label, has_own_label, with_labels
+from evalkit.interop.rereading import Difference, differences, reread
+from evalkit.runs import check_free, check_no_sweep
+from evalkit.runs.codec import encode_line
+from evalkit.types import Judgment, RunResult
+
+DIFFERENCES = "differences.jsonl"
+UNTELLING = ("result", "results", "annotations", "output", "outputs", "judgments", "pairwise")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """A run made of somebody's judgments; `texts` counts those that could be read again, with what `differs`."""
+
+    result: RunResult
+    texts: int = 0
+    differs: tuple[Difference, ...] = ()
+
+
+def import_run(
+    config: RunConfig,
+    brought: ImportedJudgments,
+    folder: Path,
+    *,
+    source: str,
+    read: bool,
+    take: bool = False,
+    overwrite: bool = False,
+) -> ImportedRun:
+    """Score judgments made elsewhere and write their run folder.
+
+    Args:
+        config: their config, with whatever scoring settings are wanted.
+        brought: cases and judgments.
+        folder: where the run is written.
+        source: the file that they come from, for the manifest.
+        read: whether `config.output` says how the judges' texts are read.
+        take: whether what is read counts instead of what is stored.
+        overwrite: whether to replace another run that the folder holds.
+
+    Raises:
+        ConfigError: if the config does not suit the judgments, or the folder cannot be written.
+    """
+    started = datetime.now(UTC)
+    if overwrite:
+        check_no_sweep(folder)
+    else:
+        check_free(folder, config, imported=source)
+    _check_scale(config, brought.judgments)
+    judgments: Sequence[Judgment] = brought.judgments
+    texts = sum(one.completion is not None for one in judgments) if read else 0
+    again = _read_again(config, brought) if texts else judgments
+    differs = () if brought.unread else tuple(differences(judgments, again))
+    judgments = again if take else judgments
+    dataset = _dataset(config, brought, source)
+    # No template of evalkit's was used.
+    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    described = run_manifest(config, Materials(dataset, evaluator), started)
+    manifest = {
+        **described,
+        "dataset": {**described["dataset"], "name": _name(Path(source))},
+        "prompt_hashes": {},
+        "ended": datetime.now(UTC).isoformat(),
+        "imported": {
+            "format": brought.format,
+            "source": source,
+            "judgments": len(judgments),
+            "texts": texts,
+            # A file that holds texts alone says nothing that they could differ from.
+            "differences": None if brought.unread else len(differs),
+        },
+    }
+    result = RunResult(None, config.dump(), manifest, brought.cases, tuple(judgments), (), {})
+    lines = "".join(encode_line(difference.row()).decode() for difference in differs)
+    compared = texts > 0 and not brought.unread
+    written = rescore(config, result, folder, {DIFFERENCES: lines} if compared else None, replace_run=True)
+    return ImportedRun(written, texts, differs)
+
+
+def _name(source: Path) -> str:
+    """Return what a file is told from others by: its folder's name where its own says nothing."""
+    return f"{source.parent.name}/{source.stem}" if source.stem in UNTELLING and source.parent.name else source.stem
+
+
+def _dataset(config: RunConfig, brought: ImportedJudgments, source: str) -> Dataset:
+    known = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark)
+    whose = () if known is None else (known.note,)
+    described = None if known is None else known.described()
+    notes = [note for note in brought.notes if not (note.startswith(UNSAID) and _said_scale(config, brought))]
+    return Dataset(brought.cases, fingerprint(brought.cases), source, (*whose, *notes), described)
+
+
+def _said_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
+    """Say whether the config has a scale of its own, and not the one that was guessed."""
+    guessed = brought.settings.get("rubric") or {}
+    return (config.rubric.min, config.rubric.max) != (guessed.get("min"), guessed.get("max"))
+
+
+def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
+    """Refuse scores that are not on the scale that they are said to be on; between its values they may be means."""
+    low, high = config.rubric.min, config.rubric.max
+    for judgment in judgments:
+        for name, score in judgment.criteria.items() if len(judgment.unit) == 1 else ():
+            if not low <= score <= high:
+                raise ConfigError(
+                    f"a score of {score:g} by '{name}' is not on the scale {low:g} to {high:g}",
+                    where=f"case '{judgment.case_id}'",
+                    remedy="set rubric.min and rubric.max to the file's own scale",
+                )
+
+
+def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source: str) -> RunResult:
+    """Add people's labels to a finished run, score it again and rewrite its folder.
+
+    Raises:
+        DatasetError: if a label is of no case of the run.
+        ConfigError: if the folder cannot be written.
+    """
+    named = {label.case_id for label in labels}
+    # What people say later must not take the place of these labels, either.
+    before = result.manifest.get("own_labels") or []
+    own = dict.fromkeys((*before, *(case.id for case in result.cases if case.id in named and has_own_label(case))))
+    cases = with_labels(result.cases, labels, own)
+    counts = Counter(label.annotator for label in labels)
+    given = {"source": source, "annotators": dict(sorted(counts.items())), "at": datetime.now(UTC).isoformat()}
+    manifest = {**result.manifest, "labels": [*result.manifest.get("labels", []), given]}
+    if own:
+        manifest["own_labels"] = [*own]
+    config = RunConfig.model_validate(result.config)
+    return rescore(config, replace(result, cases=cases, manifest=manifest), folder)
+
+
+def _read_again(config: RunConfig, brought: ImportedJudgments) -> list[Judgment]:
+    """Return the judgments as evalkit reads their texts, each asked for in the order in which it was shown."""
+    swap = config.swap.model_copy(update={"policy": "both" if config.mode.name == "pairwise" else "none"})
+    swap = swap.model_copy(update={"resolve": "tie", "arbiter": None})
+    mode = config.mode.model_copy(update={"samples": 1, "commit_first": False})
+    plain = config.model_copy(update={"swap": swap, "mode": mode})
+    evaluator = make_evaluator(plain, prompt_folders=[project() / "prompts"])
+    return reread(evaluator, brought.cases, brought.judgments)

@@ -1,0 +1,58 @@
+"""A run's judgments in other projects' layouts, as bytes to be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from evalkit.errors import ConfigError
+from evalkit.interop.exporters.judged import alpaca_eval, mt_bench
+from evalkit.interop.exporters.table import as_parquet, rows_of_run, table_as_csv
+from evalkit.interop.label_priority import rank_for_labeling
+from evalkit.interop.labeling import Task, argilla_records, label_studio_tasks, label_tasks
+from evalkit.types import RunResult
+
+
+def _listed(rows: list[dict[str, object]]) -> bytes:
+    return (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _lines(rows: list[dict[str, object]]) -> bytes:
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _tasks(result: RunResult, seed: int, count: int | None) -> list[Task]:
+    units = None if count is None else rank_for_labeling(result, count, seed)
+    return label_tasks(result, seed=seed, units=units)
+
+
+CSV = "csv"
+EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, int | None], bytes]]] = MappingProxyType(
+    {
+        CSV: ("csv", lambda result, *_: table_as_csv(rows_of_run(result))),
+        "parquet": ("parquet", lambda result, *_: as_parquet(rows_of_run(result))),
+        "alpaca_eval": ("json", lambda result, *_: _listed(alpaca_eval(result))),
+        "mt_bench": ("jsonl", lambda result, *_: _lines(mt_bench(result))),
+        "argilla": ("json", lambda *asked: _listed(argilla_records(_tasks(*asked)))),
+        "label_studio": ("json", lambda *asked: _listed(label_studio_tasks(_tasks(*asked)))),
+    }
+)
+"""Each layout, with its file's suffix and what makes it of a run and a seed for what is shuffled."""
+
+
+def export(result: RunResult, name: str, seed: int = 0, count: int | None = None, *, raw: bool = False) -> bytes:
+    """Return a run's judgments in a layout of `EXPORTS`, as the content of one file.
+
+    What people are to label is shuffled by `seed`; `count` takes so many of what would teach most. In CSV, texts that a
+    spreadsheet would run get a `'` in front, unless `raw`.
+
+    Raises:
+        ConfigError: if the run holds nothing that the layout has a place for.
+    """
+    raw_csv = raw and name == CSV
+    content = table_as_csv(rows_of_run(result), raw=True) if raw_csv else EXPORTS[name][1](result, seed, count)
+    if not result.judgments:
+        raise ConfigError("the run holds no judgments", where=f"evalkit export --to {name}", remedy="name another run")
+    return content

@@ -1,0 +1,190 @@
+"""Files of other projects: read whole, with one line for what is wrong, and peeked into to tell what they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalkit.datasets.compression import inner_suffix
+from evalkit.datasets.conversations import conversation_text, is_conversation
+from evalkit.datasets.formats import reader_for
+from evalkit.errors import DatasetError
+from evalkit.runs.spreadsheet import unescaped
+
+_PEEK = 4_000_000
+_TRIED = 5
+_TABLES = ("csv", "tsv")
+_WHOLE = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """The beginning of a file or folder: its first `row`, if it has rows, and its `top` keys if it is one object."""
+
+    path: Path
+    row: Mapping[str, Any] = field(default_factory=dict)
+    top: Mapping[str, Any] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+
+    def has(self, *keys: str) -> bool:
+        """Say whether the first row has all these keys."""
+        return all(key in self.row for key in keys)
+
+
+def peek(path: Path) -> Peek:
+    """Return the beginning of a file; of what cannot be read, nothing but its name."""
+    if path.is_dir():
+        return _peek_folder(path)
+    try:
+        return _peek_file(path)
+    except (OSError, ValueError, DatasetError, RecursionError):
+        return Peek(path)
+
+
+def _peek_folder(folder: Path) -> Peek:
+    names = frozenset(child.name for child in folder.iterdir())
+    rows = sorted(child for child in folder.iterdir() if child.suffix in (".jsonl", ".json", ".csv"))
+    first = next((found for row in rows[:_TRIED] if (found := peek(row)).row or found.top), Peek(folder))
+    return Peek(folder, first.row, first.top, names)
+
+
+def _peek_file(path: Path) -> Peek:
+    if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
+        return Peek(path, next((row for _, row in reader_for(None, path)(path)), {}))
+    with path.open("rb") as file:
+        start = file.read(_PEEK).decode("utf-8-sig", "ignore").lstrip()
+    if start.startswith("["):
+        return Peek(path, _mapping(_first(start[1:].lstrip())))
+    line, _, rest = start.partition("\n")
+    row = _object(line)
+    if row and (rest.strip() or path.suffix == ".jsonl"):
+        return Peek(path, row)
+    top = row or (_mapping(json.loads(path.read_bytes())) if path.stat().st_size <= _WHOLE else {})
+    return Peek(path, {}, top)
+
+
+def _first(text: str) -> Any:
+    return json.JSONDecoder().raw_decode(text)[0] if text and not text.startswith("]") else {}
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        return _mapping(json.loads(line))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def load_json(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        DatasetError: if it cannot be read, or is not JSON.
+    """
+    try:
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as bad:
+        raise _unreadable(path, bad) from None
+    except json.JSONDecodeError as bad:
+        what = f"not JSON ({bad.msg}, column {bad.colno})"
+        raise DatasetError(what, where=f"{path}:{bad.lineno}", remedy="mend the file") from None
+    except (ValueError, RecursionError) as bad:
+        raise DatasetError(f"not JSON ({bad})", where=str(path), remedy="mend the file") from None
+
+
+def load_object(path: Path) -> dict[str, Any]:
+    """Return the one object that a JSON file holds.
+
+    Raises:
+        DatasetError: if it cannot be read, or holds none.
+    """
+    value = load_json(path)
+    if not isinstance(value, dict):
+        raise DatasetError("is not one JSON object", where=str(path), remedy="name another file, or another format")
+    return value
+
+
+def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of a file, or of all files of a folder in the order of their names, each with its place.
+
+    Raises:
+        DatasetError: if it is not there, cannot be read, or holds something else than rows.
+    """
+    if not path.exists():
+        raise DatasetError("no such file", where=str(path), remedy="check its name")
+    files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
+    if not files:
+        raise DatasetError("the folder holds no .jsonl or .json file", where=str(path), remedy="name another")
+    for file in files:
+        try:
+            rows = reader_for(None, file)(file)
+            yield from ((place, _as_exported(row)) for place, row in rows) if inner_suffix(file) in _TABLES else rows
+        except OSError as bad:
+            raise _unreadable(file, bad) from None
+
+
+def _as_exported(row: dict[str, Any]) -> dict[str, Any]:
+    return {unescaped(name): unescaped(value) for name, value in row.items()}
+
+
+def require(row: Mapping[str, Any], key: str, place: str) -> Any:
+    """Return what a row has under a key.
+
+    Raises:
+        DatasetError: if it has no such key.
+    """
+    if key not in row:
+        names = ", ".join(map(str, list(row)[:8]))
+        raise DatasetError(f"there is no '{key}', only {names or 'nothing'}", where=place, remedy="name another format")
+    return row[key]
+
+
+def sibling_file(path: Path, *names: str) -> Path | None:
+    """Return the first of `names` that stands in the folder of `path`, or in one of the three above it."""
+    here = path if path.is_dir() else path.parent
+    folders = [here, *list(here.resolve().parents)[:3]]
+    return next((folder / name for folder in folders for name in names if (folder / name).exists()), None)
+
+
+def text(value: Any) -> str:
+    """Return a value as a text: a conversation readably, a list's parts one below the other, what is no text named."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if is_conversation(value):
+        return conversation_text(value)
+    if isinstance(value, list):
+        return "\n\n".join(_message(part) for part in value)
+    if isinstance(value, dict) and isinstance(value.get("content"), str | list):
+        return text(value["content"])
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _message(part: Any) -> str:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return str(part["text"])
+    if isinstance(part, dict) and isinstance(part.get("type"), str):
+        return f"({part['type']} that is not a text)"
+    return text(part)
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number, none for anything else; booleans are 1 and 0."""
+    if isinstance(value, bool | int | float):
+        return float(value) if value == value and abs(value) != float("inf") else None
+    try:
+        found = float(str(value))
+    except ValueError:
+        return None
+    return found if found == found and abs(found) != float("inf") else None
+
+
+def _unreadable(path: Path, bad: OSError) -> DatasetError:
+    return DatasetError(f"cannot be read ({bad.strerror or bad})", where=str(path), remedy="check the file")

@@ -1,0 +1,206 @@
+"""A file of judgments made elsewhere to cases, judgments and the settings that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from shlex import quote
+from types import MappingProxyType
+from typing import Any, Protocol, cast
+
+from evalkit.datasets import named
+from evalkit.datasets.formats import reader_for
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.interop.files import Peek, peek
+from evalkit.interop.records import ImportedJudgments, Options, ParsedFile
+from evalkit.interop.to_cases import guessed_scale, to_cases
+from evalkit.types import Judgment
+
+FORMATS = MappingProxyType(
+    {
+        "generic": "CSV, JSONL, JSON or Parquet of your own: --fields winner=COLUMN … or score=COLUMN …",
+        "alpaca_eval": "AlpacaEval's annotations.json",
+        "mt_bench": "FastChat's MT-bench: model_judgment/JUDGE_single.jsonl, JUDGE_pair.jsonl, or gpt4_pair-….parquet",
+        "arena_hard": "Arena-Hard: model_judgment/JUDGE/MODEL.jsonl, or the folder",
+        "judgebench": "JudgeBench's outputs/….jsonl",
+        "llmbar": "LLMBar's result.json, or the folder of its sets: --judge GPT-4/CoT",
+        "qlora": "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/",
+        "unieval": "UniEval's scores beside people's, as of Topical-Chat; --dimension NAME",
+        "prometheus": "Prometheus: gpt4_score with repeats",
+        "halluqa": "HalluQA: systems' answers with is_hallucination, a file or a folder of them",
+        "reward_bench": "RewardBench: eval-set-scores/MODEL.json, its rows, or a folder of models",
+        "inspect": "an Inspect log, .json or .eval",
+        "promptfoo": "promptfoo's results, --output results.json",
+        "deepeval": "DeepEval's test run or evaluation result as JSON",
+        "openai_batch": "an OpenAI batch's output file, of the cases in dataset.path",
+    }
+)
+"""Each format, and what file it is."""
+UNKNOWN = "name another file"
+"""What to do with a file of which nothing is known."""
+
+
+class Importer(Protocol):
+    """A module that reads one layout."""
+
+    def sniff(self, start: Peek) -> bool:
+        """Say whether a file that begins so may be of this layout."""
+
+    def read(self, path: Path, options: Options) -> ParsedFile:
+        """Return the records that a file holds."""
+
+
+def importer(name: str) -> Importer:
+    """Return what reads a format.
+
+    Raises:
+        ConfigError: if there is no such format.
+    """
+    if name not in FORMATS:
+        raise ConfigError("no such format", where=f"evalkit import {name}", remedy=did_you_mean(name, FORMATS))
+    return cast(Importer, import_module(f"evalkit.interop.importers.{name}"))
+
+
+def recognize_format(path: Path) -> str | None:
+    """Return the name of the format that a file or folder looks like, none if it is like no one's."""
+    return _recognised(peek(path))
+
+
+def _recognised(start: Peek) -> str | None:
+    return next((name for name in FORMATS if name != "generic" and importer(name).sniff(start)), None)
+
+
+def format_names(start: Peek) -> str | None:
+    """Return what to do with a file of a layout that is known; none if it is of none."""
+    if name := _recognised(start):
+        return f"it looks like {_command(name, start.path)}"
+    if benchmark := named.recognize_benchmark(start.path):
+        return f"it holds no judge's verdicts, and {benchmark.hint} in evalkit run"
+    return None
+
+
+def describe_formats(start: Peek) -> str:
+    """Return what to do with a file that is not what it was said to be."""
+    if told := format_names(start):
+        return told
+    if not start.row and not start.top:
+        return UNKNOWN
+    keys = ", ".join(map(str, list(start.row or start.top)[:8]))
+    return f"its columns are {keys}: map them with evalkit import generic … --fields"
+
+
+def describe_file(path: Path) -> str | None:
+    """Return what to do with a file that was taken for cases and holds judgments; none if it holds none known."""
+    name = recognize_format(path)
+    return None if name is None else f"it holds judgments, and looks like {_command(name, path)}"
+
+
+def _command(name: str, path: Path) -> str:
+    return f"{name}: evalkit import {name} {quote(str(path))}"
+
+
+BATCH = "openai_batch"
+CRITERION = "quality"
+UNSAID = "the file does not say on what scale its scores are"
+GUESSED = UNSAID + ": taken as {:g} to {:g}; set rubric.min and rubric.max"
+LOST = "judgments without a verdict that could be used: {} of {}"
+UNREAD = "files in folders below, not read: {}"
+
+
+def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgments:
+    """Return what a file, or a folder of files, holds in the layout that `name` stands for.
+
+    Raises:
+        ConfigError: if there is no such format, or an option does not suit it.
+        DatasetError: if the file is not in that layout; the message names the format it looks like.
+    """
+    made = importer(name)
+    if not path.exists():
+        raise DatasetError("no such file", where=str(path), remedy="name the file that holds the judgments")
+    start = peek(path)
+    if not made.sniff(start):
+        remedy = describe_formats(start)
+        if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
+            next(iter(reader_for(None, path)(path)), None)  # says better why it cannot be read, if it cannot
+        what = "holds no row that can be read" if remedy == UNKNOWN else f"does not look like {name}"
+        raise DatasetError(what, where=str(path), remedy=remedy)
+    if name == BATCH:
+        from evalkit.interop.importers.openai_batch import texts_of
+
+        return replace(texts_of(path, options), format=name)
+    try:
+        found = made.read(path, options)
+    except ConfigError as bad:
+        raise _better(bad, name, start, options) from None
+    if not found.records:
+        raise DatasetError("holds no judgments", where=str(path), remedy="name another file")
+    if len({len(record.shown) for record in found.records}) > 1:
+        what = "holds scores of single responses and winners of pairs"
+        raise DatasetError(what, where=str(path), remedy="import each kind by itself")
+    cases, judgments, notes = to_cases(found, name)
+    settings, guessed = describe_settings(found, judgments)
+    if found.benchmark is not None:
+        settings["dataset"] = {"benchmark": found.benchmark}
+    lost = sum(judgment.status != "ok" for judgment in judgments)
+    said = [LOST.format(lost, len(judgments))] if lost and not found.unread else []
+    if path.is_dir() and not found.below and (below := sum(1 for _ in path.glob("*/**/*.json*"))):
+        said.append(UNREAD.format(below))
+    told = (*found.notes, *notes, *guessed, *said)
+    return ImportedJudgments(tuple(cases), tuple(judgments), settings, told, unread=found.unread, format=name)
+
+
+def _better(bad: ConfigError, name: str, start: Peek, options: Options) -> ConfigError:
+    """Return the error with a better remedy, if a file of a known layout was to be read by columns of one's own."""
+    if name != "generic" or options.fields or (told := format_names(start)) is None:
+        return bad
+    return type(bad)(bad.what, where=bad.where, remedy=told)
+
+
+def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple[dict[str, Any], list[str]]:
+    """Return a config's settings as the judgments have them, and what of them is a guess."""
+    pointwise = len(judgments[0].unit) == 1
+    judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
+    samples = 1 + max(judgment.sample for judgment in judgments)
+    named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
+    criteria = {name: _criterion(found, name) for name in named or {CRITERION: None}}
+    settings: dict[str, Any] = {
+        "judge": _judge(judges),
+        "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
+        "criteria": criteria,
+        "swap": {"policy": "none" if pointwise else _policy(judgments)},
+    }
+    if found.output is not None:
+        settings["output"] = dict(found.output)
+    if not pointwise:
+        return settings, []
+    values = [value for judgment in judgments for value in judgment.criteria.values()]
+    low, high, step = found.scale or guessed_scale(values)
+    settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
+    return settings, [] if found.scale else [GUESSED.format(low, high)]
+
+
+def _criterion(found: ParsedFile, name: str) -> dict[str, Any]:
+    weighed = {"weight": found.weights[name]} if name in found.weights else {}
+    return {"description": found.criteria.get(name, ""), **weighed}
+
+
+def _judge(names: Sequence[str]) -> Mapping[str, Any]:
+    # At what temperature they were asked is not known.
+    each = [{"name": _plain(name), "model": name, "temperature": None} for name in names]
+    return each[0] if len(each) == 1 else {"name": "panel", "model": None, "judges": each}
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()) or "judge"
+
+
+def _policy(judgments: Sequence[Judgment]) -> str:
+    """Return `both` where some pair was seen in both orders, `none` where all were in the case's own, else `random`."""
+    orders: dict[tuple[Any, ...], set[bool]] = {}
+    for one in judgments:
+        orders.setdefault((one.judge, one.case_id, one.unit), set()).add(one.shown == one.unit)
+    if any(len(seen) > 1 for seen in orders.values()):
+        return "both"
+    return "random" if any(False in seen for seen in orders.values()) else "none"

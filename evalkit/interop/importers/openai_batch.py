@@ -1,0 +1,135 @@
+"""An OpenAI batch's output file: completions by `custom_id`, of the cases that a dataset holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.interop.files import Peek, number, require, rows_of, text
+from evalkit.interop.records import ImportedJudgments, Options, ParsedFile
+from evalkit.types import Case, Completion, Judgment, Unit, Usage
+
+SHAPES = (
+    r"(?P<case>.+)",
+    r"(?P<case>.+)[-_:|/](?P<order>ab|ba)",
+    r"(?P<case>.+)[-_:|/](?P<order>ab|ba)[-_:|/]s?(?P<sample>\d+)",
+    r"(?P<case>.+)[-_:|/]r(?P<response>\d+)",
+    r"(?P<case>.+)[-_:|/]r(?P<response>\d+)[-_:|/]s?(?P<sample>\d+)",
+    r"(?P<case>.+)[-_:|/]s?(?P<sample>\d+)",
+)
+"""How ids are taken apart where no pattern is given: the first that names a case."""
+
+
+def sniff(start: Peek) -> bool:
+    """Say whether its rows are responses of a batch."""
+    return start.has("custom_id") and ("response" in start.row or "error" in start.row)
+
+
+def read(path: Path, options: Options) -> ParsedFile:
+    """Return nothing: a batch's file holds no verdicts, only texts (`texts_of`)."""
+    del options
+    raise ConfigError("holds no verdicts", where=str(path), remedy="give its cases: dataset=file dataset.path=FILE")
+
+
+def texts_of(path: Path, options: Options) -> ImportedJudgments:
+    """Return a judgment for each response of a batch, its text still to be read.
+
+    Raises:
+        ConfigError: if no cases are given, or the pattern of ids is none.
+        DatasetError: if an id names no case.
+    """
+    cases = {case.id: case for case in options.cases}
+    if not cases:
+        raise ConfigError("needs its cases", where=str(path), remedy="name them: dataset=file dataset.path=FILE")
+    patterns = _patterns(options.custom_id)
+    judgments, taken = [], set()
+    repeated = 0
+    for place, row in rows_of(path):
+        placed = _placed(str(require(row, "custom_id", place)), cases, patterns, place)
+        for judgment in _of_row(row, placed, options):
+            samples = (number for number in count(judgment.sample) if (placed[0], placed[1], number) not in taken)
+            sample = next(samples)
+            repeated += sample != judgment.sample
+            taken.add((placed[0], placed[1], sample))
+            judgments.append(replace(judgment, sample=sample))
+    used = {judgment.case_id for judgment in judgments}
+    absent = len(cases) - len(used)
+    notes = [f"cases of which the batch says nothing: {absent} of {len(cases)}"] if absent else []
+    notes += [f"answers beyond the first of one request, taken as samples: {repeated}"] if repeated else []
+    kept = tuple(case for case in options.cases if case.id in used)
+    return ImportedJudgments(kept, tuple(judgments), {}, tuple(notes), unread=True)
+
+
+def _patterns(given: str | None) -> list[re.Pattern[str]]:
+    try:
+        patterns = [re.compile(one) for one in ([given] if given else SHAPES)]
+    except re.error as bad:
+        raise ConfigError(f"is not a pattern ({bad})", where=f"--custom-id {given}", remedy="mend it") from None
+    if any("case" not in pattern.groupindex for pattern in patterns):
+        raise ConfigError("has no group 'case'", where=f"--custom-id {given}", remedy="put (?P<case>…) around the id")
+    return patterns
+
+
+def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]], place: str) -> tuple[str, Unit, int]:
+    for found in (pattern.fullmatch(name) for pattern in patterns):
+        if found is not None and found["case"] in cases:
+            parts = found.groupdict()
+            size = len(cases[found["case"]].responses)
+            if parts.get("response") is not None or size == 1:
+                shown: Unit = (int(parts.get("response") or 0),)
+                if shown[0] >= size:
+                    what = f"custom_id '{name}' names response {shown[0]}, and case '{found['case']}' has {size}"
+                    raise DatasetError(what, where=place, remedy="count responses from 0, or name the right cases")
+            else:
+                shown = (1, 0) if parts.get("order") in ("ba", "b", "1") else (0, 1)
+            return found["case"], shown, int(parts.get("sample") or 0)
+    raise DatasetError(
+        f"custom_id '{name}' names no case", where=place, remedy="say how ids are made: --custom-id '(?P<case>.+)-…'"
+    )
+
+
+def _of_row(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Options) -> Iterator[Judgment]:
+    """Yield a judgment for each choice of a row's completion, one that failed where there is none."""
+    case, shown, sample = placed
+    response = row.get("response") or {}
+    body = response.get("body") if isinstance(response, Mapping) else None
+    body = body if isinstance(body, Mapping) else {}
+    fault = row.get("error") or body.get("error")
+    judge = options.judge or str(body.get("model") or "judge")
+    blank = Judgment(case, tuple(sorted(shown)), shown, sample, judge, "failed")
+    choices = [] if fault else list(_texts(body))
+    if not choices:
+        error = text(fault.get("message") if isinstance(fault, Mapping) else fault) or "no completion"
+        yield replace(blank, error=error, error_kind="bad_response")
+    for number_, (words, finish, refusal) in enumerate(choices):
+        used = _usage(body.get("usage")) if number_ == 0 else Usage()  # it is of all choices together
+        completion = Completion(words, body.get("model"), finish, used, refusal=refusal)
+        yield replace(blank, status="unparseable", error="not read yet", error_kind="no_answer", completion=completion)
+
+
+def _texts(body: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield text, reason of the end and refusal of a chat completion, or of a response."""
+    for choice in body.get("choices") or ():
+        message = choice.get("message") or {}
+        yield text(message.get("content")), choice.get("finish_reason"), message.get("refusal")
+    parts = [part for item in body.get("output") or () if item.get("type") == "message" for part in item["content"]]
+    if parts:
+        said = "".join(str(part.get("text", "")) for part in parts)
+        finish = "length" if body.get("status") == "incomplete" else "stop"
+        yield said, finish, next((part["refusal"] for part in parts if part.get("refusal")), None)
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, Mapping):
+        return Usage()
+    counts = [number(usage.get(name, usage.get(other))) for name, other in _COUNTS]
+    asked, written = (None if count is None else int(count) for count in counts)
+    return Usage(asked, written)
+
+
+_COUNTS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))

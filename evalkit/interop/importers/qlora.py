@@ -1,0 +1,121 @@
+"""QLoRA's reviews of pairs of systems: a file for each ordered pair, on the Vicuna or the Open Assistant questions.
+
+A review says 1, 2 or 3, a tie, or (on Vicuna's, against one system) gives both answers a score.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.interop.files import Peek, number, require, rows_of, sibling_file, text
+from evalkit.interop.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+
+_SCORES = {1: 1.0, 2: -1.0, 3: 0.0}
+_REVIEWER = re.compile(r"(?:-(?P<judge>[^-]+(?:-[\d.]+)?)-|_(?P<named>[^_]+)_)reviewer(?:[-_]\w+)?\Z")
+_BETWEEN = re.compile(r"[-_]vs[-_]")
+_IDS = ("question_id", "message_id")
+"""What tells a question: its number on Vicuna's, the id of its last message on Open Assistant's."""
+_NEXT = "A chat between a curious human and an artificial intelligence"
+"""What a system that writes on after its answer begins with; judges were not shown it."""
+OUTPUT = {
+    "format": "regex",
+    "pattern": r"(?m)^[ \t*]*(?P<winner>[123])[ \t.*]*$",
+    "map": {"1": "A", "2": "B", "3": "TIE"},
+}
+
+
+def sniff(start: Peek) -> bool:
+    """Say whether its rows are reviews."""
+    return start.has("review_id", "answer1_id", "answer2_id", "score") and any(name in start.row for name in _IDS)
+
+
+def read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each review; a system is known by its answers' ids, and named by most of its files."""
+    reviews = []
+    votes: dict[str, Counter[str]] = {}
+    for place, row in rows_of(path):
+        sides, judge = _of_file(place)
+        ids = str(require(row, "answer1_id", place)), str(require(row, "answer2_id", place))
+        for answer, side in zip(ids, sides, strict=True):
+            votes.setdefault(answer, Counter())[side] += 1
+        reviews.append((place, row, ids, sides, options.judge or judge))
+    names = {answer: counted.most_common(1)[0][0] for answer, counted in votes.items()}
+    texts, prompts = _texts(path), _prompts(path)
+    records = []
+    for place, row, ids, sides, judge in reviews:
+        question = _question(row) or str(require(row, _IDS[0], place))
+        systems = names[ids[0]], names[ids[1]]
+        if sorted(systems) != sorted(sides):  # an id that systems share, since it is made of a text that both wrote
+            systems = sides
+        shown = tuple(
+            Answer(system, texts.get((system, question)) or texts.get((one, question), ""), system)
+            for system, one in zip(systems, ids, strict=True)
+        )
+        records.append(Record(question, prompts.get(question, ""), shown, _said(row, judge)))
+    scored = sum(isinstance(row.get("score"), list) for _, row, *_ in reviews)
+    notes = [f"winners made of two scores: {scored}"] if scored else []
+    notes += [] if texts else ["the systems' answers are not beside it (../generations): texts are empty"]
+    return ParsedFile(records, None if scored else OUTPUT, by_name=True, notes=tuple(notes))
+
+
+def _question(row: Mapping[str, Any]) -> str | None:
+    return next((str(row[name]) for name in _IDS if row.get(name) is not None), None)
+
+
+def _of_file(place: str) -> tuple[tuple[str, str], str]:
+    """Return the two systems and the judge that a file's name tells of."""
+    stem = Path(place.rpartition(":")[0]).stem
+    reviewer = _REVIEWER.search(stem)
+    first, *second = _BETWEEN.split(stem[: reviewer.start()] if reviewer else stem, maxsplit=1)
+    judge = (reviewer["judge"] or reviewer["named"]) if reviewer else "reviewer"
+    return (_system(first) or "1", _system("".join(second)) or "2"), judge
+
+
+def _said(row: Mapping[str, Any], judge: str) -> RecordedJudgment:
+    words, score = row.get("text"), row.get("score")
+    value = _lead(score) if isinstance(score, list) else _SCORES.get(score) if isinstance(score, int) else None
+    if value is not None:
+        return RecordedJudgment(judge, value=value, text=words)
+    if words == "error":
+        return missing_record(judge, "the review is 'error'", status="failed")
+    return missing_record(judge, f"score is {score}", text=words)
+
+
+def _lead(scores: list[Any]) -> float | None:
+    """Return the margin of the higher of two scores, none where they could not be read, which is -1."""
+    known = [score for score in map(number, scores) if score is not None and score >= 0]
+    if len(scores) != 2 or len(known) != 2:
+        return None
+    return float(known[0] > known[1]) - float(known[0] < known[1])
+
+
+def _texts(path: Path) -> dict[tuple[str, str], str]:
+    """Return systems' answers by system, and by the answer's own id, and question, where they stand beside."""
+    folder = sibling_file(path, "generations")
+    found: dict[tuple[str, str], str] = {}
+    for file in sorted(folder.rglob("*.jsonl")) if folder is not None else ():
+        for _, row in rows_of(file):
+            answer = next((row[name] for name in ("generation_truncated", "generation", "text") if name in row), "")
+            said, question = text(answer).split(_NEXT)[0], _question(row)
+            if question is not None:
+                found[_system(file.stem), question] = said
+                if row.get("answer_id"):
+                    found[str(row["answer_id"]), question] = said
+    return found
+
+
+def _system(stem: str) -> str:
+    return re.sub(r"\Aanswer_", "answer-", stem)
+
+
+def _prompts(path: Path) -> dict[str, str]:
+    """Return the questions' texts, of all files of questions beside the reviews."""
+    folder = sibling_file(path, "prompts")
+    files = [] if folder is None else sorted(folder.glob("*_questions.jsonl"))
+    if not files and (file := sibling_file(path, "vicuna_questions.jsonl", "question.jsonl")) is not None:
+        files = [file]
+    return {_question(row) or "": text(row.get("text")) for file in files for _, row in rows_of(file)}

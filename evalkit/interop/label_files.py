@@ -1,0 +1,120 @@
+"""People's labels from files: CSV or rows of one's own, Argilla's records, Label Studio's exports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.core.annotations import FIRST
+from evalkit.errors import DatasetError
+from evalkit.interop.files import number, rows_of
+from evalkit.interop.labeling import BETTER, GRADE, Label, shown_of, unswapped
+from evalkit.interop.records import parse_winner
+
+Row = Mapping[str, Any]
+EMPTY = "rows without a label"
+OTHERS = "answers to other questions than which is better, or what grade"
+UNFINISHED = "labels that were discarded, or not submitted"
+_IDS = ("case_id", "id")
+_ANNOTATORS = ("annotator", "annotator_id", "labeller", "user", "user_id")
+
+
+def read_labels(path: Path, left_out: Counter[str] | None = None) -> list[Label]:
+    """Return the labels that a file holds, whichever of the layouts it is in.
+
+    Args:
+        path: the file, or a folder of files.
+        left_out: counts what holds no label that could be kept, by what it is.
+
+    Raises:
+        DatasetError: if a row holds no label, or does not say of what.
+    """
+    found: list[Label] = []
+    left_out = Counter() if left_out is None else left_out
+    for place, row in rows_of(path):
+        if isinstance(row.get("annotations"), list) and isinstance(row.get("data"), Mapping):
+            found += _label_studio(row, place, left_out)
+        elif isinstance(row.get("fields"), Mapping) and "responses" in row:
+            found += _argilla(row, place, left_out)
+        else:
+            found += _plain(row, place, left_out)
+    if not found:
+        raise DatasetError("holds no labels", where=str(path), remedy="name a file in which something is labelled")
+    return found
+
+
+def _plain(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
+    """Yield a row's label: columns id, annotator, label (or better, grade), and shown where it is not 0,1.
+
+    Of a case with more responses, shown says which two the label is of, the one shown first before the other.
+    """
+    value = next((row[name] for name in ("label", BETTER, GRADE) if row.get(name) not in (None, "")), None)
+    annotator = next((str(row[name]) for name in _ANNOTATORS if row.get(name) not in (None, "")), None)
+    case = next((str(row[name]) for name in _IDS if row.get(name) not in (None, "")), None)
+    if case is None or annotator is None:
+        names = ", ".join(map(str, row))
+        lacking = "which case it is of" if case is None else "who gave it"
+        remedy = f"give columns id, annotator and label; there are {names}"
+        raise DatasetError(f"a label does not say {lacking}", where=place, remedy=remedy)
+    if value is None:
+        left_out[EMPTY] += 1
+    else:
+        shown = row.get("shown") or row.get("response_index") or row.get("response")
+        yield _label(case, annotator, value, shown, place)
+
+
+def _label(case: str, annotator: str, value: Any, shown: Any, place: str) -> Label:
+    """Return a label; of a pair if it names a winner, of one response if it is a number."""
+    grade = number(value)
+    order = None if shown in (None, "") else shown_of(shown, place)
+    if grade is not None and (order is None or len(order) == 1):
+        return Label(case, order or (), annotator, grade, place)
+    winner = parse_winner(value, (None, None), None, place)
+    if winner is None:
+        raise DatasetError(f"'{value}' is not a label", where=place, remedy="write A, B or TIE, or a number")
+    shown_ = order if order is not None and len(order) == 2 else FIRST
+    return Label(case, tuple(sorted(shown_)), annotator, unswapped(winner, shown_), place)
+
+
+def _argilla(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
+    """Yield the responses to a record: {question: [{value, user_id}]}, as Argilla 2 writes records."""
+    known = row.get("metadata") or {}
+    case = known.get("case_id")
+    if case is None:
+        raise DatasetError("the record has no metadata.case_id", where=place, remedy="export it with evalkit export")
+    responses = row["responses"] or {}
+    for question, given in responses.items():
+        for said in given or ():
+            if said.get("value") is None:
+                left_out[EMPTY] += 1
+            elif question not in (BETTER, GRADE):
+                left_out[OTHERS] += 1
+            elif said.get("status", "submitted") != "submitted":
+                left_out[UNFINISHED] += 1
+            else:
+                annotator = str(said.get("user_id") or "argilla")
+                yield _label(str(case), annotator, said["value"], known.get("shown"), place)
+
+
+def _label_studio(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
+    """Yield a task's annotations: choices, numbers or ratings by whoever completed them."""
+    data = row["data"]
+    if data.get("case_id") is None:
+        raise DatasetError("the task has no data.case_id", where=place, remedy="export it with evalkit export")
+    for annotation in row["annotations"]:
+        if annotation.get("was_cancelled"):
+            left_out[UNFINISHED] += 1
+            continue
+        by = annotation.get("completed_by")
+        annotator = str((by.get("email") or by.get("id")) if isinstance(by, Mapping) else by or "label studio")
+        for result in annotation.get("result") or ():
+            value = result.get("value") or {}
+            said = value.get("choices") or [value.get("rating", value.get("number"))]
+            if said[0] is None:
+                left_out[EMPTY] += 1
+            elif result.get("from_name") not in (BETTER, GRADE) or len(said) > 1:
+                left_out[OTHERS] += 1
+            else:
+                yield _label(str(data["case_id"]), annotator, said[0], data.get("shown"), place)

@@ -1,0 +1,202 @@
+"""What people are asked to label: pairs or responses without judge, verdict or models, in an order of chance; and back.
+
+A pair's two responses change places by chance too, so that people's own liking for the first is no part of the label.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from evalkit.core.annotations import choices_in, chosen
+from evalkit.datasets.labels import consensus
+from evalkit.errors import DatasetError
+from evalkit.types import Annotation, Case, RunResult, Unit, Winner
+
+CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
+BETTER, GRADE = "better", "grade"
+_TITLES = {"prompt": "Question", "context": "Context", "reference": "Reference"}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing to label: a pair, or one response, of a case; `shown` holds its responses in the order shown."""
+
+    case_id: str
+    unit: Unit
+    shown: Unit
+    texts: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What it goes by: nothing of the judge, and nothing that two tasks share."""
+        return f"{self.case_id} {'-'.join(map(str, self.shown))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What one person said of a task: a winner un-swapped, or a grade for one response.
+
+    `unit` is empty where a grade does not say of which response it is; `place` is where it was read.
+    """
+
+    case_id: str
+    unit: Unit
+    annotator: str
+    value: Winner | float
+    place: str = field(default="", compare=False)
+
+
+def label_tasks(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, Unit]] | None = None) -> list[Task]:
+    """Return what there is to label in a run, every pair or response that was judged, in an order of chance.
+
+    Args:
+        result: the run.
+        seed: decides the order, and which of two responses is shown first.
+        units: what is to be labelled, if not all.
+    """
+    draw = random.Random(seed)
+    wanted = list(dict.fromkeys(_units(result) if units is None else units))
+    cases = {case.id: case for case in result.cases}
+    draw.shuffle(wanted)
+    tasks = []
+    for case_id, unit in wanted:
+        shown = unit[::-1] if draw.random() < 0.5 else unit
+        tasks.append(Task(case_id, unit, shown, _texts(cases[case_id], shown)))
+    return tasks
+
+
+def _units(result: RunResult) -> list[tuple[str, Unit]]:
+    size = labeled_size(result)
+    return [(one.case_id, one.unit) for one in result.verdicts if len(one.unit) == size]
+
+
+def labeled_size(result: RunResult) -> int:
+    """Return of how many responses a label of a run is: one where each was scored, else two.
+
+    Where responses were scored, grades are asked for, and not the comparisons that scores imply.
+    """
+    return 1 if any(len(judgment.unit) == 1 for judgment in result.judgments) else 2
+
+
+def _texts(case: Case, shown: Unit) -> dict[str, str]:
+    found = {"prompt": case.prompt}
+    found |= {name: text for name in ("context", "reference") if (text := getattr(case, name))}
+    names = ("response",) if len(shown) == 1 else ("response_a", "response_b")
+    return found | {name: case.responses[index].text for name, index in zip(names, shown, strict=True)}
+
+
+def unswapped(choice: Winner, task_shown: Unit) -> Winner:
+    """Return a choice between responses as shown as one between them in the case's own order."""
+    if choice == "TIE" or task_shown == tuple(sorted(task_shown)):
+        return choice
+    return "B" if choice == "A" else "A"
+
+
+def identity(task: Task) -> dict[str, Any]:
+    """Return what a task is known by when its label comes back."""
+    return {"case_id": task.case_id, "shown": ",".join(map(str, task.shown))}
+
+
+def shown_of(value: Any, place: str) -> Unit:
+    """Return the order in which a task was shown, as `identity` spells it.
+
+    Raises:
+        DatasetError: if it is no such thing.
+    """
+    try:
+        shown = tuple(int(part) for part in str(value).split(","))
+    except ValueError:
+        raise DatasetError(f"'{value}' is not an order of responses", where=place, remedy="write 0,1 or 1,0") from None
+    return shown
+
+
+def argilla_records(tasks: Sequence[Task]) -> list[dict[str, object]]:
+    """Return tasks as Argilla's records: `fields` to show, `metadata` to know by; question `better` or `grade`."""
+    return [
+        {
+            "id": task.name,
+            "fields": dict(task.texts),
+            "metadata": identity(task),
+            "suggestions": {},
+            "responses": {},
+            "vectors": {},
+        }
+        for task in tasks
+    ]
+
+
+def label_studio_tasks(tasks: Sequence[Task]) -> list[dict[str, object]]:
+    """Return tasks as Label Studio imports them: a control `better` (choices A, B, TIE) or `grade` labels them."""
+    return [{"data": {**task.texts, **identity(task)}} for task in tasks]
+
+
+def with_labels(cases: Sequence[Case], labels: Sequence[Label], own: Collection[str] = ()) -> tuple[Case, ...]:
+    """Return cases with people's labels added, an annotator's new label in place of an older one.
+
+    A case's own label, or grades, that no single person gave stay what verdicts are held against; else it is what most
+    people say, or their mean grade. `own` are the cases with a label of their own beside labels of people.
+
+    Raises:
+        DatasetError: if a label is of an unknown case, or has no place in it.
+    """
+    by_case: dict[str, dict[str, dict[Unit, Winner | float]]] = {}
+    known = {case.id: case for case in cases}
+    for label in labels:
+        case = known.get(label.case_id)
+        if case is None:
+            what = f"the run has no case '{label.case_id}'"
+            raise DatasetError(
+                what, where=label.place or f"label by {label.annotator}", remedy="name cases of this run"
+            )
+        unit = _placed(label, case)
+        by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = label.value
+    return tuple(
+        _labelled(case, by_case[case.id], case.id in own or has_own_label(case)) if case.id in by_case else case
+        for case in cases
+    )
+
+
+def has_own_label(case: Case) -> bool:
+    """Say whether a case has a label, or grades, and nobody's labels: then no person gave them."""
+    return not case.labels and (case.label is not None or any(one.grade is not None for one in case.responses))
+
+
+def _placed(label: Label, case: Case) -> Unit:
+    """Return the unit that a label is of: a grade need not say so where there is one response."""
+    where = f"{label.place or label.annotator}, case '{case.id}'"
+    if not label.unit:
+        if len(case.responses) == 1:
+            return (0,)
+        what = f"the grade {label.value:g} does not say which of {len(case.responses)} responses it is of"
+        raise DatasetError(what, where=where, remedy="name it in a column response_index, from 0; or write A, B or TIE")
+    if len(set(label.unit)) < len(label.unit) or len(label.unit) > 2 or max(label.unit) >= len(case.responses):
+        remedy = f"the case has responses 0 to {len(case.responses) - 1}: name one, or two of them as in 0,2"
+        raise DatasetError(f"a label of responses {list(label.unit)} has no place", where=where, remedy=remedy)
+    if isinstance(label.value, str) != (len(label.unit) == 2):
+        what = f"'{label.value}' is not a label of {len(label.unit)} response{'s' * (len(label.unit) > 1)}"
+        raise DatasetError(what, where=where, remedy="write A, B or TIE for a pair, a number for one response")
+    return label.unit
+
+
+def _labelled(case: Case, given: Mapping[str, Mapping[Unit, Winner | float]], own: bool) -> Case:
+    people: dict[str, Annotation] = dict(case.labels)
+    for annotator, values in given.items():
+        people[annotator] = _annotation(case, people.get(annotator), values)
+    if own:
+        return replace(case, labels=people)
+    label, responses = consensus(people, case.responses)
+    return replace(case, labels=people, label=label, responses=tuple(responses))
+
+
+def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Winner | float]) -> Annotation:
+    choices = {unit: value for unit, value in values.items() if isinstance(value, str)}
+    if choices:
+        return chosen({**dict(choices_in(before) if before is not None else ()), **choices})
+    none: list[float | None] = [None] * len(case.responses)
+    grades = list(before) if isinstance(before, tuple) else none
+    for unit, value in values.items():
+        grades[unit[0]] = float(value)
+    return tuple(grades)

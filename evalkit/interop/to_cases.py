@@ -1,0 +1,277 @@
+"""Records of judgments to cases and judgments. What cannot be kept is counted in a note."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import count
+from math import floor
+from typing import Any
+
+from evalkit.core.annotations import FIRST, chosen
+from evalkit.interop.records import TIE, Answer, ParsedFile, Record, RecordedJudgment
+from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
+
+_WHOLE = 0.9
+"""From this share of all pairs judged on, a question is one case with all its responses."""
+_LONGEST = 60
+LABEL = "label"
+"""The annotator that holds a file's own labels of pairs beyond a case's first, which has the case's label."""
+
+APART = "not all pairs of a question's responses were judged: each pair is a case of its own"
+LABELLED_APART = "pairs have labels of their own beside people's: each pair is a case of its own"
+REPEATED = "judged more than once in one order: taken as samples"
+RENUMBERED = "judgments with a sample number that another one has: given the next free number"
+TEXTS = "responses of one model to one question with different texts: each text is a response of its own"
+ABSENT = "responses without a text: {} of {}; figures on length, and on identical responses, leave them out"
+DISPUTED = "pairs that rows label differently, left without a label"
+DIVIDED = "pairs that one person labels differently in several rows, left without that person's label"
+PLACELESS = "labels that name no response of their row, left out"
+GRADES = "responses that rows grade differently: the first grade is kept"
+DIFFERENT = "cases whose rows have different values of {}: the first is kept"
+
+Pair = frozenset[str]
+
+
+@dataclass(slots=True)
+class _Question:
+    """All records of one question, or of one pair of its responses; `answers` as they were first seen."""
+
+    name: str
+    records: list[Record] = field(default_factory=list)
+    answers: dict[str, Answer] = field(default_factory=dict)
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+        for answer in record.shown:
+            before = self.answers.setdefault(answer.key, answer)
+            self.answers[answer.key] = replace(
+                before,
+                text=before.text or answer.text,
+                model=answer.model if before.model is None else before.model,
+                grade=answer.grade if before.grade is None else before.grade,
+            )
+
+    def pairs(self) -> set[Pair]:
+        return {frozenset(one.key for one in record.shown) for record in self.records}
+
+
+def to_cases(found: ParsedFile, source: str) -> tuple[list[Case], list[Judgment], list[str]]:
+    """Return the cases and judgments that records tell of, in their order, and what had to be decided or left out."""
+    tally: Counter[str] = Counter()
+    records = list(_told_apart(found.records, tally))
+    questions = _grouped(records, lambda record: record.question)
+    notes = []
+    if why := _pairs_apart(questions.values()):
+        questions = _grouped(records, _pair_name)
+        if len(questions) > len({record.question for record in records}):
+            notes.append(why)
+    cases, judgments = [], []
+    for question in questions.values():
+        order = sorted(question.answers.values(), key=_by_name) if found.by_name else list(question.answers.values())
+        cases.append(_case(question, order, tally))
+        judgments += _judgments(question, [answer.key for answer in order], source, tally)
+    notes += [f"{what}: {number}" for what, number in tally.items()]
+    responses = [response for case in cases for response in case.responses]
+    if absent := sum(not response.text for response in responses):
+        notes.append(ABSENT.format(absent, len(responses)))
+    return cases, judgments, notes
+
+
+def _told_apart(records: Iterable[Record], tally: Counter[str]) -> Iterator[Record]:
+    """Yield records with a key for each response: one key with several texts stands for several responses.
+
+    A response without a text is the one that its key first stands for.
+    """
+    texts: dict[tuple[str, str], dict[str, str]] = {}
+    for record in records:
+        keys: dict[str, str] = {}
+        answers: list[Answer] = []
+        for answer in record.shown:
+            known = texts.setdefault((record.question, answer.key), {})
+            key = answer.key
+            if said := answer.text.strip():
+                if known and said not in known:
+                    tally[TEXTS] += 1
+                key = known.setdefault(said, f"{answer.key} #{len(known) + 1}" if known else answer.key)
+            if any(one.key == key for one in answers):  # a system beside itself
+                key = f"{key} again"
+            keys.setdefault(answer.key, key)
+            answers.append(replace(answer, key=key))
+        better = None if record.better is None else keys.get(record.better, record.better)
+        labels = {person: keys.get(choice, choice) for person, choice in record.labels.items()}
+        yield replace(record, shown=tuple(answers), better=better, labels=labels)
+
+
+def _grouped(records: Iterable[Record], name: Any) -> dict[str, _Question]:
+    questions: dict[str, _Question] = {}
+    for record in records:
+        key = name(record)
+        questions.setdefault(key, _Question(key)).add(record)
+    return questions
+
+
+def _pairs_apart(questions: Iterable[_Question]) -> str | None:
+    """Return why each pair must be a case of its own, none where a case can hold all responses to a question."""
+    judged = possible = 0
+    for question in questions:
+        n = len(question.answers)
+        if n < 3 or all(len(record.shown) == 1 for record in question.records):
+            continue
+        judged, possible = judged + len(question.pairs()), possible + n * (n - 1) // 2
+        if any(record.better for record in question.records) and any(record.labels for record in question.records):
+            return LABELLED_APART
+    return APART if judged < _WHOLE * possible else None
+
+
+def _pair_name(record: Record) -> str:
+    names = sorted(one.key if one.key.startswith(one.model or "") else str(one.model) for one in record.shown)
+    return f"{record.question}: {' / '.join(map(_short, names))}"
+
+
+def _short(name: str) -> str:
+    """Return a name that can stand in an id: of a long one, such as a text, its beginning and what tells it apart."""
+    return name if len(name) <= _LONGEST else f"{name[:24]}… {sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _by_name(answer: Answer) -> tuple[str, str]:
+    return answer.model or "", answer.key
+
+
+def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> Case:
+    records = question.records
+    keys = [answer.key for answer in order]
+    gold = ((LABEL, record.better, record.shown) for record in records if record.better is not None)
+    said = ((person, choice, record.shown) for record in records for person, choice in record.labels.items())
+    own = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
+    people: dict[str, Annotation] = {
+        name: chosen(choices) for name, choices in _choices(said, keys, DIVIDED, tally).items()
+    }
+    if set(own) - {FIRST}:
+        people[LABEL] = chosen(own)
+    return Case(
+        id=question.name,
+        prompt=_first("prompt", (record.prompt for record in records), tally) or "",
+        responses=tuple(Response(answer.text, answer.model, answer.grade) for answer in order),
+        context=_first("context", (record.context for record in records), tally),
+        reference=_first("reference", (record.reference for record in records), tally),
+        label=own.get(FIRST),
+        metadata=_metadata(records, tally),
+        labels=people | _grades(records, keys, tally),
+    )
+
+
+def _choices(
+    given: Iterable[tuple[str, str, Sequence[Answer]]], keys: Sequence[str], disputed: str, tally: Counter[str]
+) -> dict[str, dict[Unit, Winner]]:
+    """Return each person's choice of each pair; a pair of which one person says two things has none."""
+    found: dict[str, dict[Unit, set[Winner]]] = {}
+    for person, choice, shown in given:
+        places = sorted(keys.index(answer.key) for answer in shown)
+        if len(places) != 2 or choice not in (TIE, keys[places[0]], keys[places[1]]):
+            tally[PLACELESS] += 1
+            continue
+        winner: Winner = "TIE" if choice == TIE else "A" if choice == keys[places[0]] else "B"
+        found.setdefault(person, {}).setdefault(tuple(places), set()).add(winner)
+    agreed: dict[str, dict[Unit, Winner]] = {}
+    for person, pairs in found.items():
+        for unit, winners in pairs.items():
+            if len(winners) > 1:
+                tally[disputed] += 1
+            else:
+                agreed.setdefault(person, {})[unit] = next(iter(winners))
+    return agreed
+
+
+def _grades(records: Iterable[Record], keys: Sequence[str], tally: Counter[str]) -> dict[str, Annotation]:
+    """Return single people's grades of the responses, and count responses that rows grade differently."""
+    by_key: dict[str, set[float]] = {}
+    people: dict[str, dict[str, float]] = {}
+    for record in records:
+        for answer in record.shown:
+            if answer.grade is not None:
+                by_key.setdefault(answer.key, set()).add(answer.grade)
+        for person, grade in record.grades.items():
+            if people.setdefault(person, {}).setdefault(record.shown[0].key, grade) != grade:
+                tally[GRADES] += 1
+    tally.update({GRADES: several} if (several := sum(len(grades) > 1 for grades in by_key.values())) else {})
+    return {person: tuple(grades.get(key) for key in keys) for person, grades in people.items()}
+
+
+def _first(what: str, values: Iterable[str | None], tally: Counter[str]) -> str | None:
+    known = dict.fromkeys(value for value in values if value)
+    if len(known) > 1:
+        tally[DIFFERENT.format(what)] += 1
+    return next(iter(known), None)
+
+
+def _metadata(records: Iterable[Record], tally: Counter[str]) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    differing: set[str] = set()
+    for record in records:
+        for key, value in record.metadata.items():
+            if known.setdefault(key, value) != value:
+                differing.add(key)
+    tally.update(DIFFERENT.format(f"'{key}'") for key in differing)
+    return known
+
+
+def _judgments(question: _Question, keys: Sequence[str], source: str, tally: Counter[str]) -> list[Judgment]:
+    taken: dict[tuple[Any, ...], set[int]] = {}
+    found = []
+    for record in question.records:
+        said, shown = record.said, tuple(keys.index(answer.key) for answer in record.shown)
+        samples = taken.setdefault((shown, said.judge), set())
+        sample = said.sample
+        if sample is None or sample in samples:
+            sample = next(number for number in count(len(samples)) if number not in samples)
+        if samples and said.sample != sample:
+            tally[REPEATED if said.sample is None else RENUMBERED] += 1
+        samples.add(sample)
+        found.append(_judgment(question.name, said, shown, sample, source))
+    return found
+
+
+def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, source: str) -> Judgment:
+    value = said.value
+    if value is not None and shown != tuple(sorted(shown)):
+        value = -value + 0.0
+    blank = Judgment(
+        case_id=case,
+        unit=tuple(sorted(shown)),
+        shown=shown,
+        sample=sample,
+        judge=said.judge,
+        status="ok",
+        completion=None if said.text is None else Completion(said.text, model=said.model or said.judge),
+    )
+    if not said.read:
+        kind = "content_filter" if said.status == "refused" else "no_answer"
+        return replace(blank, status=said.status, error=said.error or "the file holds no verdict", error_kind=kind)
+    return replace(
+        blank,
+        value=value,
+        criteria=dict(said.scores),
+        confidence=said.confidence,
+        answer=said.answer,
+        read_by=f"import {source}",
+    )
+
+
+def complete_only(cases: Sequence[Case], judgments: Sequence[Judgment]) -> tuple[list[Case], list[Judgment]]:
+    """Return the cases all of whose judgments could be read, and their judgments."""
+    broken = {one.case_id for one in judgments if one.status not in ("ok", "repaired")}
+    kept = [case for case in cases if case.id not in broken]
+    return kept, [one for one in judgments if one.case_id not in broken]
+
+
+def guessed_scale(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the scale (min, max, step) that scores look to be on: 0-1, 1-5, 0-10, 1-10, 0-100 or what holds them."""
+    low, high = (min(values), max(values)) if values else (1.0, 5.0)
+    step = 1.0 if all(float(value).is_integer() for value in values) else 0.001
+    for bottom, top in ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100)):
+        if bottom <= low and high <= top:
+            return float(bottom), float(top), step
+    return float(floor(low)), float(-floor(-high)), step

@@ -1,0 +1,397 @@
+"""The JSON object in a judge's text, by three rungs: the text itself, an object inside it, a repaired one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from evalkit.parsing.escapes import spells_letters, undone
+from evalkit.parsing.text import drop_thinking
+from evalkit.parsing.values import UnreadableError
+
+JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
+
+# Repair is quadratic in length and depth; an answer is a few thousand characters, a few deep, and has a few names.
+_REPAIRABLE, _DEEPEST, _NAMES = 50_000, 24, 64
+# Looking for objects in a text takes no more than so many steps a character, and so many that fail.
+_LOOKS, _FAILS, _OBJECTS, _LEAVES = 32, 200, 200, 200
+_BEGIN, _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"}])"), re.compile(r"\{(?=\s*[\"'“‘}])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An object in a text: what it holds, the rung that read it, and where in which text it ends."""
+
+    value: dict[str, Any]
+    rung: JsonRung
+    text: str = ""
+    end: int = 0
+
+    @property
+    def after(self) -> str:
+        """The text after it."""
+        return self.text[self.end :]
+
+
+def read_json(
+    text: str,
+    *,
+    keys: Collection[str] = (),
+    cut_off: bool = False,
+    sources: Sequence[str] = (),
+    schema: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Any], JsonRung]:
+    """Return the JSON object a text holds, and the rung that read it.
+
+    Args:
+        text: the judge's text.
+        keys: what the object must have to be taken for the answer when there is more than one object.
+        cut_off: whether the text is known to end early; nothing is repaired then, since 1 may be the start of 10.
+        sources: the texts under judgment; an object that one of them holds is a quotation and never the answer.
+        schema: what was asked for; where a source uses one of its names as JSON does, whatever its escapes, the answer
+            is read strictly: nothing is repaired, nothing may come after it, no name may be repeated, and none be where
+            the schema does not have it.
+
+    Raises:
+        UnreadableError: if there is no object, or several different ones that could be the answer.
+    """
+    try:
+        return _read(text, keys, cut_off, sources, schema)
+    except RecursionError:
+        raise UnreadableError("no_answer", "the answer is nested too deep") from None
+
+
+def _read(
+    text: str, keys: Collection[str], cut_off: bool, sources: Sequence[str], schema: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], JsonRung]:
+    if spells_letters(text):
+        raise UnreadableError("ambiguous", "it spells plain letters by escapes: write them as they are")
+    theirs = _Theirs(sources, keys)
+    found = _find(text, keys, theirs, cut_off=cut_off)
+    names = property_names(schema or {})
+    if names and any(_uses(source, names) for source in theirs.texts):
+        _strictly(found, schema or {})
+    return found.value, found.rung
+
+
+def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return the name of every property in a schema, however deep."""
+    properties, items = schema.get("properties", {}), schema.get("items", {})
+    inner = (property_names(part) for part in (*properties.values(), *([items] if items else [])))
+    return frozenset(properties).union(*inner)
+
+
+def _find(text: str, keys: Collection[str], theirs: _Theirs, *, cut_off: bool) -> _Found:
+    whole = _decoded(text)
+    if isinstance(whole, dict):
+        if theirs.hold(whole):
+            raise _quotation()
+        return _Found(whole, "json", text, len(text))
+    answer = drop_thinking(text, theirs.sources)
+    if not answer.strip():
+        raise UnreadableError(
+            "empty", "the answer is empty" if not text.strip() else "there is only thinking and no answer"
+        )
+    everything = _objects(answer)
+    if len(everything) > _OBJECTS:
+        raise UnreadableError("ambiguous", f"there are {len(everything)} JSON objects: give one")
+    own = [one for one in everything if not theirs.hold(one.value)]
+    if chosen := _choose(own, keys):
+        return chosen
+    if len(own) < len(everything):
+        raise _quotation()
+    repaired = None if cut_off else _repaired(answer)
+    if repaired and all(key in repaired for key in keys) and not theirs.hold(repaired):
+        return _Found(repaired, "repaired")
+    if own and not cut_off:
+        return own[-1]
+    raise UnreadableError("no_answer", "there is no complete JSON object in the answer")
+
+
+def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
+    complete = [one for one in objects if all(key in one.value for key in keys)]
+    if any(one.value != complete[0].value for one in complete):
+        raise UnreadableError("ambiguous", f"there are {len(complete)} different JSON objects: give one")
+    if complete and _closes_what_it_did_not_open(complete[0].after):
+        raise UnreadableError("ambiguous", "after the JSON object stands more of it: escape what you quote")
+    return complete[-1] if complete else None
+
+
+def _closes_what_it_did_not_open(rest: str) -> bool:
+    """Say whether a text has a closing brace too many: an unescaped quotation has ended an object before its end."""
+    depth = 0
+    for brace in re.findall(r"[{}]", rest):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return True
+    return False
+
+
+def _quotation() -> UnreadableError:
+    return UnreadableError("no_answer", "its JSON object is copied from a text under judgment: give one of your own")
+
+
+class _Theirs:
+    """The texts under judgment, each also with its escapes undone, and the JSON objects in them."""
+
+    def __init__(self, sources: Sequence[str], keys: Collection[str]) -> None:
+        self.sources = sources
+        self.texts = tuple({one for source in sources for one in (source, undone(source))})
+        candidates = [text for text in self.texts if all(key in text for key in ("{", *keys))]
+        self._objects = [one for text in candidates for one in _foreign(text, keys)][:_OBJECTS]
+
+    def hold(self, value: dict[str, Any]) -> bool:
+        """Say whether an object is copied: one of them holds it, or each of its values."""
+        if value in self._objects:
+            return True
+        leaves = set(islice(_leaves(value), _LEAVES))
+        return bool(leaves) and any(all(_is_in(text, leaf) for leaf in leaves) for text in self.texts)
+
+
+def _leaves(value: object) -> Iterator[str | float]:
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part)
+    elif value not in (None, ""):
+        yield value if isinstance(value, str | int | float) else str(value)
+
+
+def _is_in(text: str, leaf: str | float) -> bool:
+    """Say whether a value is in a text as JSON writes it."""
+    if isinstance(leaf, str):
+        return f'"{leaf}"' in text or f'"{undone(leaf)}"' in text
+    return re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf))}\s*[,}}\]]", text) is not None
+
+
+def _foreign(source: str, keys: Collection[str]) -> list[dict[str, Any]]:
+    try:
+        found = [one.value for one in _objects(source, nested=True)]
+    except (UnreadableError, RecursionError):  # what it hides so is known by its texts
+        return []
+    return [one for one in found if all(key in one for key in keys)]
+
+
+def _uses(source: str, names: Collection[str]) -> bool:
+    spelt = "|".join(re.escape(name) for name in names)
+    return re.search(rf"[\"'`“”‘’]\s*(?:{spelt})\\*[\"'`“”‘’]\s*[:：=]", source, re.IGNORECASE) is not None
+
+
+def _strictly(found: _Found, schema: Mapping[str, Any]) -> None:
+    if found.rung == "repaired" or found.after.strip(" \t\r\n`"):
+        raise UnreadableError("ambiguous", "the JSON object must be whole and the last thing in the answer")
+    if (wrong := _out_of_place(found.value, schema)) is not None:
+        raise UnreadableError("ambiguous", f"'{wrong[:60]}' is not a name in the form asked for, in that place")
+    if (again := _repeated(found.text, found.end)) is not None:
+        raise UnreadableError("ambiguous", f"'{again[:60]}' is given twice")
+
+
+def _out_of_place(value: object, schema: Mapping[str, Any]) -> str | None:
+    """Return a name that is where the schema does not have it: a quotation may have ended the object around it."""
+    if isinstance(value, list):
+        found = (_out_of_place(part, schema.get("items", {})) for part in value)
+        return next((name for name in found if name is not None), None)
+    properties = schema.get("properties", {})
+    for name, part in value.items() if isinstance(value, dict) else ():
+        if name not in properties:
+            return str(name)
+        if (wrong := _out_of_place(part, properties[name])) is not None:
+            return wrong
+    return None
+
+
+def _repeated(text: str, end: int) -> str | None:
+    """Return a name that the object which ends at `end` has twice, also if it means the same."""
+    found: list[str] = []
+
+    def pairs(read: list[tuple[str, Any]]) -> dict[str, Any]:
+        counts = Counter(name for name, _ in read)
+        found.extend(name for name, count in counts.items() if count > 1)
+        return dict(read)
+
+    at = text.find("{")
+    while at >= 0:
+        found.clear()
+        try:
+            _, stop = json.JSONDecoder(object_pairs_hook=pairs).raw_decode(text, at)
+        except ValueError:
+            stop = at + 1
+        if stop == end or (stop > end and not text[end:stop].strip()):
+            break
+        at = text.find("{", stop)
+    return found[0] if found else None
+
+
+def _objects(text: str, *, nested: bool = False) -> list[_Found]:
+    """Return the outermost JSON objects that stand in a text, in order.
+
+    Where an object begins that cannot be read to its end, what follows may stand inside one of its strings, so nothing
+    after that is returned, unless `nested` objects are wanted too.
+    """
+    found: list[_Found] = []
+    looks, fails, end = _LOOKS * len(text), _FAILS, 0
+    while begun := (_BEGIN if nested else _BEGIN_OR_BROKEN).search(text, end):
+        at = begun.start()
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except ValueError as error:
+            if not nested:
+                break
+            end, looks, fails = at + 1, looks - (getattr(error, "pos", at) - at), fails - 1
+            if looks < 0 or fails < 0:
+                raise UnreadableError("no_answer", "its JSON never ends") from None
+        else:
+            found.append(_Found(value, "embedded", text, end))
+    return found
+
+
+def _repaired(text: str) -> dict[str, Any] | None:
+    body = text[max(text.find("{"), 0) :].rstrip().rstrip("`").rstrip()
+    if "{" not in body or len(body) > _REPAIRABLE or body[-1] in "0123456789.+-" or _is_deep(body):
+        return None
+    from json_repair import repair_json
+
+    try:
+        value = repair_json(body, return_objects=True, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and value and _accounts_for(value, body) else None
+
+
+def _is_deep(text: str) -> bool:
+    """Say whether more brackets are open at once than in any answer, those in its strings included."""
+    depth = 0
+    for bracket in re.finditer(r"[\[\](){}]", text):
+        depth += 1 if bracket[0] in "[({" else -1
+        if depth > _DEEPEST:
+            return True
+    return False
+
+
+def _accounts_for(value: dict[str, Any], body: str) -> bool:
+    """Say whether each name is in `value` as often as in `body`: else a repair may have read one out of a string."""
+    counts = Counter(_keys(value))
+    if len(counts) > _NAMES:
+        return False
+    quotes = "[\"'“”‘’]"
+    return all(
+        len(re.findall(rf"(?:{quotes}|[{{,]\s*){re.escape(name)}\\*{quotes}?\s*[:：]", body)) == count
+        for name, count in counts.items()
+    )
+
+
+def _keys(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield key
+            yield from _keys(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _keys(part)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return _DECODER.decode(text.strip().removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made and made[key] != value:
+            raise UnreadableError("ambiguous", f"'{key[:60]}' is given twice, differently")
+        made[key] = value
+    return made
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+
+
+Path: TypeAlias = tuple[str | int, ...]
+Span: TypeAlias = tuple[int, int]
+
+_VALUE_DECODER = json.JSONDecoder()
+_SCALAR, _STRING = re.compile(r"[^\s,\]}]+"), re.compile(r'"(?:[^"\\]|\\.)*"')
+_VALUE_BEGIN, _TRIES = re.compile(r"\{(?=\s*[\"}])"), 200
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def places(text: str, answer: Mapping[str, Any]) -> dict[Path, Span]:
+    """Return the span [start, end) of each text, number and constant of a JSON object, by its path inside.
+
+    A text's span lies between its quotes. The object is the last one in `text` that equals `answer`; of one that does
+    not stand there as valid JSON, nothing is returned.
+    """
+    found: dict[Path, Span] = {}
+    end = 0
+    try:
+        for _ in range(_TRIES):
+            if (begun := _VALUE_BEGIN.search(text, end)) is None:
+                break
+            at = begun.start()
+            try:
+                value, end = _VALUE_DECODER.raw_decode(text, at)
+            except ValueError:
+                end = at + 1
+            else:
+                if value == answer:
+                    _walk(text, at, (), found)
+    except RecursionError:
+        return {}
+    return found
+
+
+def _walk(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
+    """Note the spans in the valid JSON value that starts at `at`, and return where it ends."""
+    if text[at] == "{":
+        return _members(text, at, path, found)
+    if text[at] == "[":
+        return _items(text, at, path, found)
+    quotes = int(text[at] == '"')
+    end = _past(_STRING if quotes else _SCALAR, text, at)
+    found[path] = (at + quotes, end - quotes)
+    return end
+
+
+def _members(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
+    at = _past_space(text, at + 1)
+    while text[at] != "}":
+        at = _past_comma(text, at)
+        end = _past(_STRING, text, at)
+        key = _VALUE_DECODER.decode(text[at:end])
+        at = _past_space(text, _past_space(text, end) + 1)
+        at = _past_space(text, _walk(text, at, (*path, key), found))
+    return at + 1
+
+
+def _items(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
+    at = _past_space(text, at + 1)
+    place = 0
+    while text[at] != "]":
+        at = _past_space(text, _walk(text, _past_comma(text, at), (*path, place), found))
+        place += 1
+    return at + 1
+
+
+def _past_comma(text: str, at: int) -> int:
+    return _past_space(text, at + 1) if text[at] == "," else at
+
+
+def _past_space(text: str, at: int) -> int:
+    return _past(_SPACE, text, at)
+
+
+def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    assert match is not None, "the JSON was valid a moment ago"
+    return match.end()

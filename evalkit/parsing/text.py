@@ -1,0 +1,107 @@
+"""Thinking that a model leaves in its answer, and characters in other widths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from evalkit.parsing.escapes import undone
+
+_TAG = re.compile(r"<(/?)(think|thinking|thought|reasoning)>", re.IGNORECASE)
+
+_HALF_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
+    ord("【"): "[",
+    ord("】"): "]",
+    ord("〔"): "[",
+    ord("〕"): "]",
+    0x3000: " ",
+}
+
+
+def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
+    """Return `text` without its thinking blocks, each a paragraph's end; one that never ends takes the rest with it.
+
+    Where a text under judgment in `sources` has such tags, too, the judge may be quoting them: then only a block that
+    the text begins with is the judge's own.
+    """
+    tags = list(_TAG.finditer(text))
+    if not tags:
+        return text
+    if any(_TAG.search(undone(source)) for source in sources):
+        return _without_first(text, tags)
+    closing = _next_closing(tags)
+    kept, done, left = [], 0, []
+    for tag, end in zip(tags, closing, strict=True):
+        if tag.start() < done:
+            continue
+        if tag[1] or end is None:
+            left.append(tag)
+        else:
+            kept.append((done, tag.start()))
+            done = end
+    begin = _end_of_opened_before(left)
+    pieces = [text[max(start, begin) : stop] for start, stop in [*kept, (done, len(text))] if stop > begin]
+    opened = next((tag for tag in left if not tag[1]), None)
+    said = "\n\n".join(pieces)
+    # What begins with thinking that does not end is thinking.
+    return "" if opened is not None and _TAG.match(said.lstrip()) else said
+
+
+def _without_first(text: str, tags: Sequence[re.Match[str]]) -> str:
+    first = tags[0]
+    if first[1] or text[: first.start()].strip():
+        return text
+    end = _next_closing(tags)[0]
+    return "" if end is None else text[end:]
+
+
+def _end_of_opened_before(tags: Sequence[re.Match[str]]) -> int:
+    """Return where thinking ends that a chat template began, so that the text starts inside it; 0 if none does."""
+    end = 0
+    for tag in tags:
+        if not tag[1]:
+            break
+        end = tag.end()
+    return end
+
+
+def _next_closing(tags: Sequence[re.Match[str]]) -> list[int | None]:
+    """Return for each tag where the next closing tag of its name ends."""
+    ends: dict[str, int] = {}
+    found: list[int | None] = []
+    for tag in reversed(tags):
+        if tag[1]:
+            ends[tag[2].lower()] = tag.end()
+        found.append(ends.get(tag[2].lower()))
+    return found[::-1]
+
+
+def to_half_width(text: str) -> str:
+    """Return `text` with full-width letters, digits, signs and square brackets as ASCII, character for character."""
+    return text.translate(_HALF_WIDTH)
+
+
+_UNABLE = (
+    r"(?:can(?:no|')t|can not|won't|will not|(?:am|'m) (?:unable|not able|not comfortable)"
+    r"|(?:must |respectfully |politely )*decline)"
+)
+_DEEDS = (
+    r"(?:assist|help|comply|fulfil|engage|continue|participate|evaluat|judg|rat(?:e|ing)\b|scor(?:e|ing)\b|compar|provid"
+    r"|produc|respond|answer|process|discuss|do (?:that|this)|with (?:that|this))"
+)
+_SORRY = r"(?:i(?:'m| am) (?:very |really |so )?(?:sorry|afraid)|sorry|(?:my |i )?apolog\w+|unfortunately)"
+_ENGLISH = re.compile(
+    rf"\A\W*(?:{_SORRY}\b[^\n]{{0,60}}?)?(?:as an ai\b[^.\n]{{0,60}}?)?\bi ?{_UNABLE}\b[^.\n]{{0,60}}?\b{_DEEDS}",
+    re.IGNORECASE,
+)
+_CHINESE = re.compile(
+    r"\A\W*(?:(?:很|非常|十分)?(?:抱歉|对不起|遗憾)[^\n]{0,30}?|作为(?:一个|一名)?(?:AI|人工智能|语言模型)[^。\n]{0,30}?)?"
+    r"我?(?:无法|不能|不便|没有办法|拒绝)[^。\n]{0,20}?(?:协助|帮助|提供|评估|评价|评判|评分|打分|比较|回答|回应|满足|继续|处理|讨论)",
+    re.IGNORECASE,
+)
+
+
+def is_refusal(text: str) -> bool:
+    """Say whether a text, in English or Chinese, opens by declining to do what was asked."""
+    opening = text.lstrip()[:300].replace("’", "'")
+    return bool(_ENGLISH.match(opening) or _CHINESE.match(opening))

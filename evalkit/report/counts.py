@@ -1,0 +1,103 @@
+"""What the figures count over a run's cases that no metric holds: passes, lengths, scores, and what answers cost."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evalkit.types import Case, Judgment, Verdict, Winner
+
+RATIOS = (1.1, 1.5, 2.0, 3.0)
+"""Ends of the classes of how many times as long the longer response is; the last class has none."""
+
+
+@dataclass(slots=True)
+class LengthClass:
+    """Pairs of one class of lengths: `longer` counts those won by the longer, of `decided`, in `clusters` clusters."""
+
+    longer: int = 0
+    decided: int = 0
+    clusters: int = 0
+
+
+@dataclass(slots=True)
+class Spending:
+    """What the answers of one judge took when they were made, stored ones included; latencies in seconds."""
+
+    answers: int = 0
+    stored: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    latencies: array[float] = field(default_factory=lambda: array("d"))
+
+    def latency(self, share: float) -> float | None:
+        """Return the latency that a share of the answers did not exceed; none without any."""
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """Counts over the cases of a run, taken one by one.
+
+    `passes` counts pairs by what the first and the second order said, none where one is missing; `scores` and `grades`
+    count responses by what the judge and people gave them. `cluster` holds the cluster of each case by its id; a case
+    that is not in it is its own.
+    """
+
+    passes: Counter[tuple[Winner | None, Winner | None]] = field(default_factory=Counter)
+    lengths: list[LengthClass] = field(default_factory=lambda: [LengthClass() for _ in range(len(RATIOS) + 1)])
+    scores: Counter[float] = field(default_factory=Counter)
+    grades: Counter[float] = field(default_factory=Counter)
+    judges: dict[str, Spending] = field(default_factory=dict)
+    cluster: Mapping[str, int] = field(default_factory=dict)
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+
+    def add(self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> None:
+        """Take the next case."""
+        touched = set()
+        for verdict in verdicts:
+            if verdict.orders is not None:
+                self.passes[verdict.orders.first, verdict.orders.second] += 1
+            if verdict.score is not None and len(verdict.unit) == 1:
+                self.scores[verdict.score] += 1
+            touched |= self._length(case, verdict)
+        own = self.cluster.get(case.id)
+        for place in touched:
+            if own is None or (place, own) not in self._seen:
+                self.lengths[place].clusters += 1
+            if own is not None:
+                self._seen.add((place, own))
+        self.grades.update(one.grade for one in case.responses if one.grade is not None)
+        for judgment in judgments:
+            self._spend(judgment)
+
+    def _length(self, case: Case, verdict: Verdict) -> set[int]:
+        if verdict.winner not in ("A", "B") or len(verdict.unit) != 2:
+            return set()
+        first, second = (len(case.responses[k].text) for k in verdict.unit)
+        if first == second or not min(first, second):
+            return set()
+        ratio = max(first, second) / min(first, second)
+        place = next((k for k, end in enumerate(RATIOS) if ratio <= end), len(RATIOS))
+        self.lengths[place].decided += 1
+        self.lengths[place].longer += (first > second) == (verdict.winner == "A")
+        return {place}
+
+    def _spend(self, judgment: Judgment) -> None:
+        spent = self.judges.setdefault(judgment.arbiter or judgment.judge, Spending())
+        completion = judgment.completion
+        if completion is None:
+            return
+        spent.answers += 1
+        spent.stored += judgment.stored
+        spent.prompt_tokens += completion.usage.prompt_tokens or 0
+        spent.completion_tokens += completion.usage.completion_tokens or 0
+        spent.unpriced += completion.cost_usd is None
+        spent.cost_usd += completion.cost_usd or 0.0
+        if completion.latency > 0:
+            spent.latencies.append(completion.latency)

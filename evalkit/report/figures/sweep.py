@@ -1,0 +1,146 @@
+"""The configurations of a sweep: what agreement costs, and who is told apart from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, floor, log10
+
+from markupsafe import Markup
+
+from evalkit.report.figures.captions import FIGURES, LABELS
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, path, room, shorten, text
+from evalkit.report.figures.forest import Row, bounds, forest
+from evalkit.report.metric_names import metric_words
+from evalkit.report.sentences import interval
+from evalkit.scoring.leaderboard import COST, Contrast, Standing
+from evalkit.types import Metric
+
+WIDTH, HEIGHT = 740.0, 380.0
+MOST_ROWS, MOST_SQUARES, LARGE = 80, 80, 30
+SIDE, MARGIN, LEFT = 20.0, 390.0, 390.0
+SIGNED = ("agreement/kappa", "agreement/spearman", "agreement/pearson", "agreement/kendall")
+UNBOUNDED = ("conflict/ratio", COST, "latency/per_case")
+CHANCE = {"position/first_rate": 0.5, "length/longer_rate": 0.5, "conflict/ratio": 1.0, "agreement/kappa": 0.0}
+
+
+def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> Figure | None:
+    """Return one metric of every configuration with its interval, in the order of the leaderboard."""
+    known = [
+        (row, metric) for row in rows[:MOST_ROWS] if (metric := row.metrics.get(name)) and metric.value is not None
+    ]
+    if not known:
+        return None
+    digits = _digits([metric for _, metric in known]) if name in UNBOUNDED else 2
+    drawn = [Row((names[row.job],) * 2, metric, CHANCE.get(name), digits=digits) for row, metric in known]
+    low, high = (-1.0, 1.0) if name in SIGNED else (0.0, 1.0)
+    if name in UNBOUNDED:
+        low, high = 0.0, bounds(drawn)[1]
+    elif name in SIGNED and all((one.metric.low or one.metric.value or 0) >= 0 for one in drawn):
+        low = 0.0
+    title, left = metric_words(name), room((names[row.job] for row in rows), 28.0, LEFT)
+    return Figure(
+        name.replace("/", "-"), title, forest(drawn, low, high, title, left), FIGURES["by_metric"][1], wide=True
+    )
+
+
+def _digits(metrics: Sequence[Metric]) -> int:
+    largest = max((metric.value or 0.0 for metric in metrics), default=0.0)
+    return max(2, 2 - floor(log10(largest))) if largest > 0 else 2
+
+
+def pareto_front(rows: Sequence[Standing], by: str | None, names: Mapping[str, str]) -> Figure | None:
+    """Return what each configuration agrees and costs, and the line of those that nobody beats for less."""
+    known = [(row, *_both(row, by)) for row in rows if row.pareto is not None]
+    points = [(row, metric, cost) for row, metric, cost in known if metric is not None and cost is not None]
+    if len({cost for _, _, cost in points}) < 2:
+        return None
+    values = [x for _, metric, _ in points for x in (metric.value, metric.low, metric.high) if x is not None]
+    margin = 0.05 * (max(values) - min(values)) or 0.05
+    x, places, unit = _money([cost for *_, cost in points])
+    y = Axis(min(values) - margin, max(values) + margin, HEIGHT - 48, 30.0)
+    drawn = [text(x.start, 18.0, metric_words(by or ""), "axis start")]
+    for at, label in y.ticks():
+        drawn += [line(x.start, at, x.end, at, "grid"), text(x.start - 6, at + 4, label, "tick end")]
+    for at, label in unit:
+        drawn += [line(at, y.start, at, y.end, "grid"), text(at, y.start + 16, label, "tick")]
+    drawn.append(text((x.start + x.end) / 2, HEIGHT - 10, LABELS["cost"], "axis"))
+    best = sorted((places[cost], y(metric.value or 0.0)) for row, metric, cost in points if row.pareto)
+    drawn.append(path(best, "curve"))
+    shown: dict[tuple[float, float], list[tuple[Standing, Metric]]] = {}
+    for row, metric, cost in points:
+        shown.setdefault((places[cost], y(metric.value or 0.0)), []).append((row, metric))
+    drawn += [_point(*place, same, y, names, x) for place, same in shown.items()]
+    title, caption = FIGURES["front"]
+    return Figure("front", title, canvas(WIDTH, HEIGHT, *drawn, label=title), caption, wide=True)
+
+
+def _both(row: Standing, by: str | None) -> tuple[Metric | None, float | None]:
+    metric, cost = row.metrics.get(by or ""), row.metrics.get(COST)
+    known = metric is not None and metric.value is not None
+    return (metric if known else None), (cost.value if cost else None)
+
+
+def _money(costs: Sequence[float]) -> tuple[Axis, dict[float, float], list[tuple[float, str]]]:
+    """Return an axis of costs, by powers of ten where they differ much: its places by cost, and its ticks."""
+    start, end = 60.0, WIDTH - 20
+    low, high = min(costs), max(costs)
+    if low > 0 and high / low > 8:
+        axis = Axis(log10(low) - 0.1, log10(high) + 0.1, start, end)
+        round_ones = [factor * 10.0**k for k in range(floor(axis.low), ceil(axis.high)) for factor in (1, 2, 5)]
+        ticks = [(axis(log10(x)), f"{x:.4g}") for x in round_ones if axis.low <= log10(x) <= axis.high]
+        return axis, {cost: axis(log10(cost)) for cost in costs}, ticks
+    axis = Axis(0.0, high * 1.08, start, end)
+    return axis, {cost: axis(cost) for cost in costs}, axis.ticks()
+
+
+def _point(
+    at: float, value: float, same: Sequence[tuple[Standing, Metric]], y: Axis, names: Mapping[str, str], x: Axis
+) -> Markup:
+    """Return the dot of configurations that agree and cost alike."""
+    row, metric = same[0]
+    name = names[row.job] + (f" (+{len(same) - 1})" if len(same) > 1 else "")
+    parts = [node("title", "\n".join(f"{names[one.job]}: {interval(said)}" for one, said in same))]
+    if row.pareto:
+        if metric.low is not None and metric.high is not None:
+            parts.append(line(at, y(metric.low), at, y(metric.high), "whisker"))
+        left = at < (x.start + x.end) / 2
+        parts.append(text(at + (9 if left else -9), value - 8, shorten(name, 44), "key" if left else "key end"))
+    parts.append(node("circle", class_="dot" if row.pareto else "small", cx=at, cy=value, r=6 if row.pareto else 4))
+    return node("g", *parts)
+
+
+def significance_groups(
+    rows: Sequence[Standing], contrasts: Sequence[Contrast], alpha: float, names: Mapping[str, str]
+) -> Figure | None:
+    """Return a square for each pair of configurations, filled where they are told apart."""
+    ranked = [row for row in rows if row.letters is not None][:MOST_SQUARES]
+    if len(ranked) < 3:
+        return None
+    known = {frozenset((one.first, one.second)): one for one in contrasts}
+    margin = room((names[row.job] for row in ranked), 48.0, MARGIN)
+    drawn: list[Markup] = []
+    side = SIDE if len(ranked) <= LARGE else SIDE * LARGE / len(ranked) + 2
+    for i, row in enumerate(ranked):
+        y = 26 + side * i
+        drawn.append(
+            text(margin - 34, y + side / 2 + 4, shorten(names[row.job], 52), "name" if side > 15 else "key end")
+        )
+        drawn.append(text(margin - 8, y + side / 2 + 4, str(i + 1), "tick end"))
+        if side > 15 or i % 5 == 4:
+            drawn.append(text(margin + side * (i + 0.5), 18.0, str(i + 1), "tick"))
+        for j, other in enumerate(ranked):
+            if i != j and (found := known.get(frozenset((row.job, other.job)))):
+                drawn.append(_square(margin + side * j, y, side, found, alpha))
+    size = side * len(ranked)
+    title, caption = FIGURES["told_apart"]
+    return Figure("told-apart", title, canvas(margin + size + 4, size + 32, *drawn, label=title), caption, wide=True)
+
+
+def _square(x: float, y: float, side: float, found: Contrast, alpha: float) -> Markup:
+    p = "-" if found.p_holm is None else f"{found.p_holm:.2g}"
+    sure = found.p_holm is not None and found.p_holm <= alpha
+    return node(
+        "g",
+        node("title", f"{found.difference:+.3f}, p = {p}"),
+        node("rect", class_="apart" if sure else "cell", x=x + 1, y=y + 1, width=side - 2, height=side - 2),
+    )

@@ -1,0 +1,152 @@
+"""The page on a sweep: which configuration is best, which cannot be told apart, what each is worth and costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from evalkit.report.diagnostics import simulated
+from evalkit.report.figures.drawing import Figure
+from evalkit.report.figures.sweep import MOST_ROWS, by_metric, pareto_front, significance_groups
+from evalkit.report.metric_names import Words, metric_words
+from evalkit.report.page import filled, render
+from evalkit.report.page_text import SWEEP
+from evalkit.report.sentences import dollars
+from evalkit.report.sweep_findings import contest_findings
+from evalkit.scoring.leaderboard import Leaderboard, Standing
+
+_WORD = re.compile(r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE)
+_OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")  # names of criteria may have spaces
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFacts:
+    """What a sweep's page says beside its leaderboard.
+
+    `datasets` names the data by fingerprint, `pages` the jobs that have a page of their own; `cost_usd` is what was
+    paid, none where a price is not known. `language` is what the page starts in. `simulated` names simulated judges.
+    """
+
+    title: str
+    started: str | None = None
+    cost_usd: float | None = None
+    datasets: Mapping[str, str] | None = None
+    pages: Sequence[str] = ()
+    language: str = "en"
+    simulated: Sequence[str] = ()
+
+
+def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
+    """Return one self-contained HTML page on a sweep; it links to the pages of its jobs, `JOB/report.html`."""
+    settings = {row.job: settings_of(row.name) for row in board.rows}
+    varying = _varying(list(settings.values()))
+    brief = _brief(list(settings.values()), varying)
+    names = {row.job: _name(row, settings[row.job], varying, brief) for row in board.rows}
+    level = f"{100 * board.confidence:g}%"
+    datasets = facts.datasets or {}
+    several = len({row.dataset for row in board.rows}) > 1
+    values: dict[str, Any] = {
+        "title": facts.title,
+        "start": facts.language,
+        "level": level,
+        "facts": _facts(board, facts),
+        "findings": [*simulated(facts.simulated), *contest_findings(board, names, datasets)],
+        "words": {key: filled(words, level=level, margin=f"{board.margin:g}") for key, words in SWEEP.items()},
+        "columns": [(name, metric_words(name)) for name in board.columns],
+        "keys": varying,
+        "rows": [_row(row, settings[row.job], varying, facts) for row in board.rows],
+        "several": several,
+        "same": _same(list(settings.values()), varying),
+        "figures": _figures(board, names, datasets if several else {}),
+        "metrics": [figure for name in board.columns if (figure := by_metric(name, board.rows, names)) is not None],
+        "beyond": _beyond(len(board.rows)),
+    }
+    return render("sweep.html.j2", values, script="sweep.js", data={})
+
+
+def settings_of(name: str) -> dict[str, str]:
+    """Return a job's overrides by key, as its name in the leaderboard has them; none where it is no such list."""
+    parts = [part.partition("=") for part in _OVERRIDE.split(name)]
+    return {key.strip(): value for key, _, value in parts} if all(sign for _, sign, _ in parts) else {}
+
+
+def _varying(settings: Sequence[Mapping[str, str]]) -> list[str]:
+    keys = dict.fromkeys(key for one in settings for key in one)
+    return [key for key in keys if len({one.get(key) for one in settings}) > 1]
+
+
+def _same(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> list[str]:
+    return [f"{key}={value}" for key, value in (settings[0].items() if settings else ()) if key not in varying]
+
+
+def _brief(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> set[str]:
+    """Return the keys all of whose values stand for themselves: words do, numbers and `none` do not."""
+    return {key for key in varying if all(_WORD.fullmatch(one[key]) for one in settings if key in one)}
+
+
+def _short(key: str, varying: Sequence[str]) -> str:
+    """Return the last part of a key, or all that tells it from others with the same last part."""
+    last = key.rpartition(".")[2]
+    alike = [one for one in varying if one.rpartition(".")[2] == last]
+    return last if len(alike) == 1 else key.removeprefix("criteria.")
+
+
+def _name(row: Standing, settings: Mapping[str, str], varying: Sequence[str], brief: Collection[str]) -> str:
+    """Return what a job goes by: its settings, as briefly as they can be understood."""
+    said = (
+        settings[key] if key in brief else f"{_short(key, varying)}={settings[key]}"
+        for key in varying
+        if key in settings
+    )
+    return " · ".join(said) or row.name or row.job
+
+
+def _facts(board: Leaderboard, facts: SweepFacts) -> list[tuple[str, Words]]:
+    data = ", ".join(dict.fromkeys((facts.datasets or {}).values()))
+    found: list[tuple[str, Words]] = [("jobs", (f"{len(board.rows):,}",) * 2)]
+    found += [("by", metric_words(board.by))] if board.by else []
+    found += [("data", (data, data))] if data else []
+    found += [("started", (f"{facts.started[:16].replace('T', ' ')} UTC",) * 2)] if facts.started else []
+    found += [("spent", (dollars(facts.cost_usd),) * 2)] if facts.cost_usd is not None else []
+    return found
+
+
+def _row(row: Standing, settings: Mapping[str, str], varying: Sequence[str], facts: SweepFacts) -> dict[str, Any]:
+    return {
+        "rank": row.rank,
+        "ranks": None if row.rank_low == row.rank_high else (row.rank_low, row.rank_high),
+        "name": row.name if not varying else "",
+        "job": row.job,
+        "href": f"{quote(row.job)}/report.html" if row.job in facts.pages else None,
+        "dataset": (facts.datasets or {}).get(row.dataset) or row.dataset[:12],
+        "settings": [settings.get(key, "") for key in varying],
+        "letters": row.letters or "",
+        "pareto": row.pareto,
+        "metrics": row.metrics,
+    }
+
+
+def _figures(board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]) -> list[Figure]:
+    found: list[Figure] = []
+    for fingerprint in dict.fromkeys(row.dataset for row in board.rows):
+        rows = [row for row in board.rows if row.dataset == fingerprint]
+        pair = (
+            pareto_front(rows, board.by, names),
+            significance_groups(rows, board.contrasts, 1 - board.confidence, names),
+        )
+        found += [_of(figure, datasets.get(fingerprint, "")) for figure in pair if figure is not None]
+    return found
+
+
+def _of(figure: Figure, dataset: str) -> Figure:
+    if not dataset:
+        return figure
+    title = f"{figure.title[0]}: {dataset}", f"{figure.title[1]}：{dataset}"
+    return Figure(figure.name, title, figure.svg, figure.caption, figure.wide)
+
+
+def _beyond(total: int) -> Words | None:
+    return filled(SWEEP["beyond"], most=f"{MOST_ROWS:,}", total=f"{total:,}") if total > MOST_ROWS else None

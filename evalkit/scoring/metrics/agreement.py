@@ -1,0 +1,370 @@
+"""Agreement of verdicts with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from evalkit.core.scale import Scale
+from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide, share
+from evalkit.scoring.columns import NAMES, TIE, A, B, Bools, Codes, Floats, Ints
+from evalkit.scoring.pairs import OrderOutcomes, Resolution
+from evalkit.scoring.pointwise import ScoreColumns
+
+CLASSES = (A, TIE, B)
+UNLABELLED = "no pair has a label"
+UNREAD = "no labelled pair has a verdict"
+
+
+def agreement_statistics(resolved: Resolution, cases: int) -> list[Statistic]:
+    """Return accuracy, accuracy among decided pairs, and kappa of the verdicts on labelled pairs.
+
+    For accuracy and kappa a TIE equals a label TIE and no other. A pair is decided where verdict and label both name a
+    winner: there, a judge that knows nothing of the responses is right half of the time.
+    """
+    tally, labelled, present = Tally(resolved.pairs.case, cases), resolved.labelled, resolved.present
+    right = resolved.winner == resolved.pairs.label
+    why = UNREAD if labelled.any() else UNLABELLED
+    accuracy = tally.rate("agreement/accuracy", right, labelled & present, labelled & ~present, why=why)
+    return [accuracy, _decided(resolved, tally), _kappa(resolved, tally)]
+
+
+def _decided(resolved: Resolution, tally: Tally) -> Statistic:
+    """Return `agreement/accuracy_decided`; a missing verdict could have been right, wrong or a tie."""
+    choosing = resolved.labelled & (resolved.pairs.label != TIE)
+    decided = choosing & resolved.present & (resolved.winner != TIE)
+    why = UNREAD if choosing.any() else "no label names a winner" if resolved.labelled.any() else UNLABELLED
+    return tally.rate(
+        "agreement/accuracy_decided",
+        resolved.winner == resolved.pairs.label,
+        decided,
+        choosing & ~resolved.present,
+        why="every verdict on a labelled pair is a tie" if (choosing & resolved.present).any() else why,
+    )
+
+
+def pass_statistics(resolved: Resolution, shown: OrderOutcomes, cases: int) -> list[Statistic]:
+    """Return the accuracies of the single passes of labelled pairs, in each order and in both."""
+    tally = Tally(resolved.pairs.case, cases)
+    return [
+        _per_order(resolved, shown, tally),
+        _one_order("agreement/accuracy_first_order", 0, resolved, shown, tally),
+        _one_order("agreement/accuracy_second_order", 1, resolved, shown, tally),
+        _both_orders(resolved, shown, tally),
+    ]
+
+
+def _per_order(resolved: Resolution, shown: OrderOutcomes, tally: Tally) -> Statistic:
+    """Return the mean over both orders of the share of readable passes that equal the label."""
+    wanted = resolved.labelled & shown.both
+    read = shown.read & wanted[:, None]
+    right = read & (shown.winner == resolved.pairs.label[:, None])
+    lost = ~read & wanted[:, None]
+    columns = [tally(column) for column in (*right.T, *read.T)]
+    every = float(wanted.sum())
+    ends = [share(float(right[:, k].sum()), every, float(lost[:, k].sum())) for k in (0, 1)]
+    return Statistic(
+        "agreement/accuracy_per_order",
+        np.stack(columns, axis=1),
+        lambda totals: (divide(totals[:, 0], totals[:, 2]) + divide(totals[:, 1], totals[:, 3])) / 2,
+        n=int(read.sum()),
+        missing=int(lost.sum()),
+        worst=_middle(ends),
+        proportion=True,
+        why=_why_no_passes(resolved, shown),
+    )
+
+
+def _one_order(name: str, order: int, resolved: Resolution, shown: OrderOutcomes, tally: Tally) -> Statistic:
+    """Return the share of readable passes in one order, 0 being that of the case, that equal the label."""
+    wanted, read = resolved.labelled & shown.both, shown.read[:, order]
+    right = shown.winner[:, order] == resolved.pairs.label
+    return tally.rate(name, right, wanted & read, wanted & ~read, why=_why_no_passes(resolved, shown))
+
+
+def _middle(ends: list[Bounds]) -> Bounds:
+    (low, high), (other_low, other_high) = ends
+    if low is None or high is None or other_low is None or other_high is None:
+        return None, None
+    return (low + other_low) / 2, (high + other_high) / 2
+
+
+def _both_orders(resolved: Resolution, shown: OrderOutcomes, tally: Tally) -> Statistic:
+    """Return the share of pairs, read in both orders, of which both passes equal the label."""
+    wanted = resolved.labelled & shown.both
+    complete = shown.read[:, 0] & shown.read[:, 1]
+    right = (shown.winner == resolved.pairs.label[:, None]).all(axis=1)
+    why = _why_no_passes(resolved, shown)
+    return tally.rate("agreement/accuracy_both_orders", right, wanted & complete, wanted & ~complete, why=why)
+
+
+def _why_no_passes(resolved: Resolution, shown: OrderOutcomes) -> str:
+    if not resolved.labelled.any():
+        return UNLABELLED
+    return "no labelled pair was read in both orders" if shown.both else "each pair was judged in one order"
+
+
+def _kappa(resolved: Resolution, tally: Tally) -> Statistic:
+    """Return Cohen's kappa of verdicts and labels over A, TIE, B (Cohen 1960, Educ. Psychol. Meas. 20, 37-46, eq. 1).
+
+    Its worst cases are the extremes of kappa as it is, with every missing verdict on its label, and with every missing
+    verdict of a label on one of the other classes: the classes' shares move too, so that more agreement can mean less.
+    Where all labels are of one class kappa would be 0 whatever the verdicts are: it has no value.
+    """
+    used = resolved.labelled & resolved.present
+    lost = resolved.labelled & ~resolved.present
+    label, winner = resolved.pairs.label, resolved.winner
+    cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
+    columns = np.stack(cells, axis=1)
+    return Statistic(
+        "agreement/kappa",
+        columns,
+        unless_one_label(kappa, used, label),
+        n=int(used.sum()),
+        missing=int(lost.sum()),
+        worst=(None, None) if one_value(label[used | lost]) else _kappa_bounds(columns.sum(axis=0), label, lost),
+        why=one_class(used, resolved),
+    )
+
+
+def unless_one_label(value: Callable[[Floats], Floats], used: Bools, label: Codes) -> Callable[[Floats], Floats]:
+    """Return a coefficient that is 0 by construction where all labels are equal, and in that case not defined."""
+    return (lambda totals: np.full(len(totals), np.nan)) if one_value(label[used]) else value
+
+
+def one_value(codes: Codes) -> bool:
+    """Say whether all are equal."""
+    return len(np.unique(codes)) == 1
+
+
+def one_class(used: Bools, resolved: Resolution) -> str:
+    """Return why a coefficient of agreement over the labelled pairs that are `used` is not defined."""
+    if not used.any():
+        return UNREAD if resolved.labelled.any() else UNLABELLED
+    labels = np.unique(resolved.pairs.label[used])
+    if len(labels) > 1:
+        return "verdicts and labels are all of one class"
+    return f"labels are all of one class ({NAMES[int(labels[0])]}): it would be 0 whatever the verdicts are"
+
+
+def kappa(totals: Floats) -> Floats:
+    """Return Cohen's kappa of confusion matrices given flat, rows of 9 counts; NaN where chance agreement is 1."""
+    table = totals.reshape(-1, 3, 3)
+    n = table.sum(axis=(1, 2))
+    by_chance = (table.sum(axis=1) * table.sum(axis=2)).sum(axis=1)
+    agreed = np.trace(table, axis1=1, axis2=2)
+    return divide(agreed * n - by_chance, n * n - by_chance)
+
+
+def _kappa_bounds(totals: Floats, label: Codes, lost: Bools) -> Bounds:
+    counts = [float((lost & (label == row)).sum()) for row in CLASSES]
+    against = [[column for column in range(3) if column != row] for row in range(3)]
+    targets = [(0, 1, 2), *product(*against)]
+    found = [_kappa_with(totals, counts, target) for target in targets]
+    found += [float(kappa(totals[None])[0])]
+    defined = [value for value in found if not np.isnan(value)]
+    return (min(defined), max(defined)) if defined else (None, None)
+
+
+def _kappa_with(totals: Floats, counts: list[float], target: tuple[int, ...]) -> float:
+    filled = totals.reshape(3, 3).copy()
+    for row, column in enumerate(target):
+        filled[row, column] += counts[row]
+    return float(kappa(filled.reshape(1, 9))[0])
+
+
+STEPS = np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2
+"""How far apart A, TIE and B are: a tie taken for a win is half as wrong as a win for a loss."""
+
+
+def confusion_statistics(resolved: Resolution, cases: int) -> list[Statistic]:
+    """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels."""
+    tally, used = Tally(resolved.pairs.case, cases), resolved.labelled & resolved.present
+    label, winner = resolved.pairs.label, resolved.winner
+    cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
+    columns, lost = np.stack(cells, axis=1), resolved.labelled & ~resolved.present
+    ties = bool(((label == TIE) & used).any() or ((winner == TIE) & used).any() or lost.any())
+    categories = 3 if ties else 2
+
+    totals = columns.sum(axis=0)
+    filled = _vertices(totals, label, lost)
+    statistic = partial(
+        Statistic,
+        columns=columns,
+        n=int(used.sum()),
+        missing=int(lost.sum()),
+        why=one_class(used, resolved),
+    )
+    return [
+        statistic(
+            "agreement/kappa_weighted",
+            value=unless_one_label(weighted_kappa, used, label),
+            worst=(None, None) if one_value(label[used | lost]) else _ends(weighted_kappa(filled)),
+        ),
+        statistic(
+            "agreement/ac1",
+            value=partial(ac1, categories=categories),
+            worst=_ac1_bounds(totals, filled, lost, categories),
+        ),
+    ]
+
+
+def weighted_kappa(totals: Floats) -> Floats:
+    """Return kappa with linear weights of confusion matrices given flat, rows of 9 counts (A, TIE, B).
+
+    Cohen 1968, Psychol. Bull. 70, 213-220; NaN where chance alone would not disagree.
+    """
+    table = totals.reshape(-1, 3, 3)
+    by_chance = table.sum(axis=2)[:, :, None] * table.sum(axis=1)[:, None, :]
+    seen, expected = (table * STEPS).sum(axis=(1, 2)), (by_chance * STEPS).sum(axis=(1, 2))
+    return np.asarray(1 - divide(seen * table.sum(axis=(1, 2)), expected))
+
+
+def ac1(totals: Floats, categories: int) -> Floats:
+    """Return Gwet's AC1 of confusion matrices given flat, rows of 9 counts, over 2 (A, B) or 3 categories.
+
+    Gwet 2008, Br. J. Math. Stat. Psychol. 61, 29-48, eq. 5: unlike kappa it does not fall to 0 because nearly all
+    labels are of one class.
+    """
+    table = totals.reshape(-1, 3, 3)
+    n = table.sum(axis=(1, 2))
+    share = divide(table.sum(axis=1) + table.sum(axis=2), 2 * n[:, None])
+    by_chance = (share * (1 - share)).sum(axis=1) / (categories - 1)
+    return divide(divide(np.trace(table, axis1=1, axis2=2), n) - by_chance, 1 - by_chance)
+
+
+def _vertices(totals: Floats, label: Codes, lost: Bools) -> Floats:
+    """Return the confusion matrix as it is, and those in which the missing verdicts of each label all are of one class.
+
+    Kappa, weighted or not, is a ratio of linear functions of what is filled in: largest and smallest at one of these.
+    """
+    counts = [float((lost & (label == row)).sum()) for row in CLASSES]
+    tables = [totals]
+    for target in product(range(3), repeat=3):
+        table = totals.reshape(3, 3).copy()
+        for row, column in enumerate(target):
+            table[row, column] += counts[row]
+        tables.append(table.ravel())
+    return np.array(tables)
+
+
+def _ends(values: Floats) -> Bounds:
+    defined = values[np.isfinite(values)]
+    return (float(defined.min()), float(defined.max())) if len(defined) else (None, None)
+
+
+def _ac1_bounds(totals: Floats, filled: Floats, lost: Bools, categories: int) -> Bounds:
+    """Return bounds on AC1: largest at a vertex, since it is quasi-convex; never below what the evenest shares give."""
+    missing, n = float(lost.sum()), float(totals.sum() + lost.sum())
+    if not n:
+        return None, None
+    low, high = _ends(ac1(filled, 3 if missing else categories))
+    if not missing or low is None:
+        return low, high
+    fixed = filled[1].reshape(3, 3).sum(axis=1) + totals.reshape(3, 3).sum(axis=0)
+    share = _evenest(fixed, missing) / (2 * n)
+    by_chance = float((share * (1 - share)).sum()) / 2
+    evenest = (float(np.trace(totals.reshape(3, 3))) / n - by_chance) / (1 - by_chance)
+    return min(low, evenest), high
+
+
+def _evenest(fixed: Floats, extra: float) -> Floats:
+    """Return counts to which `extra` is added where they are least, so that they are as even as can be."""
+    ordered = np.sort(fixed)
+    levels = [(ordered[:k].sum() + extra) / k for k in range(1, len(ordered) + 1)]
+    level = next(level for k, level in enumerate(levels, 1) if k == len(ordered) or level <= ordered[k])
+    return np.asarray(np.maximum(fixed, level))
+
+
+def confusion_table(resolved: Resolution) -> dict[str, Any]:
+    """Return how often each label met each verdict, `missing` among them: {"labels": {label: {verdict: count}}}."""
+    columns = [*CLASSES, None]
+    label, winner, present = resolved.pairs.label, resolved.winner, resolved.present
+
+    def count(row: int, column: int | None) -> int:
+        same = ~present if column is None else winner == column
+        return int(((label == row) & same).sum())
+
+    def name(column: int | None) -> str:
+        return "missing" if column is None else NAMES[column]
+
+    return {"labels": {NAMES[row]: {name(column): count(row, column) for column in columns} for row in CLASSES}}
+
+
+def score_agreement(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
+    """Return `agreement/kappa_quadratic` of scores and grades, which must be on one scale.
+
+    Kappa with quadratic weights needs no classes: it is 1 less the mean square of score less grade over what that
+    would be were the two paired at random (Cohen 1968; Lin 1989, Biometrics 45, 255-268: the concordance correlation).
+    """
+    graded, there = np.isfinite(scored.grade), np.isfinite(scored.raw)
+    used = graded & there
+    x, y = scored.raw[used], scored.grade[used]
+    off = bool(len(y)) and not (scale.min <= y.min() and y.max() <= scale.max)
+    centre = (scale.min + scale.max) / 2
+    x, y, tally = x - centre, y - centre, Tally(scored.case[used], cases)
+    columns = np.stack([tally(values) for values in (np.ones(len(x)), x, y, x * x, y * y, x * y)], axis=1)
+    missing = int((graded & ~there).sum())
+    return Statistic(
+        "agreement/kappa_quadratic",
+        np.zeros((cases, 6)) if off else columns,
+        concordance,
+        n=len(x),
+        missing=missing,
+        note="missing scores are left out and not bounded" if missing else None,
+        why=_why_no_concordance(off, len(x), scale),
+    )
+
+
+def _why_no_concordance(off: bool, n: int, scale: Scale) -> str:
+    if off:
+        return f"grades are not on the judge's scale, {scale.name()}"
+    return "scores and grades are all equal" if n else "no scored response has a grade"
+
+
+def concordance(totals: Floats) -> Floats:
+    """Return the concordance of moments given as rows of n and the sums of x, y, xx, yy, xy."""
+    n, x, y, xx, yy, xy = totals.T
+    at_random = n * xx + n * yy - 2 * x * y
+    return divide(2 * (n * xy - x * y), np.where(at_random > 1e-12 * n * n, at_random, 0.0))
+
+
+def nominal_columns(counts: Floats, tally: Tally) -> Floats:
+    """Return the coincidences of classes by case; `counts` holds how often each unit (row) was given each class."""
+    size = counts.sum(axis=1)
+    weight = np.where(size > 1, 1 / np.maximum(size - 1, 1), 0.0)
+    classes = range(counts.shape[1])
+    cells = [counts[:, a] * (counts[:, b] - (a == b)) * weight for a in classes for b in classes]
+    return np.stack([tally(cell) for cell in cells], axis=1)
+
+
+def nominal_alpha(totals: Floats) -> Floats:
+    """Return alpha of coincidence matrices given flat (rows); NaN where only one class was ever given."""
+    k = round(totals.shape[1] ** 0.5)
+    table = totals.reshape(-1, k, k)
+    margin = table.sum(axis=2)
+    n = margin.sum(axis=1)
+    observed = n - np.trace(table, axis1=1, axis2=2)
+    expected = n * n - (margin * margin).sum(axis=1)
+    return np.asarray(1 - (n - 1) * divide(observed, np.where(expected > 1e-9, expected, 0.0)))
+
+
+def interval_columns(values: Floats, unit: Ints, units: int, tally: Tally) -> Floats:
+    """Return by case what interval alpha needs; `values` are given to `unit`s, `tally` counts units by case."""
+    size = np.bincount(unit, minlength=units).astype(np.float64)
+    once = np.bincount(unit, weights=values, minlength=units)
+    twice = np.bincount(unit, weights=values * values, minlength=units)
+    paired = size > 1
+    apart = np.where(paired, 2 * (size * twice - once * once) / np.maximum(size - 1, 1), 0.0)
+    return np.stack([tally(apart), *(tally(np.where(paired, part, 0.0)) for part in (size, once, twice))], axis=1)
+
+
+def interval_alpha(totals: Floats) -> Floats:
+    """Return alpha for differences on an interval scale; NaN where all values are equal."""
+    apart, n, once, twice = totals.T
+    expected = 2 * (n * twice - once * once)
+    return np.asarray(1 - (n - 1) * divide(apart, np.where(expected > 1e-9 * n, expected, 0.0)))

@@ -1,0 +1,204 @@
+"""The tie threshold as a just-noticeable difference: what repeats, and what people's labels, say that it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.scoring.bootstrap import Statistic, Tally, divide
+from evalkit.scoring.columns import FUZZ, TIE, Bools, Codes, Floats, Ints
+from evalkit.scoring.frontier import useful_thresholds
+from evalkit.scoring.metrics.ranking import Games, standing
+from evalkit.scoring.outcome import Outcome
+from evalkit.scoring.pairs import Resolution, at_threshold, pair_margins, weigh
+from evalkit.scoring.values import round_metric
+
+BINS = 20
+STEPS = 50
+ONCE = "nothing was asked twice in the same way: set mode.samples above 1"
+RESCALED = "scores are rescaled within each case, and noise with them: use scoring.normalize=none or minmax"
+THRESHOLDS = 21
+
+
+def jnd_statistics(config: RunConfig, outcome: Outcome, cases: int) -> list[Statistic]:
+    """Return `jnd/noise` and `jnd/labels`, both in the units of `tie.threshold`."""
+    return [_from_noise(config, outcome, cases), _from_labels(outcome.resolved, cases)]
+
+
+def _from_noise(config: RunConfig, outcome: Outcome, cases: int) -> Statistic:
+    """Return the margin that repeat noise alone exceeds with a chance of 1 - `scoring.confidence`.
+
+    z s sqrt(t / m), s² being the mean variance of repeats within what was asked in the same way, m the answers behind a
+    margin (harmonic mean) and t the terms of it: one for a pair, two for a difference of scores. It is the coefficient
+    of repeatability (Bland and Altman 1999, Stat. Methods Med. Res. 8, 135-160, section 4).
+    """
+    values, cell, unit = _asked(config, outcome)
+    scored = outcome.shown is None
+    span = config.rubric.max - config.rubric.min if scored and config.scoring.normalize == "minmax" else 1.0
+    size = NormalDist().inv_cdf((1 + config.scoring.confidence) / 2) * (2**0.5 if scored else 1.0) / span
+    columns, repeats = _noise_sums(values, cell, unit, outcome.columns.case, cases)
+    rescaled = scored and config.scoring.normalize in ("zscore", "rank")
+    return Statistic(
+        "jnd/noise",
+        columns * (0.0 if rescaled else 1.0),
+        lambda totals: size * np.sqrt(divide(totals[:, 0], totals[:, 1]) * divide(totals[:, 2], totals[:, 3])),
+        n=repeats,
+        covered=columns[:, 1] > 0,
+        missing=int(np.isnan(values).sum()),
+        note=f"repeat noise alone exceeds it in {1 - config.scoring.confidence:.0%} of comparisons",
+        why=RESCALED if rescaled else ONCE,
+    )
+
+
+def _asked(config: RunConfig, outcome: Outcome) -> tuple[Floats, Ints, Ints]:
+    """Return each judgment's number, what it was asked (unit and order), and its unit, as numbers of groups."""
+    columns = outcome.columns
+    if outcome.shown is None:
+        alone = np.isnan(columns.criteria).all(axis=1)
+        values = np.where(alone, columns.value, weigh(columns, config.weights()))
+    else:
+        values = pair_margins(config, columns)
+    unit = _numbered(columns.case, columns.i, columns.j)
+    return values, 2 * unit + columns.swapped, unit
+
+
+def _numbered(*keys: Ints) -> Ints:
+    """Return the number of the distinct row of keys that each row is."""
+    code = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        code = code * (int(key.max(initial=0)) + 1) + key
+    return np.unique(code, return_inverse=True)[1].reshape(-1)
+
+
+def _noise_sums(values: Floats, cell: Ints, unit: Ints, case: Ints, cases: int) -> tuple[Floats, int]:
+    """Return per case: squares within cells, their degrees of freedom, the sum of 1/answers over units, the units."""
+    there = np.isfinite(values)
+    cell, unit, case, values = cell[there], unit[there], case[there], values[there]
+    counts = np.bincount(cell).astype(np.float64)
+    mean = divide(np.bincount(cell, weights=values).astype(np.float64), counts)
+    tally = Tally(case, cases)
+    each = 1.0 / counts[cell] if len(cell) else np.zeros(0)
+    answers = np.bincount(unit)[unit].astype(np.float64)
+    columns = (
+        tally((values - mean[cell]) ** 2),
+        tally(1.0 - each),
+        tally(divide(np.ones(len(unit)), answers**2)),
+        tally(divide(np.ones(len(unit)), answers)),
+    )
+    return np.stack(columns, axis=1), int(len(cell) - np.count_nonzero(counts))
+
+
+def _from_labels(resolved: Resolution, cases: int) -> Statistic:
+    """Return the margin at which the judge's lean is people's choice three times out of four.
+
+    With P(right) = 1 / (1 + exp(-b |margin|)), fitted by maximum likelihood to labelled pairs with a lean and a label
+    that is no tie, it is ln 3 / b: the 75 % point of a forced choice between two (Luce 1959, Individual Choice
+    Behavior, section 2.B). Margins are grouped into at most 20 levels.
+    """
+    used = (
+        resolved.labelled
+        & (resolved.pairs.label != TIE)
+        & resolved.present
+        & (np.abs(np.nan_to_num(resolved.margin)) > FUZZ)
+    )
+    sizes = np.abs(resolved.margin[used])
+    right = (resolved.lean == resolved.pairs.label)[used]
+    level, levels = _levels(sizes)
+    tally = Tally(resolved.pairs.case[used], cases)
+    hits = [tally(right & (level == k)) for k in range(len(levels))]
+    tries = [tally(level == k) for k in range(len(levels))]
+    columns = np.stack([*hits, *tries], axis=1) if len(levels) else np.zeros((cases, 0))
+    return Statistic(
+        "jnd/labels",
+        columns,
+        lambda totals: _three_in_four(totals, levels),
+        n=len(sizes),
+        missing=int((resolved.labelled & ~resolved.present).sum()),
+        strict=True,
+        note="margin at which the judge's choice is people's three times out of four",
+        why=_why_not(sizes, right),
+    )
+
+
+def _why_not(sizes: Floats, right: Bools) -> str:
+    if not len(sizes):
+        return "no labelled pair has a margin"
+    if right.all():
+        return "the judge's choice is always people's: any margin is noticeable"
+    return "the judge's choice is people's no more often at large margins than by chance"
+
+
+def _levels(sizes: Floats) -> tuple[Ints, Floats]:
+    """Return the level of each margin and the mean margin of each level."""
+    distinct = np.unique(np.round(sizes, 9))
+    if len(distinct) > BINS:
+        distinct = np.unique(np.quantile(sizes, np.linspace(0, 1, BINS + 1)[1:-1]))
+        level = np.searchsorted(distinct, sizes)
+    else:
+        level = np.searchsorted(distinct, np.round(sizes, 9))
+    level = np.unique(level, return_inverse=True)[1].reshape(-1)
+    counts = np.bincount(level)
+    return level, np.asarray(np.bincount(level, weights=sizes) / counts)
+
+
+def _three_in_four(totals: Floats, levels: Floats) -> Floats:
+    """Return ln 3 / b for each row, NaN where b has no finite estimate above 0: by Newton's method from below."""
+    hits, tries = totals[:, : len(levels)], totals[:, len(levels) :]
+    b = np.zeros(len(totals))
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(-np.clip(b[:, None] * levels, -700.0, 700.0)))
+        slope = (levels * (hits - tries * chance)).sum(axis=1)
+        curve = (levels**2 * tries * chance * (1 - chance)).sum(axis=1)
+        step = np.nan_to_num(divide(slope, curve))
+        b = b + step
+    finite = (np.abs(step) < 1e-8 * np.maximum(1.0, np.abs(b))) & (hits.sum(axis=1) < tries.sum(axis=1)) & (b > 1e-9)
+    return divide(np.full(len(b), np.log(3.0)), np.where(finite, b, 0.0))
+
+
+def jnd_details(config: RunConfig, outcome: Outcome, games: Games, statistics: Sequence[Statistic]) -> dict[str, Any]:
+    """Return what jnd.json holds: both estimates, and the order of systems that each threshold would give."""
+    estimates = {statistic.name.partition("/")[2]: round_metric(statistic.observed()) for statistic in statistics}
+    return {
+        "configured": config.tie.threshold,
+        **estimates,
+        "ranking": _sensitivity(config, outcome.resolved, games, estimates.values()) if games.met else [],
+    }
+
+
+def _sensitivity(config: RunConfig, resolved: Resolution, games: Games, estimates: Any) -> list[dict[str, Any]]:
+    useful = useful_thresholds(resolved.margin)
+    chosen = useful[:: max(1, len(useful) // THRESHOLDS)]
+    wanted = sorted({config.tie.threshold, *chosen, *(value for value in estimates if value is not None)})
+    found = [_won(config, resolved, games, threshold) for threshold in wanted]
+    tables = [games.tables(won) for won in found]
+    places = standing(np.stack([wins for wins, _ in tables]), np.stack([ties for _, ties in tables]))
+    rated = np.where(np.isnan(places.rating), places.win_rate, places.rating)
+    own = rated[wanted.index(config.tie.threshold)]
+    return [
+        {
+            "threshold": threshold,
+            "tie_rate": round_metric((won == TIE).mean()),
+            "order": [games.names[k] for k in np.argsort(-row, kind="stable").tolist()],
+            "kendall": _tau(row, own),
+            "by": "rating" if np.isfinite(rating).all() else "win rate",
+        }
+        for threshold, won, row, rating in zip(wanted, found, rated, places.rating, strict=True)
+    ]
+
+
+def _won(config: RunConfig, resolved: Resolution, games: Games, threshold: float) -> Codes:
+    """Return who wins each game under a threshold, ties allowed."""
+    winner, _ = at_threshold(resolved, threshold, config.tie.min_confidence)
+    return np.asarray(winner[games.pair] * games.turn)
+
+
+def _tau(row: Floats, own: Floats) -> float | None:
+    from scipy.stats import kendalltau
+
+    if np.ptp(row) < 1e-12 or np.ptp(own) < 1e-12:
+        return None
+    return round_metric(kendalltau(np.round(row, 9), np.round(own, 9)).statistic)

@@ -1,0 +1,516 @@
+"""Which system is better: ratings, win rates and ranks with intervals, clusters of cases resampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from math import log
+from statistics import NormalDist
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalkit.config import ScoringConfig
+from evalkit.scoring.bootstrap import Statistic, as_metric, divide
+from evalkit.scoring.clusters import Clusters
+from evalkit.scoring.columns import FUZZ, NONE, TIE, A, B, Bools, Codes, Floats, Ints, flat
+from evalkit.scoring.paired_tests import holm
+from evalkit.scoring.pairs import Resolution
+from evalkit.scoring.values import round_metric
+from evalkit.types import Case, Metric
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """Comparisons of two systems, `i` < `j` by place in `names`; `winner` is A where i won; `cluster` is each one's.
+
+    `longer` is the difference of the log-lengths of their responses (characters plus one); `pair` the comparison's
+    place among the pairs of all cases, `turn` -1 where its two sides are the other way round there; `missing` counts
+    comparisons without a verdict.
+    """
+
+    names: tuple[str, ...]
+    cluster: Ints
+    i: Ints
+    j: Ints
+    winner: Codes
+    longer: Floats
+    pair: Ints
+    turn: Codes
+    clusters: Clusters
+    missing: int
+
+    def __len__(self) -> int:
+        return len(self.cluster)
+
+    @property
+    def met(self) -> bool:
+        """Whether any two systems were compared."""
+        return len(self) > 0
+
+    def codes(self) -> Ints:
+        """Return each game's place in a flat table of wins (row beats column) and the flat table of ties behind it."""
+        size = len(self.names)
+        own, other = self.i * size + self.j, self.j * size + self.i
+        return np.select([self.winner == TIE, self.winner == A], [size * size + own, own], other)
+
+    def tables(self, winner: Codes | None = None) -> tuple[Floats, Floats]:
+        """Return wins (row beats column) and ties (symmetric) as (systems, systems) tables."""
+        size = len(self.names)
+        who = self.winner if winner is None else winner
+        wins, ties = np.zeros((size, size)), np.zeros((size, size))
+        for code, first, second in ((A, self.i, self.j), (B, self.j, self.i)):
+            np.add.at(wins, (first[who == code], second[who == code]), 1.0)
+        np.add.at(ties, (self.i[who == TIE], self.j[who == TIE]), 1.0)
+        return wins, ties + ties.T
+
+
+def games_of(cases: Sequence[Case], resolved: Resolution, clusters: Clusters) -> Games:
+    """Return every comparison between two named systems; pairs of one system, or of an unknown one, are none."""
+    named = [response.model for case in cases for response in case.responses]
+    names = tuple(sorted({name for name in named if name is not None}))
+    numbers = {name: k for k, name in enumerate(names)} | {None: -1}
+    system = np.array([numbers[name] for name in named], dtype=np.int64)
+    lengths = np.log1p(flat(cases, lambda case: [len(response.text) for response in case.responses]))
+    pairs = resolved.pairs
+    offset = (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.case]
+    first, second = system[offset + pairs.i], system[offset + pairs.j]
+    apart = (first >= 0) & (second >= 0) & (first != second)
+    used = np.flatnonzero(apart & (resolved.winner != NONE))
+    turn = np.where(first < second, 1, -1)[used].astype(np.int8)
+    longer = (lengths[offset + pairs.i] - lengths[offset + pairs.j])[used] * turn
+    low, high = np.minimum(first, second)[used], np.maximum(first, second)[used]
+    winner = (resolved.winner[used] * turn).astype(np.int8)
+    missing = int((apart & (resolved.winner == NONE)).sum())
+    met, (low, high) = _renumbered(low, high)
+    kept = tuple(names[k] for k in met.tolist())
+    return Games(kept, clusters.of_rows(pairs.case[used]), low, high, winner, longer, used, turn, clusters, missing)
+
+
+def _renumbered(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """Return the systems that met another, and both sides of each game by place among them."""
+    met, places = np.unique(np.concatenate([low, high]), return_inverse=True)
+    return met, places.reshape(2, -1)
+
+
+_FIT_STEPS = 60
+FAR = 12.0
+"""Ratings as far apart as this, odds of 160,000, are on their way to infinity: some system won, or lost, throughout."""
+
+
+def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
+    """Return ratings in natural units, of mean 0, and log v, for stacks of tables: (rows, systems) and (rows,).
+
+    `wins[r, i, j]` counts wins of i over j, `ties[r, i, j]` ties of both. A row whose likelihood has no finite maximum,
+    or in which the systems do not hang together, is NaN; without any tie log v is -inf.
+    """
+    rows, size, _ = wins.shape
+    ratings, tie = np.zeros((rows, size)), np.zeros(rows)
+    games = wins + np.swapaxes(wins, 1, 2) + ties
+    tied = ties.sum(axis=(1, 2)) / 2
+    tie[tied == 0] = -np.inf
+    scores = wins.sum(axis=2) + ties.sum(axis=2) / 2
+    active = np.arange(rows)[(wins.sum(axis=(1, 2)) > 0) & _connected(games)]
+    settled = np.zeros(rows, dtype=bool)
+    for _ in range(_FIT_STEPS):
+        step = _newton(ratings[active], tie[active], games[active], scores[active], tied[active])
+        ratings[active] += step[:, :size]
+        tie[active] += np.where(tied[active] > 0, step[:, size], 0.0)
+        far = (np.abs(ratings[active]) > FAR).any(axis=1)
+        done = np.abs(step).max(axis=1, initial=0.0) < 1e-9
+        settled[active[done & ~far]] = True
+        active = active[~done & ~far]
+        if not len(active):
+            break
+    ratings[~settled], tie[~settled] = np.nan, np.nan
+    return ratings, tie
+
+
+def _connected(games: Floats) -> Bools:
+    """Return in which rows every system is linked to every other by games."""
+    reach = games > 0
+    for _ in range(max(1, int(np.ceil(np.log2(games.shape[1]))))):
+        reach |= (reach.astype(np.float64) @ reach.astype(np.float64)) > 0
+    size = games.shape[1]
+    return np.asarray((reach | np.eye(size, dtype=bool)).all(axis=(1, 2)))
+
+
+def chances(difference: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the probabilities that the first wins, that they tie, and that the second wins."""
+    half = np.asarray(difference) / 2
+    top = np.maximum(np.abs(half), tie)
+    first, both, second = np.exp(half - top), np.exp(tie - top), np.exp(-half - top)
+    total = first + both + second
+    return first / total, both / total, second / total
+
+
+def _newton(ratings: Floats, tie: Floats, games: Floats, scores: Floats, tied: Floats) -> Floats:
+    """Return one Newton step, shortened to at most 2, of the concave log-likelihood."""
+    size = ratings.shape[1]
+    difference = ratings[:, :, None] - ratings[:, None, :]
+    first, both, second = chances(difference, np.broadcast_to(tie[:, None, None], difference.shape))
+    gradient = np.concatenate(
+        [scores - (games * (first + both / 2)).sum(axis=2), (tied - (games * both).sum(axis=(1, 2)) / 2)[:, None]],
+        axis=1,
+    )
+    spread = games * ((first + second) / 4 - ((first - second) / 2) ** 2)
+    mixed = (games * both * (first - second) / 2).sum(axis=2)
+    curve = np.zeros((len(ratings), size + 1, size + 1))
+    curve[:, :size, :size] = -spread
+    index = np.arange(size)
+    curve[:, index, index] += spread.sum(axis=2)
+    # Ratings are known up to a constant: this keeps their mean where it is.
+    curve[:, :size, :size] += 1.0 / size
+    curve[:, :size, size] = curve[:, size, :size] = -mixed
+    curve[:, size, size] = (games * both * (1 - both)).sum(axis=(1, 2)) / 2
+    without = tied == 0
+    curve[without, size, :] = curve[without, :, size] = 0.0
+    curve[without, size, size], gradient[without, size] = 1.0, 0.0
+    step = np.linalg.solve(curve + 1e-12 * np.eye(size + 1), gradient[:, :, None])[:, :, 0]
+    return np.asarray(step / np.maximum(1.0, np.abs(step).max(axis=1, initial=0.0) / 2)[:, None])
+
+
+Places: TypeAlias = NDArray[np.integer[Any]]
+
+STEP = 16.0
+SCALE = 400.0
+ORDERS = 200
+WORK = 4_000_000
+"""So many games are played over all orders; with more, each order is a random part of them."""
+
+
+def elo(systems: int, i: Places, j: Places, score: NDArray[Any], *, step: float = STEP) -> Floats:
+    """Return Elo's ratings, of mean 0, after games played from left to right, a row for each sequence.
+
+    `score` is 1 where i won, 0.5 for a tie; NaN is no game. After each, step × (score - expected) moves from one to the
+    other, expected being 1/(1 + 10^((r_j - r_i)/400)) (Elo 1978, The Rating of Chessplayers, section 1.6).
+    """
+    ratings = np.zeros((len(i), systems))
+    row = np.arange(len(i))
+    for first, second, result in zip(i.T, j.T, score.T, strict=True):
+        expected = 1 / (1 + 10 ** ((ratings[row, second] - ratings[row, first]) / SCALE))
+        move = np.where(np.isnan(result), 0.0, step * (result - expected))
+        ratings[row, first] += move
+        ratings[row, second] -= move
+    return ratings
+
+
+def elo_over_orders(games: Games, *, resampled: bool, seed: int, orders: int = ORDERS) -> Floats:
+    """Return the ratings after each of many random orders of all games, or of the games of resampled clusters."""
+    generator = np.random.default_rng(seed)
+    again = deepcopy(generator)
+    clusters, place = np.unique(games.cluster, return_inverse=True)
+
+    def drawn(source: np.random.Generator) -> Ints:
+        """Return the games of as many clusters, drawn with replacement, as have games; or all of them."""
+        if not resampled:
+            return np.arange(len(games))
+        times = np.bincount(source.integers(0, len(clusters), len(clusters)), minlength=len(clusters))
+        return np.repeat(np.arange(len(games)), times[place])
+
+    # Drawn twice over, so that not all of all orders is held at once.
+    longest = max(len(drawn(generator)) for _ in range(orders))
+    most = min(longest, max(1, WORK // orders))
+    table = np.full((orders, most), -1, dtype=np.int32)
+    for row in table:
+        chosen = generator.permutation(drawn(again))[:most]
+        row[: len(chosen)] = chosen
+    score = np.where(table < 0, np.nan, (games.winner.astype(np.float32)[table] + 1) / 2)
+    i, j = (side.astype(np.int32)[table] for side in (games.i, games.j))
+    return elo(len(games.names), i, j, score)
+
+
+_CONTROLLED_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledRatings:
+    """Ratings in natural units, of mean 0, at equal length; `effect` is that of one standard deviation of difference.
+
+    The deviation is that of the differences of log-lengths between the two responses of a game. Errors are standard
+    errors that hold games of one cluster together.
+    """
+
+    ratings: Floats
+    errors: Floats
+    effect: float
+    effect_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The likelihood of games under Davidson's model with a covariate: `design` is sparse, a row for each game."""
+
+    design: Any
+    lead: Floats
+    tied: Floats
+    ties: bool
+
+    def expected(self, at: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return each game's residual lead and tie, and what the information is made of."""
+        tie = np.full(len(self.lead), at[-1] if self.ties else -np.inf)
+        first, both, second = chances(self.design @ at[:-1], tie)
+        mean = (first - second) / 2
+        return self.lead - mean, self.tied - both, (first + second) / 4 - mean**2, both
+
+    def information(self, lead: Floats, spread: Floats, both: Floats) -> Floats:
+        """Return minus the second derivatives of the log-likelihood, fixed along the ratings' common constant."""
+        size = self.design.shape[1]
+        matrix = np.zeros((size + 1, size + 1))
+        matrix[:size, :size] = (self.design.T @ self.design.multiply(spread[:, None])).toarray()
+        matrix[: size - 1, : size - 1] += 1.0 / (size - 1)
+        cross = self.design.T @ (-both * (self.lead - lead))
+        matrix[:size, size] = matrix[size, :size] = cross if self.ties else 0.0
+        matrix[size, size] = (both * (1 - both)).sum() if self.ties else 1.0
+        return matrix
+
+
+def at_equal_length(games: Games) -> ControlledRatings | None:
+    """Return ratings and the effect of length, estimated together; none where the games do not determine them.
+
+    The log-odds of a game gain the effect times the standardised difference of log-lengths, the idea of AlpacaEval 2
+    (arXiv 2404.04475) for any number of systems. Errors are sandwich ones (White 1982, Econometrica 50, 1-25).
+    """
+    deviation = float(np.std(games.longer))
+    if deviation < 1e-9:
+        return None
+    model = _Fit(
+        _design(games, games.longer / deviation),
+        np.select([games.winner == A, games.winner == B], [0.5, -0.5], 0.0),
+        (games.winner == TIE).astype(np.float64),
+        bool((games.winner == TIE).any()),
+    )
+    estimate = _climb(model)
+    return None if estimate is None else _controlled(games, model, estimate)
+
+
+def _design(games: Games, length: Floats) -> Any:
+    from scipy.sparse import csr_array
+
+    rows = np.arange(len(games))
+    values = np.concatenate([np.ones(len(games)), -np.ones(len(games)), length])
+    columns = np.concatenate([games.i, games.j, np.full(len(games), len(games.names))])
+    return csr_array((values, (np.tile(rows, 3), columns)), shape=(len(games), len(games.names) + 1))
+
+
+def _climb(model: _Fit) -> Floats | None:
+    """Return the estimate (ratings, effect, log v), or none if it is on its way to infinity or not unique."""
+    at = np.zeros(model.design.shape[1] + 1)
+    for _ in range(_CONTROLLED_STEPS):
+        lead, tied, spread, both = model.expected(at)
+        information = model.information(lead, spread, both)
+        gradient = np.append(model.design.T @ lead, tied.sum() if model.ties else 0.0)
+        if np.linalg.cond(information) > 1e10 or np.abs(at).max() > FAR:
+            return None
+        step = np.linalg.solve(information, gradient)
+        at = at + step / max(1.0, float(np.abs(step).max()) / 2)
+        if np.abs(step).max() < 1e-9:
+            return at
+    return None
+
+
+def _controlled(games: Games, model: _Fit, at: Floats) -> ControlledRatings:
+    from scipy.sparse import csr_array
+
+    lead, tied, spread, both = model.expected(at)
+    bread = np.linalg.inv(model.information(lead, spread, both))
+    shape = (games.clusters.count, len(games))
+    cluster = csr_array((np.ones(len(games)), (games.cluster, np.arange(len(games)))), shape=shape)
+    scores = np.column_stack([(cluster @ model.design.multiply(lead[:, None])).toarray(), cluster @ tied * model.ties])
+    errors = np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))
+    size = len(games.names)
+    return ControlledRatings(at[:size] - at[:size].mean(), errors[:size], float(at[size]), float(errors[size]))
+
+
+POINTS = SCALE / log(10)
+"""Ratings are handed out on Elo's scale, on which 400 points are odds of ten to one; their mean is 0."""
+NAMED = 20
+"""Up to so many systems have metrics of their own; ranking.json always has all of them."""
+BLOCK = 2**20
+NO_MAXIMUM = "some system won, or lost, every game against the others: its rating has no finite estimate"
+MODEL = "Bradley-Terry with ties (Davidson 1970), in points of Elo's scale: 400 are ten wins to one loss"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Numbers of each system (rows × systems): the observed row first, then one for each resample."""
+
+    rating: Floats
+    tie: Floats
+    win_rate: Floats
+    copeland: Floats
+
+    @property
+    def rank(self) -> Floats:
+        """The rank by rating, 1 the best; equals share the better rank."""
+        ahead = self.rating[:, None, :] > self.rating[:, :, None] + FUZZ
+        return np.where(np.isnan(self.rating), np.nan, 1.0 + ahead.sum(axis=2))
+
+
+def standing(wins: Floats, ties: Floats) -> Standing:
+    """Return what stacks of tables of wins and (symmetric) ties come to.
+
+    The win rate counts a tie as half; Copeland's score is the number of systems beaten more often than they won, less
+    the number of those that won more often (Copeland 1951, as in Saari and Merlin 1996, Econ. Theory 8, 51-76).
+    """
+    rating, tie = fit(wins, ties)
+    played = (wins + np.swapaxes(wins, 1, 2) + ties).sum(axis=2)
+    rate = divide(wins.sum(axis=2) + ties.sum(axis=2) / 2, played)
+    copeland = np.sign(wins - np.swapaxes(wins, 1, 2)).sum(axis=2)
+    return Standing(rating * POINTS, tie, rate, np.where(played > 0, copeland, np.nan))
+
+
+def resampled_standing(games: Games, scoring: ScoringConfig) -> Standing:
+    """Return the standing as observed and in each resample of the clusters."""
+    from scipy.sparse import csr_array
+
+    size = len(games.names)
+    shape = (2 * size * size, games.clusters.count)
+    counts = csr_array((np.ones(len(games)), (games.codes(), games.cluster)), shape=shape)
+    totals = [np.asarray(counts.sum(axis=1)).reshape(1, -1)]
+    totals += [(counts @ weights.T).T for _, weights in games.clusters.draw(scoring.bootstrap, scoring.seed)]
+    every = np.concatenate(totals).reshape(-1, 2, size, size)
+    ties = every[:, 1] + np.swapaxes(every[:, 1], 1, 2)
+    step = max(1, BLOCK // (size * size))
+    parts = [standing(every[k : k + step, 0], ties[k : k + step]) for k in range(0, len(every), step)]
+    columns = ((getattr(part, name) for part in parts) for name in ("rating", "tie", "win_rate", "copeland"))
+    return Standing(*(np.concatenate(list(column)) for column in columns))
+
+
+def rank_systems(games: Games, scoring: ScoringConfig) -> tuple[list[Metric], dict[str, Any]]:
+    """Return the metrics of the ranking and what ranking.json holds; nothing where no two systems were compared."""
+    if not games.met:
+        return [], {}
+    found = resampled_standing(games, scoring)
+    rows = [_row(games, scoring, found, place) for place in range(len(games.names))]
+    elo = elo_over_orders(games, resampled=False, seed=scoring.seed).mean(axis=0)
+    spread = elo_over_orders(games, resampled=True, seed=scoring.seed)
+    for place, row in enumerate(rows):
+        row["elo"] = _with(games, scoring, "elo", place, float(elo[place]), spread[:, place])
+    apart = _apart(games, scoring, found)
+    separated = _separated(games, scoring, found, apart)
+    metrics = (
+        [metric for row in rows[:NAMED] for metric in (row["rating"], row["win_rate"])] if len(rows) <= NAMED else []
+    )
+    return [*metrics, separated], _details(games, scoring, found, rows, apart)
+
+
+def _row(games: Games, scoring: ScoringConfig, found: Standing, place: int) -> dict[str, Any]:
+    rank = found.rank
+    columns = {"rating": found.rating, "win_rate": found.win_rate, "copeland": found.copeland, "rank": rank}
+    row = {name: _with(games, scoring, name, place, float(c[0, place]), c[1:, place]) for name, c in columns.items()}
+    return row | {name: _whole(row[name], columns[name][1:, place], scoring) for name in ("copeland", "rank")}
+
+
+def _whole(metric: Metric, draws: Floats, scoring: ScoringConfig) -> Metric:
+    """Return a metric in whole numbers with ends that are whole, and the same ones where it never varies."""
+    defined = draws[np.isfinite(draws)]
+    tail = (1 - scoring.confidence) / 2
+    if metric.value is None or not len(defined) or 1 - len(defined) / len(draws) > tail:
+        return metric
+    low, high = np.quantile(defined, [tail, 1 - tail], method="inverted_cdf")
+    return replace(metric, low=round_metric(low), high=round_metric(high), note=None)
+
+
+def _with(games: Games, scoring: ScoringConfig, what: str, place: int, value: float, draws: Floats) -> Metric:
+    mine = (games.i == place) | (games.j == place)
+    statistic = Statistic(
+        f"ranking/{what}/{games.names[place]}",
+        np.zeros((games.clusters.count, 0)),
+        lambda _: np.full(1, value),
+        n=int(mine.sum()),
+        missing=games.missing,
+        strict=True,
+        covered=np.bincount(games.cluster[mine], minlength=games.clusters.count) > 0,
+        why=NO_MAXIMUM if mine.any() else "this system was compared with no other",
+    )
+    return as_metric(statistic, value, draws, scoring, games.clusters.themselves())
+
+
+def _apart(games: Games, scoring: ScoringConfig, found: Standing) -> Floats | None:
+    """Return Holm's p-values of "two systems have one rating", a symmetric table; none where ratings are not known.
+
+    Of each pair a t-test of the difference by its standard error over the resamples, with the clusters' degrees of
+    freedom; all pairs are one family (Holm 1979, Scand. J. Statist. 6, 65-70).
+    """
+    from scipy.special import stdtr
+
+    rating = found.rating
+    sure = np.asarray(np.isfinite(rating[1:]).all(axis=1))
+    clusters = len(np.unique(games.cluster))
+    if np.isnan(rating[0]).any() or clusters < 2 or not len(sure) or 1 - sure.mean() > (1 - scoring.confidence) / 2:
+        return None
+    i, j = np.triu_indices(len(games.names), 1)
+    error = (rating[1:][sure][:, i] - rating[1:][sure][:, j]).std(axis=0) * (clusters / (clusters - 1)) ** 0.5
+    size = np.abs(rating[0, i] - rating[0, j])
+    steps = np.divide(size, error, out=np.where(size > FUZZ, np.inf, 0.0), where=error > 1e-12)
+    table = np.ones((len(games.names),) * 2)
+    table[i, j] = table[j, i] = holm((2 * stdtr(clusters - 1, -steps)).tolist())
+    return table
+
+
+def _separated(games: Games, scoring: ScoringConfig, found: Standing, apart: Floats | None) -> Metric:
+    """Return `ranking/separated`: the share of pairs of systems whose ratings differ, by Holm's adjusted tests."""
+    name, n = "ranking/separated", len(games.names) * (len(games.names) - 1) // 2
+    if apart is None:
+        why = NO_MAXIMUM if np.isnan(found.rating[0]).any() else "too few resamples determine the ratings"
+        return Metric(name, None, n=n, missing=games.missing, note=why)
+    i, j = np.triu_indices(len(games.names), 1)
+    share = round_metric((apart[i, j] <= 1 - scoring.confidence).mean())
+    return Metric(name, share, n=n, missing=games.missing, note="a count of tests, adjusted together (Holm)")
+
+
+def _details(
+    games: Games, scoring: ScoringConfig, found: Standing, rows: Sequence[dict[str, Any]], apart: Floats | None
+) -> dict[str, Any]:
+    by = found.win_rate[0] if np.isnan(found.rating[0]).all() else found.rating[0]
+    order = [int(k) for k in np.argsort(-np.nan_to_num(by, nan=-np.inf), kind="stable")]
+    wins, ties = games.tables()
+    tables = {
+        name: table[np.ix_(order, order)].astype(int).tolist() for name, table in (("wins", wins), ("ties", ties))
+    }
+    return {
+        "model": MODEL,
+        "confidence": scoring.confidence,
+        "games": len(games),
+        "missing": games.missing,
+        "log_tie_parameter": round_metric(found.tie[0]),
+        "systems": [
+            {"system": games.names[k]}
+            | {name: _numbers(m) for name, m in rows[k].items()}
+            | {"p_holm_of_first": None if apart is None or k == order[0] else round_metric(apart[k, order[0]])}
+            for k in order
+        ],
+        **tables,
+        "at_equal_length": _length(games, scoring, order),
+    }
+
+
+def _numbers(metric: Metric) -> dict[str, Any]:
+    kept = {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
+    return kept | ({"note": metric.note} if metric.note else {})
+
+
+def _length(games: Games, scoring: ScoringConfig, order: Sequence[int]) -> dict[str, Any]:
+    found = at_equal_length(games)
+    if found is None:
+        return {"note": "not determined: responses are of equal length, or length and system cannot be told apart"}
+    half = NormalDist().inv_cdf((1 + scoring.confidence) / 2)
+
+    def numbers(value: float, error: float) -> dict[str, float | None]:
+        return {
+            "value": round_metric(value),
+            "low": round_metric(value - half * error),
+            "high": round_metric(value + half * error),
+        }
+
+    return {
+        "effect_of_length": numbers(found.effect * POINTS, found.effect_error * POINTS),
+        "unit": "points of rating for one standard deviation of the difference of log-lengths",
+        "systems": [
+            {"system": games.names[k], "rating": numbers(found.ratings[k] * POINTS, found.errors[k] * POINTS)}
+            for k in order
+        ],
+    }

@@ -1,0 +1,125 @@
+"""Whether a judge favours responses of models of its own family."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+
+from evalkit.config import JudgeConfig, RunConfig
+from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide, share
+from evalkit.scoring.columns import TIE, Bools, Codes, Pairs
+from evalkit.scoring.pairs import Resolution
+from evalkit.types import Case
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "claude": ("claude",),
+    "command": ("command-", "c4ai", "aya"),
+    "deepseek": ("deepseek",),
+    "ernie": ("ernie",),
+    "gemini": ("gemini", "gemma", "palm", "bard"),
+    "glm": ("glm",),
+    "gpt": ("gpt", "davinci", "o1-", "o3-", "o4-"),
+    "grok": ("grok",),
+    "llama": ("llama", "vicuna", "alpaca", "guanaco"),
+    "mistral": ("mistral", "mixtral", "ministral", "codestral"),
+    "phi": ("phi-", "phi3", "phi4"),
+    "qwen": ("qwen", "qwq"),
+    "smollm": ("smollm",),
+    "yi": ("yi-",),
+}
+"""Words in a model's name by family; models trained from another's weights are of that one's family."""
+_EXACT = {"o1": "gpt", "o3": "gpt", "o4": "gpt", "yi": "yi", "phi": "phi"}
+
+
+@cache
+def family(model: str | None) -> str | None:
+    """Return the family of a model by its name, without provider; for an unknown one the name's first word, if any."""
+    name = (model or "").rsplit("/", 1)[-1].lower()
+    known = _EXACT.get(name) or next((f for f, words in FAMILIES.items() if any(word in name for word in words)), None)
+    first = re.match(r"[^\W\d_]{3,}", name)
+    return known or (first[0] if first else None)
+
+
+def judge_families(config: RunConfig) -> dict[str, str]:
+    """Return the family of each judge of a run, by the judge's name."""
+    found = {judge.label: family(judge.model) for judge in _judges(config.judge)}
+    return {name: own for name, own in found.items() if own is not None}
+
+
+def _judges(judge: JudgeConfig) -> Iterator[JudgeConfig]:
+    for member in judge.judges or ():
+        yield from _judges(member)
+    if judge.judges is None:
+        yield judge
+
+
+def family_notes(config: RunConfig, cases: Sequence[Case]) -> list[str]:
+    """Return a warning for each judge that is of one family with models whose responses it judges."""
+    models = sorted({response.model for case in cases for response in case.responses if response.model})
+    notes = []
+    for judge, own in judge_families(config).items():
+        if shared := [model for model in models if family(model) == own]:
+            named = ", ".join(shared[:3]) + (f" and {len(shared) - 3} more" if len(shared) > 3 else "")
+            notes.append(f"judge {judge} and {named} are of one family ({own}): see self/preference")
+    return notes
+
+
+def self_statistics(config: RunConfig, resolved: Resolution, cases: Sequence[Case]) -> list[Statistic]:
+    """Return `self/own_rate` and `self/preference`; nothing if no response names its model.
+
+    The first is the share of decided pairs of one own and one other response that the own one won. The second holds
+    people's choice equal: the rate at which the own response wins where people preferred it, less the rate at which
+    the other wins where people preferred that (Wataoka et al. 2024, arXiv 2410.21819, eq. 1). 0 is fair.
+    """
+    if not any(response.model for case in cases for response in case.responses):
+        return []
+    own = _own(resolved.pairs, cases, set(judge_families(config).values()))
+    mixed = own != TIE
+    won, lost = resolved.winner == own, mixed & ~resolved.present
+    tally = Tally(resolved.pairs.case, len(cases))
+    nothing = "no pair has one response of the judge's own family"
+    decided = mixed & resolved.present & (resolved.winner != TIE)
+    why = "no such pair has a winner" if mixed.any() else nothing
+    return [
+        tally.rate("self/own_rate", won, decided, lost, why=why),
+        _preference(resolved, own, tally, nothing),
+    ]
+
+
+def _own(pairs: Pairs, cases: Sequence[Case], families: set[str]) -> Codes:
+    """Return A or B for the one response of each pair that is of the judge's family, TIE for none or both."""
+    flags = np.array([family(r.model) in families for case in cases for r in case.responses], dtype=np.int8)
+    offset = (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.case]
+    return np.asarray(flags[offset + pairs.i] - flags[offset + pairs.j], dtype=np.int8)
+
+
+def _preference(resolved: Resolution, own: Codes, tally: Tally, why: str) -> Statistic:
+    label = resolved.pairs.label
+    sides = [(own != TIE) & (label == own), (own != TIE) & (label == -own)]
+    read = [side & resolved.present for side in sides]
+    right = [side & (resolved.winner == label) for side in read]
+    columns = np.stack([tally(column) for column in (right[0], read[0], right[1], read[1])], axis=1)
+    used = read[0] | read[1]
+    return Statistic(
+        "self/preference",
+        columns,
+        lambda totals: divide(totals[:, 0], totals[:, 1]) - divide(totals[:, 2], totals[:, 3]),
+        n=int(used.sum()),
+        missing=int(((sides[0] | sides[1]) & ~resolved.present).sum()),
+        worst=_worst(sides, right, resolved),
+        why="people preferred own and other responses to each other in too few pairs" if (own != TIE).any() else why,
+    )
+
+
+def _worst(sides: list[Bools], right: list[Bools], resolved: Resolution) -> Bounds:
+    ends = [
+        share(float(hit.sum()), float(side.sum()), float((side & ~resolved.present).sum()))
+        for side, hit in zip(sides, right, strict=True)
+    ]
+    (low, high), (other_low, other_high) = ends
+    if low is None or high is None or other_low is None or other_high is None:
+        return None, None
+    return low - other_high, high - other_low

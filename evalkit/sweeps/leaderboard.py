@@ -1,0 +1,206 @@
+"""A sweep's folder to its leaderboard, and the leaderboard to files: JSON with all it holds, CSV for spreadsheets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, Protocol, runtime_checkable
+
+from evalkit.config import SIMULATED, RunConfig, ScoringConfig, TrackingConfig
+from evalkit.report import SweepFacts, render_sweep
+from evalkit.report.page import language_of
+from evalkit.runs import read_cases, read_config, read_facts, read_outcome, spreadsheet, write_files
+from evalkit.runs.codec import metric_values
+from evalkit.runs.layout import simulated_judges
+from evalkit.runs.status import read_status
+from evalkit.scoring.clusters import Clusters
+from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
+from evalkit.tracking import MLFLOW, make_tracker
+from evalkit.types import Metric
+
+_PAGE: Final = "report.html"
+
+
+def sweep_page(folder: Path, board: Leaderboard) -> str:
+    """Return the HTML page on a leaderboard of the runs in `folder`.
+
+    Raises:
+        ConfigError: if a run's file is missing or damaged.
+    """
+    jobs = [row.job for row in board.rows]
+    manifests, costs = zip(*(read_facts(folder / job) for job in jobs), strict=True)
+    started = [str(one["started"]) for one in manifests if one.get("started")]
+    sweep: dict[str, Any] = next((one["sweep"] for one in manifests if one.get("sweep")), {})
+    facts = SweepFacts(
+        title=str(sweep.get("name") or folder.name),
+        started=min(started, default=None),
+        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        datasets={
+            str(data.get("fingerprint") or ""): str(data.get("name") or "data")
+            for data in (one.get("dataset") or {} for one in manifests)
+        },
+        pages=[job for job in jobs if (folder / job / _PAGE).is_file()],
+        simulated=tuple(dict.fromkeys(name for one in manifests for name in simulated_judges(one))),
+        language=language_of(read_config(folder / jobs[0])),
+    )
+    return render_sweep(board, facts)
+
+
+JSON: Final = "leaderboard.json"
+CSV: Final = "leaderboard.csv"
+PAGE: Final = "report.html"
+_HOW: Final = ("method=", "mode=", "mode.", "rubric=", "rubric.", "output=")
+
+
+@runtime_checkable
+class SweepTracker(Protocol):
+    """A tracker that has a parent run for each sweep."""
+
+    def attach(self, run: str, files: Sequence[Path]) -> None:
+        """Log files with the parent run of the sweep that `run` is a job of."""
+
+
+def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | None = None) -> Leaderboard | None:
+    """Return the leaderboard of the runs in `folder`'s subfolders `jobs`; none if there are fewer than two.
+
+    `names` are what the jobs go by, else the overrides in their manifests. The first job's `scoring` settings say how
+    sure is sure enough.
+
+    Raises:
+        ConfigError: if a run's file is missing or damaged.
+    """
+    contenders, scoring = [], None
+    clusters: dict[str, dict[str, int]] = {}
+    for place, job in enumerate(jobs):
+        outcome = read_outcome(folder / job)
+        manifest = outcome.manifest
+        own = ", ".join((manifest.get("sweep") or {}).get("overrides") or []) or str(manifest.get("judge") or job)
+        if simulated_judges(manifest) and SIMULATED not in own:
+            own += " (simulated)"
+        dataset = str((manifest.get("dataset") or {}).get("fingerprint") or "")
+        scoring = scoring or ScoringConfig.model_validate(outcome.config.get("scoring") or {})
+        if dataset not in clusters:
+            cases = read_cases(folder / job)
+            clusters[dataset] = Clusters.of(RunConfig.model_validate(outcome.config), cases).by_id(cases)
+        contenders.append(
+            Contender(
+                job=job,
+                name=names[place] if names else own,
+                dataset=dataset,
+                metrics=outcome.metrics,
+                verdicts=outcome.verdicts,
+                cluster=clusters[dataset],
+                mode=str(manifest.get("mode") or ""),
+                alike=_alike((manifest.get("sweep") or {}).get("overrides") or []),
+            )
+        )
+    return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
+
+
+def _alike(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Return the overrides of a job that do not say how it judges."""
+    return tuple(sorted(word for word in overrides if not word.startswith(_HOW)))
+
+
+def sweep_definition(folder: Path, jobs: Sequence[str]) -> dict[str, Any]:
+    """Return the definition of a sweep: its name, its jobs, and the values of each key that differs between them.
+
+    Raises:
+        ConfigError: if a job's manifest is missing or damaged.
+    """
+    manifests = {job: read_facts(folder / job)[0] for job in jobs}
+    values: dict[str, list[str]] = {}
+    for manifest in manifests.values():
+        for word in (manifest.get("sweep") or {}).get("overrides") or []:
+            key, _, value = str(word).partition("=")
+            if value not in values.setdefault(key, []):
+                values[key].append(value)
+    names = [(manifest.get("sweep") or {}).get("name") for manifest in manifests.values()]
+    return {"name": names[0] if names else None, "jobs": len(jobs), "swept": values}
+
+
+def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
+    """Write a leaderboard's files and its page to a sweep's folder and return where they stand.
+
+    Raises:
+        ConfigError: if they cannot be written.
+    """
+    jobs = sorted((row.job for row in board.rows), key=lambda job: (int(job) if job.isdigit() else -1, job))
+    definition = sweep_definition(folder, jobs)
+    contents = {JSON: as_json(board, definition), PAGE: sweep_page(folder, board), CSV: as_csv(board)}
+    write_files(folder, contents)
+    return [folder / name for name in contents]
+
+
+def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) -> None:
+    """Send a sweep's files to its parent run in MLflow, found by the first of its jobs that was recorded there.
+
+    Raises:
+        TrackingError: if they could not be sent.
+    """
+    for job in jobs:
+        if run := read_status(folder / job).recorded:
+            config = TrackingConfig.model_validate(read_outcome(folder / job).config["tracking"])
+            tracker = make_tracker(config, folder=Path.cwd()) if config.tracker == MLFLOW else None
+            if isinstance(tracker, SweepTracker):
+                tracker.attach(run, files)
+            return
+
+
+def as_json(board: Leaderboard, definition: Mapping[str, Any] | None = None) -> str:
+    """Return a leaderboard as JSON: the `sweep`, `rows` with their `metrics`, `contrasts` and `contradictions`."""
+    content = {
+        **({"sweep": definition} if definition else {}),
+        "by": board.by,
+        "columns": board.columns,
+        "confidence": board.confidence,
+        "margin": board.margin,
+        "rows": [_row(row) for row in board.rows],
+        "contrasts": [asdict(contrast) for contrast in board.contrasts],
+        "contradictions": [
+            {
+                "scores": one.scores,
+                "comparisons": one.comparisons,
+                "metrics": {name: metric_values(metric) for name, metric in one.metrics.items()},
+            }
+            for one in board.contradictions
+        ],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _row(row: Standing) -> dict[str, Any]:
+    return {
+        "rank": row.rank,
+        "rank_low": row.rank_low,
+        "rank_high": row.rank_high,
+        "job": row.job,
+        "name": row.name,
+        "dataset": row.dataset,
+        "letters": row.letters,
+        "pareto": row.pareto,
+        "chance": row.chance,
+        "behind": metric_values(row.behind) if row.behind else None,
+        "non_inferior": row.non_inferior,
+        "metrics": {name: metric_values(metric) for name, metric in row.metrics.items()},
+    }
+
+
+def as_csv(board: Leaderboard) -> str:
+    """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x, `pareto` as 1 or 0."""
+    spread = [f"{name}{end}" for name in board.columns for end in ("", "/low", "/high")]
+    columns = ["rank", "job", "name", "dataset", "letters", "pareto", *spread, "rank/low", "rank/high"]
+    rows = []
+    for row in board.rows:
+        numbers = [number for name in board.columns for number in _ends(row.metrics.get(name))]
+        front = None if row.pareto is None else int(row.pareto)
+        ends = (row.rank_low, row.rank_high)
+        cells = [row.rank, row.job, row.name, row.dataset, row.letters, front, *numbers, *ends]
+        rows.append(dict(zip(columns, cells, strict=True)))
+    return spreadsheet.as_csv(columns, rows)
+
+
+def _ends(metric: Metric | None) -> tuple[float | None, float | None, float | None]:
+    return (metric.value, metric.low, metric.high) if metric else (None, None, None)

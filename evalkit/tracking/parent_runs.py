@@ -1,0 +1,185 @@
+"""The one parent run of a sweep."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalkit.runs.spreadsheet import unescaped
+from evalkit.tracking.connection import one_at_a_time
+from evalkit.tracking.contents import MAX_PARAM, NOTE, param_name, param_text
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+
+SWEEP, ROLE, PARENT = "evalkit.sweep", "evalkit.role", "mlflow.parentRunId"
+
+
+def child_tags(
+    client: MlflowClient, experiment: str, sweep: Mapping[str, Any], *, started: int | None
+) -> dict[str, str]:
+    """Return the tags that put a job's run under its sweep's parent run, which is made if there is none."""
+    return {PARENT: parent_run(client, experiment, sweep, started=started), SWEEP: _identity(sweep)}
+
+
+def _identity(sweep: Mapping[str, Any]) -> str:
+    return str(sweep["id"]).replace("'", "")
+
+
+def find_runs(client: MlflowClient, experiment: str, **wanted: str) -> list[Run]:
+    """Return the experiment's runs that have all `wanted` tags (`run_id` stands for `evalkit.run_id`), oldest first."""
+    terms = [f"tags.`evalkit.{tag}` = '{value.replace(chr(39), '')}'" for tag, value in wanted.items()]
+    found = client.search_runs([experiment], filter_string=" AND ".join(terms), max_results=100)
+    return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+
+
+def parent_run(client: MlflowClient, experiment: str, sweep: Mapping[str, Any], *, started: int | None) -> str:
+    """Return the id of the sweep's parent run, made if there is none; its end is when its last job was recorded.
+
+    Several processes may ask at once: on one machine they take turns, and of two parents made on different
+    machines the older one stays.
+    """
+    identity = _identity(sweep)
+    with one_at_a_time(f"{client.tracking_uri} {experiment} {identity}"):
+        if not (found := find_runs(client, experiment, sweep=identity, role="sweep")):
+            made = _create(client, experiment, identity, sweep, started)
+            found = find_runs(client, experiment, sweep=identity, role="sweep") or [made]
+            if found[0].info.run_id != made.info.run_id:
+                client.delete_run(made.info.run_id)
+        parent = str(found[0].info.run_id)
+        client.set_terminated(parent, "FINISHED")
+    return parent
+
+
+def _create(client: MlflowClient, experiment: str, identity: str, sweep: Mapping[str, Any], started: int | None) -> Run:
+    tags = {SWEEP: identity, ROLE: "sweep", "mlflow.source.name": "evalkit run -m", "mlflow.source.type": "LOCAL"}
+    return client.create_run(experiment, start_time=started, tags=tags, run_name=str(sweep.get("name") or identity))
+
+
+_PARENT_RUN = "mlflow.parentRunId"
+_ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
+_TABLE = "tables/leaderboard.json"
+_NAMED = 3  # jobs that a description names
+_CONTRADICTIONS = 200  # pairs of jobs; a batch holds 1,000 metrics, and leaderboard.json all of them
+
+
+def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | None:
+    """Log files with the parent of the run `child`, and return the parent's id, if any.
+
+    A CSV is logged as a table, too. A leaderboard in JSON becomes params, tags, metrics and a description.
+    """
+    parent = client.get_run(child).data.tags.get(_PARENT_RUN)
+    if parent is None:
+        return None
+    for file in files:
+        client.log_artifact(parent, str(file))
+    for file in files:
+        if file.suffix == ".json":
+            _describe(client, parent, json.loads(file.read_bytes()))
+        if file.suffix == ".csv":
+            client.log_text(parent, table_of(file), _TABLE)
+            client.set_tag(parent, "mlflow.loggedArtifacts", json.dumps([{"path": _TABLE, "type": "table"}]))
+    return str(parent)
+
+
+def _describe(client: MlflowClient, parent: str, board: Mapping[str, Any]) -> None:
+    from mlflow.entities import Metric, Param, RunTag
+
+    known = client.get_run(parent).data.params
+    # MLflow refuses another value of a param, which a sweep that was extended would have: tags hold the present ones.
+    params = [Param(name, value) for name, value in definition(board).items() if name not in known]
+    tags = [RunTag(name, value) for name, value in (tags_of(board) | {NOTE: description(board)}).items()]
+    stamp = int(time.time() * 1000)
+    found = best_metrics(board) | contradictions(board)
+    metrics = [Metric(name, value, stamp, 0) for name, value in found.items()]
+    client.log_batch(parent, metrics=metrics, params=params[:100], tags=tags)
+
+
+def definition(board: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a sweep tried: `sweep.name`, `sweep.jobs`, and `sweep.KEY` with the values of each swept key."""
+    sweep = board.get("sweep") or {}
+    swept = {f"sweep.{key}": ", ".join(values) for key, values in (sweep.get("swept") or {}).items()}
+    found = {"sweep.name": sweep.get("name"), "sweep.jobs": sweep.get("jobs"), **swept}
+    return {param_name(key): param_text(key, str(value)) for key, value in found.items() if value}
+
+
+def tags_of(board: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags of a sweep: what was swept, what jobs are ranked by, and the best job."""
+    sweep = board.get("sweep") or {}
+    swept = " ".join(f"{key}={param_text(key, ','.join(values))}" for key, values in (sweep.get("swept") or {}).items())
+    best = _best(board)
+    found = {
+        "evalkit.sweep.name": sweep.get("name"),
+        "evalkit.sweep.jobs": sweep.get("jobs"),
+        "evalkit.sweep.swept": swept[:MAX_PARAM],
+        "evalkit.sweep.ranked_by": board.get("by"),
+        "evalkit.sweep.best": f"{best['name']} (job {best['job']})" if best else None,
+    }
+    return {key: str(value) for key, value in found.items() if value}
+
+
+def best_metrics(board: Mapping[str, Any]) -> dict[str, float]:
+    """Return the leaderboard's metrics of the best job, by the names that they have in the job's own run."""
+    best = _best(board) or {"metrics": {}}
+    ends = {f"{name}{end}": values.get(key) for name, values in best["metrics"].items() for end, key in _ENDS}
+    return {param_name(name): float(value) for name, value in ends.items() if value is not None}
+
+
+def contradictions(board: Mapping[str, Any]) -> dict[str, float]:
+    """Return how often scores contradict comparisons, by the names of the two jobs where there are several."""
+    found = (board.get("contradictions") or [])[:_CONTRADICTIONS]
+    names = {row["job"]: row["name"] for row in board["rows"]}
+    values: dict[str, float | None] = {}
+    for one in found:
+        whose = f"/{names[one['scores']]} against {names[one['comparisons']]}" if len(found) > 1 else ""
+        metric = one["metrics"]["between/contradiction"]
+        values |= {f"between/contradiction{whose}{end}": metric.get(key) for end, key in _ENDS}
+    return {param_name(name): float(value) for name, value in values.items() if value is not None}
+
+
+def description(board: Mapping[str, Any]) -> str:
+    """Return a sweep's outcome in words, as Markdown: the best job, and those that do not differ from it."""
+    best, by, rows = _best(board), board.get("by"), board["rows"]
+    if best is None or by is None:
+        why = "they judged different data sets" if by else "they have no measure of agreement in common"
+        return f"The {len(rows)} jobs are not ranked: {why}. See `leaderboard.csv`."
+    metric = best["metrics"].get(by) or {}
+    value, low, high = (metric.get(key) for key in ("value", "low", "high"))
+    interval = f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
+    shown = f": {value:.3f}{interval}" if value is not None else ""
+    letters = set(best.get("letters") or "")
+    alike = [row["name"] for row in rows[1:] if letters & set(row.get("letters") or "")]
+    more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
+    names = ", ".join(f"`{name}`" for name in alike[:_NAMED])
+    differ = f" It does not differ significantly from {names}{more}." if alike else ""
+    return f"First of {len(rows)} jobs by {by}: `{best['name']}`{shown}.{differ}"
+
+
+def _best(board: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the first row, if all jobs are ranked together."""
+    rows: list[dict[str, Any]] = board["rows"]
+    ranked = board.get("by") and len({row["dataset"] for row in rows}) == 1
+    return rows[0] if ranked and rows[0]["metrics"] else None
+
+
+def table_of(file: Path) -> str:
+    """Return a CSV as JSON in the layout that MLflow's table view reads, numbers as numbers."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        columns, *rows = csv.reader(lines)
+    data = [[_value(column, text) for column, text in zip(columns, row, strict=True)] for row in rows]
+    return json.dumps({"columns": columns, "data": data}, ensure_ascii=False)
+
+
+def _value(column: str, text: str) -> str | float | None:
+    if "/" not in column and column not in ("rank", "tie_rate"):
+        return str(unescaped(text))
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text

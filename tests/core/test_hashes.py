@@ -1,0 +1,51 @@
+"""Any number of hashes are counted as a set would count them, in parts that are read from a file."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalkit.core import hash_set
+from evalkit.core.hash_set import HashSet, count_repeats, find_new
+
+ENDS = (-(2**63), -1, 0, 1, 2**63 - 1)
+hashes = st.lists(st.one_of(st.sampled_from(ENDS), st.integers(-(2**63), 2**63 - 1), st.integers(0, 9)), max_size=60)
+
+
+def held(values: list[int]) -> HashSet:
+    kept = HashSet()
+    middle = len(values) // 2
+    for value in values[:middle]:
+        kept.add(value, value % 7)
+    kept.extend(values[middle:], [value % 7 for value in values[middle:]])
+    return kept
+
+
+@settings(max_examples=60)
+@given(hashes, hashes, hashes)
+def test_few_at_a_time_and_in_many_parts_they_are_what_sets_say(
+    one: list[int], two: list[int], three: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hash_set, "HELD", 8)
+        patch.setattr(hash_set, "_PART", 8)
+        kept, others = held(one), [held(two), held(three)]
+        fresh = {*one} - {*two} - {*three}
+        assert len(kept) == len(one)
+        assert find_new(kept, others) == (len(fresh), sum(value % 7 for value in fresh))
+        assert count_repeats(kept) == {value for value in one if one.count(value) > 1}
+
+
+def test_a_hundred_thousand_are_counted_in_parts_of_a_file() -> None:
+    draw = random.Random(0)
+    values = [draw.randrange(-(2**63), 2**63) for _ in range(60_000)]
+    kept, other = HashSet(), HashSet()
+    kept.extend([*values, *values[:40_000]], [3] * 100_000)
+    other.extend(values[50_000:])
+    assert not kept.is_small
+    assert find_new(kept) == (60_000, 180_000)
+    assert find_new(kept, [other]) == (50_000, 150_000)
+    assert count_repeats(kept) == {*values[:40_000]}

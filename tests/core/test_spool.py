@@ -1,0 +1,115 @@
+"""Sequences that are not held: what comes back is what was put in, and nothing is left behind."""
+
+from __future__ import annotations
+
+import pickle
+import resource
+import signal
+import tempfile
+from types import MappingProxyType
+
+import pytest
+
+from evalkit.core import spool
+from evalkit.core.spool import Spool
+from evalkit.errors import ConfigError
+from evalkit.types import Case, Completion, Judgment, Response
+
+VALUES = [
+    Judgment(f"c{k}", (0, 1), (1, 0), 0, "m", "ok", 1.0, answer={"n": [k]}, completion=Completion("é" * k))
+    for k in range(60)
+]
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Every spool goes to its file with the first value."""
+    monkeypatch.setattr(spool, "HELD", 0)
+
+
+@pytest.mark.parametrize("held", [0, 2000, 2**30])
+def test_what_is_read_back_equals_what_was_put_in(held, monkeypatch, tmp_path):
+    monkeypatch.setattr(spool, "HELD", held)
+    found = Spool(VALUES, folder=tmp_path)
+    assert len(found) == 60
+    assert list(found) == VALUES
+    assert [found[place] for place in (59, -1, 0, 30)] == [VALUES[place] for place in (59, -1, 0, 30)]
+    assert found[10:40:7] == tuple(VALUES[10:40:7])
+    assert found == VALUES
+    assert tuple(VALUES) == found
+    assert found != VALUES[1:]
+    assert found != [*VALUES[1:], VALUES[0]]
+    with pytest.raises(IndexError):
+        found[60]
+    assert VALUES[3] in found
+    assert pickle.loads(pickle.dumps(found)) == tuple(VALUES)
+
+
+def test_appending_goes_on_after_reading(written):
+    found = Spool(VALUES[:5])
+    assert found[2] == VALUES[2]
+    found.extend(VALUES[5:])
+    assert list(found) == VALUES
+
+
+def test_another_order_is_a_view(written):
+    assert list(Spool(VALUES).arrange([5, 0, 5])) == [VALUES[5], VALUES[0], VALUES[5]]
+
+
+@pytest.mark.parametrize("large", [1, 2, 3, 7, 8])
+def test_values_of_uneven_sizes_go_to_the_file_when_they_take_about_what_may_be_held(large, tmp_path):
+    """Of every eight values as many are large."""
+    found = Spool[bytes](folder=tmp_path)
+    number = 0
+    while found._file is None:
+        found.append(b"x" * (100_000 if number % 8 < large else 10))
+        number += 1
+    assert spool.HELD / 2 < sum(map(len, found)) < 2 * spool.HELD
+
+
+def test_values_that_could_not_be_put_down_are_still_there(written, tmp_path, monkeypatch):
+    found = Spool(VALUES[:0], folder=tmp_path)
+    monkeypatch.setattr(spool, "HELD", 2**30)
+    found.extend(VALUES)
+    monkeypatch.setattr(spool, "HELD", 0)
+    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(ConfigError, match="a temporary file cannot be kept"):
+            found.append(Completion("x" * 50_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert list(found)[:60] == VALUES
+    found.append(VALUES[0])
+    assert list(found)[:60] == VALUES
+
+
+def test_what_cannot_be_pickled_is_held(written):
+    odd = Case("c", "q", (Response("a"),), metadata=MappingProxyType({"f": lambda: 1}))
+    found = Spool([Case("b", "q", ()), odd, Case("d", "q", ())])
+    assert [case.id for case in found] == ["b", "c", "d"]
+    assert found[1] is odd
+
+
+def test_the_file_has_no_name_and_is_beside_what_is_being_made(written, tmp_path, monkeypatch):
+    asked = []
+    real = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **more: asked.append(more["dir"]) or real(**more))
+    found = Spool(VALUES, folder=tmp_path / "not" / "there" / "yet")
+    assert asked == [tmp_path]
+    assert list(tmp_path.iterdir()) == []
+    assert list(found) == VALUES
+
+
+def test_a_full_disk_is_one_line(written, tmp_path):
+    found = Spool(VALUES[:1], folder=tmp_path)
+    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(ConfigError, match=rf"{tmp_path}: a temporary file cannot be kept \(File too large\); make"):
+            found.extend(VALUES * 50)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert found[0] == VALUES[0]

@@ -1,0 +1,652 @@
+"""A file in each layout, with the field names and oddities of the real ones, written for these tests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from evalkit.cli import main
+from evalkit.config import DatasetConfig
+from evalkit.datasets import load_cases, named
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.interop import FORMATS, Options, describe_file, recognize_format
+from evalkit.interop import import_judgments as brought
+
+PAIR_PROMPT = (
+    "[User Question]\nWhy blue?\n\n[The Start of Assistant A's Answer]\n{a}\n[The End of Assistant A's Answer]"
+    "\n\n[The Start of Assistant B's Answer]\n{b}\n[The End of Assistant B's Answer]"
+)
+SINGLE_PROMPT = "[Question]\nWrite.\n\n[The Start of Assistant's Answer]\n{}\n[The End of Assistant's Answer]"
+ARENA_PROMPT = (
+    "<|User Prompt|>\nSort a list.\n\n<|The Start of Assistant A's Answer|>\n{a}\n<|The End of Assistant A's Answer|>"
+    "\n\n<|The Start of Assistant B's Answer|>\n{b}\n<|The End of Assistant B's Answer|>"
+)
+ALPACA = [
+    {
+        "instruction": f"Say {n}.",
+        "output_1": "one",
+        "generator_1": "gpt4_turbo",
+        "dataset": "helpful_base",
+        "output_2": "two",
+        "generator_2": "mine",
+        "annotator": "weighted_alpaca_eval_gpt4_turbo",
+        "preference": preference,
+        "raw_completion": {"finish_reason": "length", "message": {"content": "M", "role": "assistant"}},
+    }
+    for n, preference in enumerate([1.0, 1.9, 1.5, None, 0.0])
+]
+MT_SINGLE = [
+    {
+        "question_id": 81,
+        "model": model,
+        "judge": ["gpt-4", "single-v1" if turn == 1 else "single-v1-multi-turn"],
+        "user_prompt": SINGLE_PROMPT.format(f"by {model}"),
+        "judgment": judgment,
+        "score": score,
+        "turn": turn,
+        "tstamp": 1.5,
+    }
+    for model, turn, score, judgment in [
+        ("vicuna", 1, 7, "Fine. Rating: [[7]]"),
+        ("vicuna", 2, 5, "Rating: [[6]]"),
+        ("alpaca", 1, 3, "Poor. Rating: [[3]]"),
+        ("alpaca", 2, -1, "$ERROR$"),
+    ]
+]
+MT_PAIR = [
+    {
+        "question_id": 82,
+        "model_1": "vicuna",
+        "model_2": "alpaca",
+        "g1_winner": "model_1",
+        "g2_winner": g2,
+        "judge": ["gpt-4", "pair-v2"],
+        "g1_user_prompt": PAIR_PROMPT.format(a="Scattering.", b="Paint."),
+        "g1_judgment": "A is right. [[A]]",
+        "g2_user_prompt": PAIR_PROMPT.format(a="Paint.", b="Scattering."),
+        "g2_judgment": text,
+        "turn": 1,
+        "tstamp": 1.5,
+    }
+    for g2, text in [("tie", "[[C]]")]
+]
+ARENA = [
+    {
+        "uid": "u1",
+        "category": "hard_prompt",
+        "judge": "gpt-4.1",
+        "model": "mine",
+        "baseline": "o3-mini",
+        "games": [
+            {"score": "A>>B", "judgment": {"answer": "[[A>>B]]"}, "prompt": [{"role": "user", "content": prompt}]},
+            {"score": "A=B", "judgment": {"answer": "My verdict is [[A=B]]"}, "prompt": []},
+        ],
+    }
+    for prompt in [ARENA_PROMPT.format(a="sorted(x)", b="x.sort()")]
+] + [
+    {
+        "question_id": "u2",
+        "model": "mine",
+        "judge": "gpt-4.1",
+        "games": [
+            {"user_prompt": "p", "judgment": "\nno verdict", "score": None},
+            {"user_prompt": "p", "judgment": "\n[[A>B]]", "score": "A>B"},
+        ],
+    }
+]
+JUDGEBENCH = [
+    {
+        "pair_id": pair,
+        "original_id": "7",
+        "source": "mmlu-pro-math",
+        "question": "2 + 2?",
+        "response_model": "gpt-4o",
+        "response_A": "4",
+        "response_B": "5",
+        "label": "A>B",
+        "judge_name": "arena_hard",
+        "judgments": judgments,
+    }
+    for pair, judgments in [
+        ("p1", 2 * [{"judgment": {"judge_model": "gpt-4o", "response": "[[A>B]]"}, "decision": "A>B"}]),
+        ("p2", [{"judgment": {"judge_model": "gpt-4o", "response": "[[B>A]]"}, "decision": "B>A"}, None]),
+    ]
+]
+LLMBAR = [
+    {
+        "input": "Name a colour.",
+        "output_1": "Red",
+        "output_2": "Dog",
+        "label": 1,
+        "results": [
+            {
+                "swap = False": {"completion": [first, "stop"], "winner": one},
+                "swap = True": {"completion": [second, "stop"], "winner": two},
+            }
+        ],
+    }
+    for first, one, second, two in [
+        ("Output (a)", "1", "Output (b)", "1"),
+        ("Output (a)", "2", "I cannot tell", None),
+    ]
+]
+QLORA = [
+    {
+        "review_id": f"r{n}",
+        "question_id": 1,
+        "answer1_id": ids[0],
+        "answer2_id": ids[1],
+        "reviewer_id": 1,
+        "metadata": {},
+        "text": text,
+        "score": score,
+    }
+    for n, (ids, text, score) in enumerate([(("x", "y"), "Good.\n\n1", 1), (("y", "x"), "Both alike.", -1)])
+]
+UNIEVAL = [
+    {
+        "source": source,
+        "system_id": system,
+        "system_output": f"{system} says",
+        "context": "a fact",
+        "scores": {"overall": human, "coherence": 2.0},
+        "predict_scores": {"overall": machine, "coherence": 0.4},
+    }
+    for source, system, human, machine in [("hi", "one", 4.0, 0.9), ("hi", "two", 2.0, 0.3), ("yo", "one", 1.0, 0.1)]
+]
+PROMETHEUS = [
+    {
+        "idx": 1,
+        "response_source": system,
+        "category": "generic",
+        "instruction": "###Task:\nDo.\n\n###The instruction to evaluate:\nGreet.\n\n###Response to evaluate:\n"
+        f"Hello from {system}\n\n###Reference Answer (Score 5):\nGood day.\n\n###Score Rubrics:\n[Polite?]\nScore 1: no"
+        "\n\n###Feedback: ",
+        "gpt4_score": scores,
+        "gpt4_feedback": ["a", "b", "c"],
+    }
+    for system, scores in [("vicuna", [5, 5, 5]), ("llama", [2, 3, 2])]
+]
+HALLUQA = [
+    {"question_id": n, "question": "问题", "response": "回答", "Best_Answer1": "好", "is_hallucination": verdict}
+    for n, verdict in enumerate([True, False, "Invalid_Judge"])
+]
+REWARD = {
+    "model": "org/reward",
+    "model_type": "Seq. Classifier",
+    "chat_template": "tokenizer",
+    "id": [30, 31, 32],
+    "subset": ["hep-cpp", "hep-cpp", "donotanswer"],
+    "results": [1, 0, 0.5],
+    "text_chosen": ["good", "good", "good"],
+    "text_rejected": ["bad", "bad", "bad"],
+    "scores_chosen": [1.5, -0.5, 0.25],
+    "scores_rejected": [0.5, 0.5, 0.25],
+}
+INSPECT = {
+    "version": 2,
+    "status": "success",
+    "eval": {"task": "sky", "model": "openai/gpt-4o-mini", "dataset": {"name": "sky"}},
+    "results": {"scores": []},
+    "samples": [
+        {
+            "id": 1,
+            "epoch": epoch,
+            "input": [{"role": "user", "content": "Why is the sky blue?"}],
+            "target": "Scattering",
+            "output": {
+                "choices": [{"message": {"role": "assistant", "content": "Rayleigh"}}],
+                "completion": "Rayleigh",
+            },
+            "scores": {"model_graded_qa": {"value": value, "answer": "Rayleigh", "explanation": f"GRADE: {value}"}},
+        }
+        for epoch, value in [(1, "C"), (2, "I"), (3, "N")]
+    ],
+}
+PROMPTFOO = {
+    "evalId": "eval-abc",
+    "results": {
+        "version": 3,
+        "results": [
+            {
+                "testIdx": test,
+                "promptIdx": 0,
+                "provider": {"id": "openai:gpt-4o-mini", "label": ""},
+                "prompt": {"raw": "Greet Ann.", "label": "Greet"},
+                "vars": {"name": "Ann"},
+                "response": {"output": "Hello Ann"},
+                "error": error,
+                "success": True,
+                "gradingResult": grading,
+            }
+            for test, error, grading in [
+                (
+                    0,
+                    None,
+                    {
+                        "pass": True,
+                        "score": 0.9,
+                        "componentResults": [
+                            {
+                                "pass": True,
+                                "score": 1,
+                                "reason": "ok",
+                                "assertion": {"type": "contains", "value": "Ann"},
+                            },
+                            {
+                                "pass": True,
+                                "score": 0.8,
+                                "reason": "kind",
+                                "assertion": {"type": "llm-rubric", "value": "is kind"},
+                            },
+                        ],
+                    },
+                ),
+                (1, "API call error", None),
+            ]
+        ],
+    },
+}
+DEEPEVAL = {
+    "testCases": [
+        {
+            "name": "test_case_0",
+            "input": "How do I return shoes?",
+            "actualOutput": "Within 30 days.",
+            "expectedOutput": "30 days, free.",
+            "retrievalContext": ["All customers may return within 30 days."],
+            "success": True,
+            "metricsData": metrics,
+        }
+        for metrics in (
+            [
+                {
+                    "name": "Answer Relevancy",
+                    "threshold": 0.5,
+                    "success": True,
+                    "score": 1.0,
+                    "reason": "r",
+                    "evaluationModel": "gpt-4o",
+                },
+                {
+                    "name": "Correctness [GEval]",
+                    "threshold": 0.5,
+                    "success": False,
+                    "score": 0.4,
+                    "reason": "s",
+                    "evaluationModel": "gpt-4o",
+                },
+            ],
+            [
+                {
+                    "name": "Answer Relevancy",
+                    "threshold": 0.5,
+                    "success": False,
+                    "error": "timeout",
+                    "evaluationModel": "gpt-4o",
+                }
+            ],
+        )
+    ]
+}
+BATCH = [
+    {
+        "id": f"batch_req_{name}",
+        "custom_id": name,
+        "response": {
+            "status_code": 200,
+            "request_id": "x",
+            "body": {
+                "object": "chat.completion",
+                "model": "gpt-4o-mini-2024-07-18",
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 24, "completion_tokens": 8},
+            },
+        },
+        "error": None,
+    }
+    for name, text in [("q-1-ab", "Verdict: [[A]]"), ("q-1-ba", "Verdict: [[A]]"), ("q-2-ab", "hmm")]
+] + [{"id": "b", "custom_id": "q-2-ba", "response": None, "error": {"code": "batch_expired", "message": "expired"}}]
+CASES = [{"id": f"q-{n}", "prompt": "Why?", "response_a": "because", "response_b": "no", "label": "A"} for n in (1, 2)]
+REVIEW_FILE = "pairwise/a-vs-b-gpt-4-reviewer-threeclass.jsonl"
+SHAPES: dict[str, tuple[str, Any]] = {
+    "alpaca_eval": ("annotations.json", ALPACA),
+    "mt_bench": ("gpt-4_single.jsonl", MT_SINGLE),
+    "arena_hard": ("mine.jsonl", ARENA),
+    "judgebench": ("dataset=judgebench,judge_name=arena_hard,judge_model=gpt-4o-mini.jsonl", JUDGEBENCH),
+    "llmbar": ("GPT-4/Vanilla/result.json", LLMBAR),
+    "qlora": (REVIEW_FILE, QLORA),
+    "unieval": ("topical_chat_result.json", UNIEVAL),
+    "prometheus": ("vicuna_eval.json", PROMETHEUS),
+    "halluqa": ("mine.json", HALLUQA),
+    "reward_bench": ("reward.json", REWARD),
+    "inspect": ("log.json", INSPECT),
+    "promptfoo": ("results.json", PROMPTFOO),
+    "deepeval": ("test_run.json", DEEPEVAL),
+    "openai_batch": ("batch_output.jsonl", BATCH),
+}
+SCORED = {
+    "alpaca_eval": [
+        ("1", [0, 1], 1.0),
+        ("2", [0, 1], -0.8),
+        ("3", [0, 1], 0.0),
+        ("4", [0, 1], "unparseable"),
+        ("5", [0, 1], 0.0),
+    ],
+    "mt_bench": [
+        ("81", [0], {"quality": 7.0}),
+        ("81", [1], {"quality": 3.0}),
+        ("81 turn 2", [0], {"quality": 5.0}),
+        ("81 turn 2", [1], "unparseable"),
+    ],
+    "arena_hard": [("u1", [0, 1], 1.0), ("u1", [1, 0], 0.0), ("u2", [0, 1], "unparseable"), ("u2", [1, 0], -1 / 3)],
+    "judgebench": [("p1", [0, 1], 1.0), ("p1", [1, 0], -1.0), ("p2", [0, 1], -1.0), ("p2", [1, 0], "failed")],
+    "llmbar": [("0", [0, 1], 1.0), ("0", [1, 0], 1.0), ("1", [0, 1], -1.0), ("1", [1, 0], "unparseable")],
+    "qlora": [("1", [0, 1], 1.0), ("1", [1, 0], "unparseable")],
+    "unieval": [
+        (case, [k], {"overall": score, "coherence": 0.4})
+        for case, k, score in [("1", 0, 0.9), ("1", 1, 0.3), ("2", 0, 0.1)]
+    ],
+    "prometheus": [
+        ("1", [k], {"quality": float(s)}) for k, scores in enumerate([[5, 5, 5], [2, 3, 2]]) for s in scores
+    ],
+    "halluqa": [
+        ("0", [0], {"not_hallucinated": 0.0}),
+        ("1", [0], {"not_hallucinated": 1.0}),
+        ("2", [0], "unparseable"),
+    ],
+    "reward_bench": [("hep-cpp/30", [0, 1], 1.0), ("hep-cpp/31", [0, 1], -1.0), ("donotanswer/32", [0, 1], 0.0)],
+    "inspect": [("1", [0], {"model_graded_qa": 1.0}), ("1", [0], {"model_graded_qa": 0.0}), ("1", [0], "unparseable")],
+    "promptfoo": [("0", [0], {"llm-rubric": 0.8}), ("1", [0], "failed")],
+    "deepeval": [
+        ("0 test_case_0", [0], {"Answer Relevancy": 1.0, "Correctness [GEval]": 0.4}),
+        ("1 test_case_0", [0], "failed"),
+    ],
+    "openai_batch": [
+        ("q-1", [0, 1], 1.0),
+        ("q-1", [1, 0], -1.0),
+        ("q-2", [0, 1], "unparseable"),
+        ("q-2", [1, 0], "failed"),
+    ],
+}
+ALSO_CASES = {
+    "judgebench": "judgebench",
+    "llmbar": "llmbar",
+    "unieval": "topical_chat",
+    "prometheus": "prometheus",
+    "halluqa": "halluqa",
+}
+"""Files of judgments that hold a benchmark's cases, too: which one's."""
+WORDS = {"openai_batch": ("dataset=file", "dataset.path=cases.jsonl", "output=bracket")}
+
+
+@pytest.fixture
+def shape(bring, write):
+    def make(name: str, *words: str):
+        file, content = SHAPES[name]
+        write("cases.jsonl", CASES)
+        return bring(name, str(write(file, content)), *WORDS.get(name, ()), *words)
+
+    return make
+
+
+def test_every_format_has_a_shape():
+    assert set(SHAPES) == set(FORMATS) - {"generic"} == set(SCORED)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name, capsys):
+    ran = shape(name)
+    found = [
+        (case, shown, pytest.approx(value) if not isinstance(value, str) else value)
+        for case, shown, value in SCORED[name]
+    ]
+    assert ran.values == found
+    missing = sum(isinstance(value, str) for _, _, value in SCORED[name])
+    counted = [ran.metrics[f"missing/{kind}"] for kind in ("unparseable", "failed", "refused")]
+    assert sum(round(one["value"] * one["n"]) for one in counted) == missing
+    assert (ran.folder / "report.html").stat().st_size > 1000
+    assert main(["score", str(ran.folder), "scoring.bootstrap=10"]) == 0
+    assert ran.values == found
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_wrong_file_is_told_what_it_looks_like(write, name):
+    file, content = SHAPES[name]
+    path = write(file, content)
+    assert recognize_format(path) == name
+    told = f"it looks like {name}: evalkit import {name} {path}"
+    for wrong in set(FORMATS) - {name, "generic"}:
+        with pytest.raises(DatasetError) as bad:
+            brought(wrong, path, Options())
+        assert str(bad.value) == f"{path}: does not look like {wrong}; {told}"
+    if name not in ("mt_bench", "qlora"):  # which have a column `score`
+        with pytest.raises(ConfigError) as silent:
+            brought("generic", path, Options())
+        assert str(silent.value).endswith(told)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_judgments_named_as_cases_are_told_from_them(write, name):
+    path = write(*SHAPES[name])
+    own, cases = ALSO_CASES.get(name, name), name in ALSO_CASES
+    for benchmark in {None, *named.BENCHMARKS} - ({own} if cases else set()):
+        with pytest.raises(DatasetError) as bad:
+            load_cases(DatasetConfig(benchmark=benchmark, path=str(path)), mode="pointwise", told=describe_file)
+        assert str(bad.value).endswith(f"use dataset={own}" if cases else f"evalkit import {name} {path}")
+
+
+@pytest.mark.parametrize("name", ALSO_CASES)
+def test_imported_cases_are_those_of_the_data_set_so_that_runs_of_both_can_be_compared(write, name):
+    file, content = SHAPES[name]
+    grades = {"naturalness": 1.0, "coherence": 1.0, "engagingness": 1.0, "groundedness": 1.0, "understandability": 1.0}
+    if name == "unieval":
+        both = {"scores": {**grades, "overall": 2.0}, "predict_scores": {**grades, "overall": 0.5}}
+        content = [{**row, **both, "source": f"{row['source']} \n"} for row in content]
+    path = write(f"Natural/evaluators/{file}" if name == "llmbar" else file, content)
+    found = brought(name, path, Options()).cases
+    cases = load_cases(DatasetConfig(benchmark=ALSO_CASES[name], path=str(path)), mode="pointwise").cases
+    assert [(case.prompt, case.context, case.reference, case.label) for case in found] == [
+        (case.prompt, case.context, case.reference, case.label) for case in cases
+    ]
+    assert [[one.text for one in case.responses] for case in found] == [
+        [one.text for one in case.responses] for case in cases
+    ]
+    if name != "llmbar":  # whose set the data set tells by the folder of the file itself
+        assert [case.id for case in found] == [case.id for case in cases]
+
+
+BENCHMARKS = {
+    "alpaca_eval": "alpaca_eval/win_rate",
+    "mt_bench": "mt_bench/score/vicuna",
+    "arena_hard": "arena_hard/score",
+    "judgebench": "judgebench/net_vote_accuracy",
+    "llmbar": "llmbar/mean_accuracy",
+    "halluqa": "halluqa/non_hallucination_rate",
+    "reward_bench": "rewardbench/score",
+}
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_judgments_of_a_benchmark_are_scored_by_its_rule_too(shape, name):
+    ran = shape(name)
+    metric, manifest = BENCHMARKS[name], ran.json("manifest.json")
+    assert ran.metrics[metric]["value"] is not None
+    assert manifest["dataset"]["benchmark"]["name"] == metric.partition("/")[0]
+    assert any("licence" in note for note in manifest["notes"])
+
+
+def test_unieval_scores_every_dimension_and_weighs_one(bring, write):
+    names = ("naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall")
+    rows = [
+        {
+            **row,
+            "scores": {name: human + k % 2 for k, name in enumerate(names)},
+            "predict_scores": {name: machine - k * (n == 0) for k, name in enumerate(names)},
+        }
+        for n, (row, human, machine) in enumerate(zip(UNIEVAL, (4.0, 2.0, 1.0), (0.9, 0.3, 0.1), strict=True))
+    ]
+    ran = bring("unieval", str(write("topical_chat_result.json", rows)))
+    assert ran.metrics["topical_chat/naturalness/spearman"]["value"] == pytest.approx(1)
+    assert ran.metrics["topical_chat/overall/spearman"]["value"] == ran.metrics["agreement/spearman"]["value"] == -0.5
+    assert ran.rows("cases.jsonl")[0]["metadata"]["grades"]["coherence"] == [5.0, 3.0]
+    chosen = bring("unieval", "topical_chat_result.json", "--dimension", "naturalness").metrics
+    assert chosen["agreement/spearman"]["value"] == pytest.approx(1)
+    assert chosen["topical_chat/overall/spearman"]["value"] == -0.5
+    wrong = bring("unieval", "topical_chat_result.json", "--dimension", "natural", status=1)
+    assert "--dimension natural: no such dimension; did you mean 'naturalness'" in wrong.err
+    summaries = [{**row, "doc_id": f"cnn-{row['source']}", "reference": "r"} for row in rows]
+    for row in summaries:
+        row["scores"] = row["predict_scores"] = dict.fromkeys(("coherence", "consistency", "fluency", "relevance"), 1)
+    ran = bring("unieval", str(write("summeval_result.json", summaries)))
+    assert "summeval/coherence/system/pearson" in ran.metrics
+    assert [case["id"] for case in ran.rows("cases.jsonl")] == ["cnn-hi", "cnn-yo"]
+
+
+def test_prometheus_own_scores_are_held_against_gpt4s(bring, write, shape):
+    assert shape("prometheus").metrics["prometheus/pearson"]["value"] is None
+    rows = [
+        {**row, "prometheus_score": scores, "prometheus_output": ["x", "y", "z"]}
+        for row, scores in zip(PROMETHEUS, ([4, 4, 5], [1, 2, 2]), strict=True)
+    ]
+    ran = bring("prometheus", str(write("output.jsonl", rows)))
+    assert ran.metrics["prometheus/pearson"]["value"] == pytest.approx(1)
+    assert {row["judge"] for row in ran.rows("judgments.jsonl")} == {"prometheus"}
+    assert [one["grade"] for one in ran.rows("cases.jsonl")[0]["responses"]] == pytest.approx([5, 7 / 3])
+
+
+def test_votes_of_people_beside_mt_bench_judgments(bring, write):
+    vote = {"question_id": 82, "turn": 1, "model_a": "alpaca", "model_b": "vicuna"}
+    votes = [
+        {**vote, "winner": winner, "judge": judge}
+        for winner, judge in [("model_b", ["expert_1"]), ("tie", "expert_2"), ("tie", "expert_2"), ("model_a", "gpt-4")]
+    ]
+    write("human_judgments.jsonl", votes)
+    both = [{**MT_PAIR[0], "g2_winner": "model_1"}]
+    ran = bring("mt_bench", str(write("gpt-4_pair.jsonl", both)))
+    (case,) = ran.rows("cases.jsonl")
+    assert case["labels"] == {"expert_1": "A", "expert_2": "TIE", "expert_2#2": "TIE"}
+    assert ran.metrics["mt_bench/agreement"]["value"] == pytest.approx(1 / 3)
+    assert ran.metrics["mt_bench/win_rate/vicuna"]["value"] == 1.0
+
+
+def test_a_data_set_is_told_from_judgments(bring, write):
+    pair = {key: value for key, value in JUDGEBENCH[0].items() if key not in ("judgments", "judge_name")}
+    ran = bring("judgebench", str(write("data.jsonl", [pair])), status=1)
+    assert "it holds no judge's verdicts, and looks like JudgeBench pairs; use dataset=judgebench" in ran.err
+
+
+def test_texts_are_read_again_and_differences_listed(shape):
+    ran = shape("llmbar")
+    assert "texts read again: 4; 1 say something else than the file" in ran.out
+    assert "1 [0, 1]: stored B, read A" in ran.out
+    (difference,) = ran.rows("differences.jsonl")
+    assert (difference["case_id"], difference["stored"], difference["read"]) == ("1", "B", "A")
+    assert ran.json("manifest.json")["dataset"]["name"] == "Vanilla/result"
+    again = shape("llmbar", "--reread")
+    assert again.values[2] == ("1", [0, 1], 1.0)
+    assert not (shape("halluqa").folder / "differences.jsonl").exists()
+
+
+def test_the_report_says_where_judgments_come_from(shape):
+    ran = shape("llmbar")
+    assert ran.json("manifest.json")["imported"]["format"] == "llmbar"
+    page = (ran.folder / "report.html").read_text("utf-8")
+    path = ran.folder.parent / "GPT-4/Vanilla/result.json"
+    assert f"4 judgments from {path} (llmbar); no judge was called; 4 texts were read again, of which 1 say" in page
+    assert f"从 {path}（llmbar）导入 4 条判定；未调用裁判；重新读取 4 条文本" in page
+    assert "0 planned" not in page
+    assert "LLMBar: mean accuracy of the orders" in page
+    assert "LLMBar：两种顺序平均准确率" in page
+    batch = (shape("openai_batch").folder / "report.html").read_text("utf-8")
+    assert "4 judgments from" in batch
+    assert "texts were read again" not in batch
+
+
+def test_scores_are_read_again_too(shape):
+    ran = shape("mt_bench")
+    (difference,) = ran.rows("differences.jsonl")
+    assert (difference["case_id"], difference["stored"], difference["read"]) == ("81 turn 2", "5", "6")
+
+
+def test_pairs_of_mt_bench(bring, write):
+    ran = bring("mt_bench", str(write("gpt-4_pair.jsonl", MT_PAIR)))
+    assert ran.values == [("82", [0, 1], 1.0), ("82", [1, 0], 0.0)]
+    (case,) = ran.rows("cases.jsonl")
+    assert case["prompt"] == "Why blue?"
+    assert [(one["model"], one["text"]) for one in case["responses"]] == [
+        ("vicuna", "Scattering."),
+        ("alpaca", "Paint."),
+    ]
+    assert ran.rows("differences.jsonl") == []
+
+
+def test_what_the_files_tell_of_the_cases(shape):
+    arena = shape("arena_hard")
+    case = arena.rows("cases.jsonl")[0]
+    assert (case["prompt"], [one["text"] for one in case["responses"]]) == ("Sort a list.", ["sorted(x)", "x.sort()"])
+    prometheus = shape("prometheus").rows("cases.jsonl")[0]
+    assert (prometheus["prompt"], prometheus["reference"]) == ("Greet.", "Good day.")
+    assert [one["text"] for one in prometheus["responses"]] == ["Hello from vicuna", "Hello from llama"]
+    inspect = shape("inspect")
+    assert inspect.rows("cases.jsonl")[0]["reference"] == "Scattering"
+    assert inspect.metrics["samples/unanimous"]["value"] == 0
+    judgebench = shape("judgebench")
+    assert {row["judge"] for row in judgebench.rows("judgments.jsonl")} == {"gpt-4o"}
+    assert judgebench.metrics["agreement/accuracy_first_order"]["value"] == 0.5
+    batch = shape("openai_batch")
+    assert batch.rows("judgments.jsonl")[0]["completion"]["usage"] == {"prompt_tokens": 24, "completion_tokens": 8}
+
+
+def test_a_batch_needs_its_cases(bring, write):
+    ran = bring("openai_batch", str(write("out.jsonl", BATCH)), status=1)
+    assert "a batch holds answers alone; name the cases that it is of: dataset=file dataset.path=FILE" in ran.err
+    write("cases.jsonl", [{**CASES[0], "id": "other"}])
+    ran = bring("openai_batch", "out.jsonl", *WORDS["openai_batch"], status=1)
+    assert "out.jsonl:1: custom_id 'q-1-ab' names no case; say how ids are made: --custom-id" in ran.err
+
+
+def test_scores_of_a_reward_model(bring, write):
+    ran = bring("reward_bench", str(write("reward.json", REWARD)), "--scores")
+    assert ran.values[:2] == [("hep-cpp/30", [0], {"reward": 1.5}), ("hep-cpp/30", [1], {"reward": 0.5})]
+    assert ran.metrics["agreement/accuracy"]["value"] == pytest.approx(1 / 3)
+    rows = [{key: value[n] if isinstance(value, list) else value for key, value in REWARD.items()} for n in range(3)]
+    assert len(bring("reward_bench", str(write("rows.jsonl", rows))).values) == 3
+
+
+def test_an_inspect_archive(bring, tmp_path):
+    path = tmp_path / "log.eval"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("header.json", json.dumps({key: INSPECT[key] for key in ("version", "status", "eval")}))
+        for sample in INSPECT["samples"]:
+            archive.writestr(f"samples/1_epoch_{sample['epoch']}.json", json.dumps(sample))
+    assert recognize_format(path) == "inspect"
+    assert bring("inspect", str(path)).values == SCORED["inspect"]
+
+
+def test_reviews_are_keyed_on_answer_ids(bring, write):
+    def review(one: str, two: str, score: int) -> list[dict[str, Any]]:
+        return [{**QLORA[0], "answer1_id": one, "answer2_id": two, "score": score}]
+
+    write("pairwise/a-vs-b-gpt-4-reviewer.jsonl", [])
+    write("pairwise/a-vs-b-gpt-4-reviewer-threeclass.jsonl", review("x", "y", 1))
+    write("pairwise/b-vs-a-gpt-4-reviewer-threeclass.jsonl", review("y", "x", 2))
+    write("pairwise/a-vs-c-gpt-4-reviewer-threeclass.jsonl", review("x", "z", 1))
+    # This file's name has its systems the wrong way round.
+    write("pairwise/c-vs-a-gpt-4-reviewer-threeclass.jsonl", review("x", "z", 1) + review("z", "x", 2))
+    write("pairwise/b-vs-c-gpt-4-reviewer-threeclass.jsonl", review("y", "z", 3))
+    ran = bring("qlora", "pairwise")
+    (case,) = ran.rows("cases.jsonl")
+    assert [response["model"] for response in case["responses"]] == ["a", "b", "c"]
+    assert all(row["value"] == 1.0 for row in ran.rows("judgments.jsonl") if 0 in row["unit"])
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "[1]", "\x00", "a,b\n"])
+def test_files_that_hold_nothing(bring, write, content):
+    path = write("bad.json", content)
+    ran = bring("llmbar", str(path), status=1)
+    assert len(ran.err.strip().splitlines()) == 1
+    assert str(path) in ran.err

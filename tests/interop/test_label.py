@@ -1,0 +1,289 @@
+"""People's labels into a finished run: from CSV, Argilla and Label Studio, annotators apart, a run scored again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evalkit.cli import main
+from evalkit.config import DatasetConfig
+from evalkit.datasets import load_cases
+from evalkit.errors import DatasetError
+from evalkit.interop.label_priority import disagreement_kind, rank_for_labeling
+from evalkit.runs import read_run
+from evalkit.types import Orders
+
+
+def pair(number: int, winners: tuple[str, str], **more: Any) -> list[dict[str, Any]]:
+    base = {"id": f"c{number}", "prompt": f"q{number}", "response_a": "x", "response_b": "yy", "judge": "j", **more}
+    return [{**base, "winner": winner, "order": order} for winner, order in zip(winners, ("ab", "ba"), strict=True)]
+
+
+@pytest.fixture
+def ran(bring, write):
+    """Twelve pairs: the judge says A in 0-3, B in 4-7, and changes its mind in 8-11."""
+    rows = [row for n in range(12) for row in pair(n, [("A", "A"), ("B", "B"), ("A", "B")][n // 4])]
+    return bring("generic", str(write("pairs.jsonl", rows)))
+
+
+def label(ran, *words: str) -> int:
+    return main(["label", str(ran.folder), *words])
+
+
+def test_labels_of_two_people(ran, write, capsys):
+    lines = ["id,annotator,label"]
+    lines += [f"c{n},ann,{'A' if n < 4 else 'B'}" for n in range(8)]
+    lines += [f"c{n},bob,{'A' if n < 6 else 'B'}" for n in range(8)]
+    write("labels.csv", "\n".join(lines) + "\n")
+    assert label(ran, "labels.csv") == 0
+    assert "labels: 16 by 2 annotators (ann 8, bob 8)" in capsys.readouterr().out
+    cases = {row["id"]: row for row in ran.rows("cases.jsonl")}
+    assert cases["c5"]["labels"] == {"ann": "B", "bob": "A"}
+    assert cases["c5"]["label"] is None
+    assert cases["c0"]["label"] == "A"
+    # Agreed: c0-c3 and c6, c7, on all of which the judge is right; the ceiling is 6 of 8 for each of the two.
+    assert ran.metrics["agreement/accuracy"]["value"] == 1
+    assert ran.metrics["agreement/accuracy"]["n"] == 6
+    assert ran.metrics["human/ceiling"]["value"] == 0.75
+    assert ran.metrics["corrected/win_rate/a"]["n"] == 6
+    assert ran.json("manifest.json")["labels"][0]["annotators"] == {"ann": 8, "bob": 8}
+
+
+def test_a_later_label_of_one_person_stands_in_place_of_the_former(ran, write):
+    write("one.csv", "case_id,annotator,label\nc0,ann,A\n")
+    write("two.csv", "case_id,annotator,label\nc0,ann,B\nc1,bob,tie\n")
+    assert label(ran, "one.csv") == label(ran, "two.csv") == 0
+    cases = {row["id"]: row for row in ran.rows("cases.jsonl")}
+    assert (cases["c0"]["labels"], cases["c1"]["labels"]) == ({"ann": "B"}, {"bob": "TIE"})
+    assert len(ran.json("manifest.json")["labels"]) == 2
+
+
+def test_a_label_of_the_data_set_stays_what_verdicts_are_held_against(bring, write):
+    ran = bring("generic", str(write("p.jsonl", pair(0, ("A", "A"), label="A"))))
+    write("l.csv", "id,annotator,label\nc0,ann,B\n")
+    assert label(ran, "l.csv") == 0
+    (case,) = ran.rows("cases.jsonl")
+    assert (case["label"], case["labels"]) == ("A", {"ann": "B"})
+
+
+def test_a_label_of_the_data_set_stays_however_often_people_label(bring, write):
+    ran = bring("generic", str(write("p.jsonl", pair(0, ("A", "A"), label="A"))))
+    write("l.csv", "id,annotator,label\nc0,ann,B\n")
+    write("m.csv", "id,annotator,label\nc0,bob,B\n")
+    for file in ("l.csv", "l.csv", "m.csv"):
+        assert label(ran, file) == 0
+    (case,) = ran.rows("cases.jsonl")
+    assert (case["label"], case["labels"]) == ("A", {"ann": "B", "bob": "B"})
+    assert ran.metrics["agreement/accuracy"]["value"] == 1
+
+
+def test_grades(bring, write):
+    rows = [{"id": "1", "prompt": "p", "response": text, "model": text, "score": s} for text, s in [("a", 4), ("b", 2)]]
+    ran = bring("generic", str(write("s.jsonl", rows)))
+    write("g.csv", "id,annotator,grade,response_index\n1,ann,5,0\n1,ann,1,1\n1,bob,3,0\n")
+    assert label(ran, "g.csv") == 0
+    (case,) = ran.rows("cases.jsonl")
+    assert case["labels"] == {"ann": [5.0, 1.0], "bob": [3.0, None]}
+    assert [one["grade"] for one in case["responses"]] == [4.0, 1.0]
+
+
+def exported(ran, layout: str) -> list[dict[str, Any]]:
+    assert main(["export", str(ran.folder), "--to", layout]) == 0
+    return json.loads((ran.folder / f"{layout}.json").read_text("utf-8"))
+
+
+def better(shown: str) -> str:
+    """What a person says who holds the case's first response for the better one."""
+    return "A" if shown == "0,1" else "B"
+
+
+def test_argilla(ran, write):
+    records = exported(ran, "argilla")
+    assert {record["metadata"]["shown"] for record in records} == {"0,1", "1,0"}
+    for place, record in enumerate(records):
+        said = [{"value": better(record["metadata"]["shown"]), "user_id": user} for user in ("u-1", "u-2")]
+        record["responses"] = {"better": said if place else [{**said[0], "status": "discarded"}]}
+    write("records.json", records)
+    assert label(ran, "records.json") == 0
+    people = [case["labels"] for case in ran.rows("cases.jsonl")]
+    assert sorted(map(len, people)) == [0] + [2] * 11
+    assert {value for labels in people for value in labels.values()} == {"A"}
+
+
+def test_label_studio(ran, write):
+    tasks = exported(ran, "label_studio")
+    for number, task in enumerate(tasks):
+        said = [{"from_name": "better", "type": "choices", "value": {"choices": [better(task["data"]["shown"])]}}]
+        task |= {
+            "id": number,
+            "annotations": [
+                {"completed_by": {"id": 1, "email": "ann@x.org"}, "result": said},
+                {"completed_by": 2, "result": said, "was_cancelled": number == 0},
+            ],
+        }
+    write("export.json", tasks)
+    assert label(ran, "export.json") == 0
+    people = [case["labels"] for case in ran.rows("cases.jsonl")]
+    assert sorted(map(len, people)) == [1] + [2] * 11
+    assert {name for labels in people for name in labels} == {"ann@x.org", "2"}
+    assert {value for labels in people for value in labels.values()} == {"A"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("id,annotator,label\nc99,ann,A\n", "l.csv:2: the run has no case 'c99'"),
+        ("id,annotator,label\nc0,ann,Z\n", "l.csv:2: 'Z' is not a winner"),
+        ("id,label\nc0,A\n", "l.csv:2: a label does not say who gave it"),
+        ("annotator,label\nann,A\n", "a label does not say which case it is of"),
+        (
+            "id,annotator,label\nc0,ann,4\n",
+            "l.csv:2, case 'c0': the grade 4 does not say which of 2 responses it",
+        ),
+        ("id,annotator,label,shown\nc0,ann,A,first\n", "'first' is not an order of responses"),
+        ("id,annotator,label\n", "holds no labels"),
+    ],
+)
+def test_mistakes_are_one_line_and_change_nothing(ran, write, capsys, content, said):
+    before = (ran.folder / "cases.jsonl").read_bytes()
+    write("l.csv", content)
+    capsys.readouterr()
+    assert label(ran, "l.csv") == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert said in line
+    assert (ran.folder / "cases.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "needs a run folder, and where labels come from"),
+        (("--to", "paper"), "--to paper: labels are not asked for there"),
+        (("--to", "mlflow", "--n", "none"), "--n none: is not a whole number"),
+        (("--to", "mlflow", "--annotators", "ann,ann"), "--annotators: needs different names"),
+        (("labels.csv", "--from", "mlflow"), "needs a run folder, and where labels come from"),
+        (("absent.csv",), "absent.csv: no such file"),
+        (("--from", "mlflow", "tracking.uri=sqlite:///no.db"), "no.db: no such store"),
+    ],
+)
+def test_wrong_words(ran, capsys, words, said):
+    capsys.readouterr()
+    assert label(ran, *words) == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert said in line
+
+
+def test_what_teaches_most_comes_first_and_verdicts_are_balanced(ran):
+    result = read_run(ran.folder)
+    chosen = [name for name, _ in rank_for_labeling(result, 12)]
+    flipped, plain = {f"c{n}" for n in range(8, 12)}, [f"c{n}" for n in range(8)]
+    assert sorted(chosen) == sorted([*flipped, *plain])
+    assert [name in flipped for name in chosen[:8]] == [True, False] * 4
+    winners = {verdict.case_id: verdict.winner for verdict in result.verdicts}
+    kept = [winners[name] for name in chosen if name not in flipped]
+    assert kept[:4].count("A") == kept[:4].count("B") == 2
+    assert chosen == [name for name, _ in rank_for_labeling(result, 12)]
+    assert chosen != [name for name, _ in rank_for_labeling(result, 12, seed=1)]
+
+
+def test_what_is_labelled_already_comes_last(ran, write):
+    write("l.csv", "id,annotator,label\n" + "".join(f"c{n},ann,A\n" for n in range(8, 12)))
+    label(ran, "l.csv")
+    chosen = [name for name, _ in rank_for_labeling(read_run(ran.folder), 12)]
+    assert set(chosen[8:]) == {f"c{n}" for n in range(8, 12)}
+
+
+def test_kinds(ran):
+    verdict = read_run(ran.folder).verdicts[0]
+    assert disagreement_kind(replace(verdict, votes={"a": "A", "b": "B"}), 0.0) == "disagreement"
+    assert disagreement_kind(replace(verdict, orders=Orders("A", "B", False)), 0.0) == "flip"
+    assert disagreement_kind(replace(verdict, margin=0.3), 0.0) == "near"
+    assert disagreement_kind(replace(verdict, margin=-0.8), 0.5) == "near"
+    assert disagreement_kind(replace(verdict, margin=1.0), 0.0) == "plain"
+
+
+MODELS = ("m1", "m2", "m3")
+
+
+@pytest.fixture
+def three(bring, write):
+    """One question with three responses, of which the judge puts the first above the second above the third."""
+    rows = [
+        {"id": "q", "prompt": "p", "response_a": one, "response_b": two, "model_a": one, "model_b": two,
+         "winner": winner, "order": order, "judge": "j"}
+        for k, one in enumerate(MODELS) for two in MODELS[k + 1:] for winner, order in (("A", "ab"), ("A", "ba"))
+    ]  # fmt: skip
+    return bring("generic", str(write("three.jsonl", rows)))
+
+
+def test_every_pair_that_was_judged_is_offered_and_labelled(three, write, capsys):
+    assert [len(case["responses"]) for case in three.rows("cases.jsonl")] == [3]
+    tasks = exported(three, "argilla")
+    assert sorted("".join(sorted(one["metadata"]["shown"])) for one in tasks) == [",01", ",02", ",12"]
+    assert len(rank_for_labeling(read_run(three.folder), 9)) == 3
+    for task in tasks:  # ann thinks as the judge does, bob the other way round but for the first two
+        shown = task["metadata"]["shown"]
+        mine = "A" if shown[0] < shown[2] else "B"
+        other = mine if sorted(shown) == [",", "0", "1"] else {"A": "B", "B": "A"}[mine]
+        task["responses"] = {"better": [{"value": mine, "user_id": "ann"}, {"value": other, "user_id": "bob"}]}
+    write("records.json", tasks)
+    assert label(three, "records.json") == 0
+    (case,) = three.rows("cases.jsonl")
+    assert case["labels"] == {"ann": {"0,1": "A", "0,2": "A", "1,2": "A"}, "bob": {"0,1": "A", "0,2": "B", "1,2": "B"}}
+    assert case["label"] == "A"
+    verdicts = {tuple(row["unit"]): row["label"] for row in three.rows("verdicts.jsonl")}
+    assert verdicts == {(0, 1): "A", (0, 2): None, (1, 2): None}  # the others are evenly split
+    assert three.metrics["agreement/accuracy"]["n"] == 1
+    assert (three.metrics["human/ceiling"]["value"], three.metrics["human/ceiling"]["n"]) == (pytest.approx(1 / 3), 6)
+    write("more.csv", 'id,annotator,label,shown\nq,cid,B,"2,0"\nq,cid,TIE,"1,2"\n')
+    assert label(three, "more.csv") == 0
+    assert {tuple(row["unit"]): row["label"] for row in three.rows("verdicts.jsonl")}[0, 2] == "A"
+    assert (three.metrics["agreement/accuracy"]["value"], three.metrics["agreement/accuracy"]["n"]) == (1, 2)
+    assert main(["export", str(three.folder), "--to", "csv"]) == 0
+    with (three.folder / "judgments.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    said = {(row["model_a"], row["model_b"]): (row["label.ann"], row["label.bob"], row["label.cid"]) for row in rows}
+    assert said[MODELS[:2]] == ("A", "A", "")
+    assert said[MODELS[1:]] == ("A", "B", "TIE")
+    # What was labelled is read again as a data set, pairs and all.
+    config = DatasetConfig(path=str(three.folder / "cases.jsonl"), format="jsonl")
+    assert load_cases(config, mode="pairwise").cases[0].labels["cid"] == {"0,2": "A", "1,2": "TIE"}
+    capsys.readouterr()
+    write("wrong.csv", 'id,annotator,label,shown\nq,cid,A,"0,3"\n')
+    assert label(three, "wrong.csv") == 1
+    assert "a label of responses [0, 3] has no place; the case has responses 0 to 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"ann": {"0,7": "A"}}, "label '0,7' is of no pair of 2 responses"),
+        ({"ann": {"1,0": "A"}}, "label '1,0' is of no pair of 2 responses; name pairs by two indices"),
+        ({"ann": {"0,1": 3}}, "label 3 is not A, B or TIE"),
+    ],
+)
+def test_labels_by_pair_that_are_none(write, labels, said):
+    row = {"id": "1", "prompt": "p", "response_a": "x", "response_b": "y", "labels": labels}
+    with pytest.raises(DatasetError, match=re.escape(said)):
+        load_cases(DatasetConfig(path=str(write("d.jsonl", [row]))), mode="pairwise")
+
+
+def test_of_one_persons_labels_in_one_file_the_last_counts_and_that_is_said(ran, write, capsys):
+    write("labels.csv", "id,annotator,label\nc0,ann,A\nc1,ann,A\nc0,ann,B\n")
+    assert label(ran, "labels.csv") == 0
+    said = capsys.readouterr().out
+    assert (
+        "labels: 2 by 1 annotator (ann 2)\nnote: 1 older: of one person's labels of one thing the last counts" in said
+    )
+    assert {row["id"]: row["labels"] for row in ran.rows("cases.jsonl") if row["labels"]}["c0"] == {"ann": "B"}
+
+
+def test_what_is_no_winner_is_not_sent_to_an_option_that_is_not_there(ran, write, capsys):
+    write("labels.csv", "id,annotator,label\nc0,ann,Q\n")
+    assert label(ran, "labels.csv") == 1
+    assert capsys.readouterr().err.strip() == "evalkit: labels.csv:2: 'Q' is not a winner; write A, B or TIE"

@@ -1,0 +1,203 @@
+"""Two people label in MLflow's own pages, in Chromium, and come back as two annotators."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.cli import main
+from evalkit.config import TrackingConfig
+from evalkit.runs import read_run
+from evalkit.tracking import server_environment
+from evalkit.tracking.labels import RUN, SHOWN, fetch_labels
+
+pytestmark = pytest.mark.slow
+FLAGS = ("gpu", "quic", "background-networking", "component-update", "sync")
+PAGE = "mlflow.experiment-review-queue"
+LONG = "so that it goes on, " * 120
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of eight pairs, whose first response is the good one, and four of them to label twice."""
+    folder = tmp_path_factory.mktemp("labels")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        rows = [
+            {
+                "id": f"c{n}",
+                "prompt": f"Question {n}?",
+                "response_a": f"good {n} {LONG}",
+                "response_b": f"bad {n} {LONG}",
+            }
+            | {"model_a": "secret-model", "model_b": "hidden-model", "winner": winner, "order": order, "judge": "gpt-x"}
+            for n in range(8)
+            for order, winner in (("ab", "A"), ("ba", "AB"[n % 2]))
+        ]
+        Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+        assert (
+            main(["import", "generic", "pairs.jsonl", "hydra.run.dir=run", "tracking=none", "scoring.bootstrap=0"]) == 0
+        )
+        assert main(["label", "run", "--to", "mlflow", "--n", "4", "--annotators", "ann,bob"]) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(folder: Path) -> Iterator[str]:
+    """MLflow's pages, as `evalkit ui` serves them."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    environment = {**server_environment(), "EVALKIT_STORE": str(folder / "store.sqlite")}
+    command = [sys.executable, "-m", "evalkit", "ui", "--port", str(port)]
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
+    deadline = time.monotonic() + 240
+    try:
+        while not _answers(f"http://127.0.0.1:{port}/health"):
+            assert server.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(timeout=30)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as reply:
+            return reply.status == 200
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def page(pages: str) -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs Chromium (Debian's package `chromium`)")
+    with api.sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--no-first-run", *(f"--disable-{flag}" for flag in FLAGS)]
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        opened = browser.new_page(viewport={"width": 1500, "height": 950})
+        opened.set_default_timeout(60_000)
+        yield opened
+        browser.close()
+
+
+def experiment(pages: str) -> str:
+    url = f"{pages}/api/2.0/mlflow/experiments/get-by-name?experiment_name=evalkit%20labels"
+    with urllib.request.urlopen(url, timeout=30) as reply:
+        return str(json.load(reply)["experiment"]["experiment_id"])
+
+
+def label_all(page: Any, pages: str, annotator: str, choose: Any) -> list[str]:
+    """Label all tasks of an annotator's queue; return what the page said at each of them."""
+    page.goto(f"{pages}/#/experiments/{experiment(pages)}/review-queue")
+    page.get_by_text(f"{annotator}: run").first.click()
+    page.locator(f'[data-component-id="{PAGE}.list.start-review"]').click()
+    seen = []
+    for done in range(4):
+        page.get_by_text(re.compile(rf"\b{done} of 4 reviewed")).wait_for()
+        page.get_by_text("Response B").wait_for()
+        told = page.inner_text("body")
+        seen.append(told)
+        page.locator(f'[data-component-id="{PAGE}.focused-review.question.categorical"]').click()
+        page.get_by_role("option", name=choose(told), exact=True).click()
+        page.locator(f'[data-component-id="{PAGE}.focused-review.complete"]').click()
+    # The last one done leads back to the list.
+    page.get_by_text(re.compile(r"4 of 4 reviewed|Completed \(4\)")).first.wait_for()
+    return seen
+
+
+def the_good_one(told: str) -> str:
+    first, second = told.split("Response A")[1].split("Response B")
+    assert ("good" in first) != ("good" in second)
+    return "A" if "good" in first else "B"
+
+
+@pytest.mark.browser
+def test_two_people_label_in_the_pages_of_mlflow(page, pages, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    seen = label_all(page, pages, "ann", the_good_one)
+    other = label_all(page, pages, "bob", lambda _: "TIE")
+    for told in seen + other:
+        assert not re.search("secret-model|hidden-model|gpt-x|winner|verdict|judge(?!s)", told.replace("Judges", ""))
+        assert told.count(LONG.strip()) == 2
+    questions = [[re.search(r"Question \d", told)[0] for told in each] for each in (seen, other)]
+    assert sorted(questions[0]) == sorted(questions[1])
+    assert len(set(questions[0])) == 4
+    capsys.readouterr()
+    assert main(["label", "run", "--from", "mlflow"]) == 0
+    assert "labels: 8 by 2 annotators (ann 4, bob 4)" in capsys.readouterr().out
+    people = [case.labels for case in read_run(folder / "run").cases if case.labels]
+    assert people == [{"ann": "A", "bob": "TIE"}] * 4
+    metrics = json.loads((folder / "run" / "metrics.json").read_text("utf-8"))["metrics"]
+    assert metrics["human/ceiling"]["n"] == 8
+    assert metrics["human/ceiling"]["value"] == 0
+
+
+@pytest.fixture
+def another(folder: Path, tmp_path: Path) -> Path:
+    """The same run under another id, of which nothing is known in MLflow."""
+    other = tmp_path / "other"
+    shutil.copytree(folder / "run", other)
+    manifest = json.loads((other / "manifest.json").read_text("utf-8"))
+    (other / "manifest.json").write_text(json.dumps({**manifest, "run_id": tmp_path.name}), "utf-8")
+    return other
+
+
+def test_feedback_of_users_who_signed_in_is_theirs(folder, another, monkeypatch, capsys):
+    """On a server with sign-in, and with what clients log, the source names the person; a judge's word is no label."""
+    from mlflow.entities import AssessmentSource, Feedback
+    from mlflow.tracing.client import TracingClient
+
+    monkeypatch.chdir(folder)
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    sent = ("--to", "mlflow", "--n", "1", "--annotators", "eve", f"tracking.uri={uri}")
+    assert main(["label", str(another), *sent]) == 0
+    assert main(["label", str(another), *sent]) == 0
+    assert "1 of them sent before" in capsys.readouterr().out
+    client = TracingClient(uri)
+    found = client.search_traces(locations=["1"], filter_string="tag.`evalkit.label.annotator` = 'eve'")
+    (trace,) = (one for one in found if one.info.tags[RUN] == another.parent.name)
+    good = "A" if trace.info.tags[SHOWN] == "0,1" else "B"
+    bad = "B" if good == "A" else "A"
+
+    def say(value: str, who: str, kind: str = "HUMAN", name: str = "better response") -> None:
+        feedback = Feedback(name=name, value=value, source=AssessmentSource(kind, who))
+        client.log_assessment(trace.info.trace_id, feedback)
+
+    say(bad, "carol@x.org")
+    say(good, "carol@x.org")
+    say(good, "User")
+    say(bad, "gpt-x", kind="LLM_JUDGE")
+    say("nothing", "dan", name="notes")
+    labels = fetch_labels(TrackingConfig(uri=uri), read_run(another), folder=folder)
+    assert {label.annotator: label.value for label in labels} == {"carol@x.org": "A", "eve": "A"}
+
+
+def test_nobody_has_said_anything(folder, another, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    capsys.readouterr()
+    assert main(["label", str(another), "--from", "mlflow"]) == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "nobody has labelled anything of this run, of 0 tasks" in line
+    assert "`evalkit label RUN --to mlflow` asks them" in line
