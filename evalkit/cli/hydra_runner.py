@@ -242,11 +242,12 @@ def run_jobs(words: Sequence[str], work: Callable[[Job], int]) -> int:
     """
     study, rest = split_study(words)
     check_words(rest, also=tuple(SPOKEN))
-    overwrite, rest = OVERWRITE in rest, for_hydra([word for word in rest if word != OVERWRITE])
+    overwrite, rest = OVERWRITE in rest, [word for word in rest if word != OVERWRITE]
     register()
     for file in hidden_files():
         print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
     name = add_study(study) if study else DEFAULT
+    rest = for_hydra(rest, sweep=is_sweep(study, rest))
     driver = Driver(work, study, constant_keys(study, rest), overwrite=overwrite)
     # Where words only ask what the config is, Hydra answers, and no job is run.
     sweep = find_sweep_jobs(study, rest, overwrite=overwrite) if is_sweep(study, rest) and not _asks(rest) else None

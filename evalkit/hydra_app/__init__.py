@@ -311,7 +311,7 @@ def load_jobs(
     Raises:
         ConfigError: if any job is described wrongly, naming the job.
     """
-    words = for_hydra(overrides)
+    words = for_hydra(overrides, sweep=sweep)
     with _own_hydra():
         study = None if name == DEFAULT else find_study(name)
         if name != DEFAULT and study is None:
@@ -343,7 +343,7 @@ def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
     """
     with _own_hydra():
         study = None if name == DEFAULT else find_study(name)
-        return sweep_place(add_study(study) if study else DEFAULT, for_hydra(overrides))
+        return sweep_place(add_study(study) if study else DEFAULT, for_hydra(overrides, sweep=True))
 
 
 def user_files() -> list[Path]:

@@ -35,18 +35,26 @@ _SIGN: Final = {"set": "", "add": "+", "del": "~"}
 INLINE: Final = "write 'criteria={NAME: {description: \"TEXT\", weight: 0.5}}', or a file conf/criteria/NAME.yaml"
 
 
-def for_hydra(words: Sequence[str]) -> list[str]:
+def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
     """Return a command's words with those of criteria as Hydra can read them; words it reads stay as they are.
+
+    In a sweep, a list of options of a group is one job for each.
 
     Raises:
         ConfigError: if criteria given inline cannot be read, or several options of a group are to be one.
     """
-    for word in words:
-        if merged := _MERGED.fullmatch(word):
-            group, options = merged["group"], merged["options"].replace(" ", "")
-            remedy = f"choose one, or write {group}={options} -m to run a job for each"
-            raise ConfigError("the last of these would silently replace the others", where=word, remedy=remedy)
-    return [new for word in words for new in _spelled(word)]
+    return [new for word in words for new in _spelled(_as_choices(word, sweep))]
+
+
+def _as_choices(word: str, sweep: bool) -> str:
+    merged = _MERGED.fullmatch(word)
+    if merged is None:
+        return word
+    choices = f"{merged['group']}={merged['options'].replace(' ', '')}"
+    if not sweep:
+        remedy = f"choose one, or write {choices} -m to run a job for each"
+        raise ConfigError("the last of these would silently replace the others", where=word, remedy=remedy)
+    return choices
 
 
 def as_written(text: str) -> str:

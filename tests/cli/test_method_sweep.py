@@ -57,8 +57,9 @@ def sweep(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tmp_path: Path) -> None:
-    done = sweep("method=pairwise,direct5")
+@pytest.mark.parametrize("methods", ["method=pairwise,direct5", "method=[pairwise,direct5]"])
+def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tmp_path: Path, methods: str) -> None:
+    done = sweep(methods)
     assert len(provider.requests) == 4 * CASES  # two orders of each pair, two responses: nothing more
     board = json.loads((tmp_path / "jobs" / "leaderboard.json").read_text())
     (found,) = board["contradictions"]
