@@ -47,7 +47,7 @@ ENVIRONMENT = {
 LAYERS = (
     ("evaluator, prompts, parsing", ("/evalkit/evaluators", "/evalkit/prompting", "/evalkit/parsing", "/jinja2/")),
     ("judge, ladder, reading", ("/evalkit/judges",)),
-    ("engine", ("/evalkit/engine", "/evalkit/hashing", "/evalkit/types")),
+    ("engine", ("/evalkit/engine", "/evalkit/core", "/evalkit/types")),
     ("store", ("/evalkit/store", "sqlite3")),
     ("LiteLLM and OpenAI's client", ("/litellm/", "/openai/", "/tiktoken/")),
     ("HTTP", ("/aiohttp/", "/httpx/", "/httpcore/", "/yarl/", "/multidict/", "/anyio/")),

@@ -32,7 +32,6 @@ from typing import Any
 
 from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import JudgeSetupError, did_you_mean
-from evalkit.prompting import marked, neutralize
 
 FAULTS = {"good": None, "position_biased": "position", "length_biased": "length"}
 ACCURACY, STRENGTH = 0.9, 0.6
@@ -100,6 +99,8 @@ class _View:
 
 def answer(model: str, call: Mapping[str, Any]) -> str | None:
     """Return a simulated judge's answer to an OpenAI chat request, `None` if it holds nothing to judge."""
+    from evalkit.prompting import marked  # imports Jinja, which judges that are only described need not load
+
     messages, schema = call["messages"], _schema_of(call)
     shown = {_name(tag): text for tag, text in marked(messages) if tag.startswith("response")}
     if not shown:
@@ -162,6 +163,8 @@ def _quality(text: str) -> float:
 @cache
 def _known() -> Mapping[str, float]:
     """Return the quality of each response of the shipped samples, by its text as prompts show it."""
+    from evalkit.prompting import neutralize
+
     found: dict[str, float] = {}
     folder = Path(str(files("evalkit"))) / "datasets" / "samples"
     for name in _SAMPLES:

@@ -34,7 +34,7 @@ def imported(within: Callable[..., Any], commands: Any, shared: Path) -> Callabl
     """Imports a file of the published data with further words and returns the metrics of the run."""
 
     def run(name: str, path: str, *words: str) -> Metrics:
-        within("import", name, str(shared / "data" / path), "hydra.run.dir=run", *FAST, *words)
+        within("import", name, str(shared / "data" / path), "hydra.run.dir=run", "--overwrite", *FAST, *words)
         metrics: Metrics = commands.metrics("run")["metrics"]
         return metrics
 

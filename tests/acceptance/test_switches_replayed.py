@@ -42,7 +42,7 @@ def judged(
 
     def run(*overrides: str, model: str = JUDGES[1]) -> list[dict[str, Any]]:
         chosen = [f"judge.model=openai/{model}"] if model else []
-        within("run", *base(replay), *chosen, *overrides)
+        within("run", *base(replay), *chosen, *overrides, "runner.max_unusable_rate=1", "--overwrite")
         return rows(commands, "verdicts.jsonl")
 
     return run

@@ -117,7 +117,7 @@ def test_a_switch(name: str, within: Callable[..., Done], commands: Commands) ->
     commands.write("case.jsonl", CASE)
     commands.write("one.jsonl", ONE)
     brief = ["dataset.path=case.jsonl", "criteria=overall", "tracking=none", "scoring.bootstrap=20"]
-    within("run", *brief, *switch.words, "hydra.run.dir=run")
+    within("run", *brief, *switch.words, "runner.max_unusable_rate=1", "hydra.run.dir=run")
     lines = (commands.folder / "run" / "judgments.jsonl").read_text("utf-8").splitlines()
     judgments = [json.loads(line) for line in lines]
     assert len(judgments) == switch.judgments

@@ -180,7 +180,7 @@ def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(
     frontier = json.loads((commands.folder / "run" / "frontier.json").read_text("utf-8"))
     assert frontier[0]["tie_rate"] == 1
     provider.rule = lambda body: said(comparison("TIE"))
-    within("run", *fake(provider), *cases, "tie=forbid", "judge.seed=2")
+    within("run", *fake(provider), *cases, "tie=forbid", "judge.seed=2", "runner.max_unusable_rate=1", "--overwrite")
     assert value(commands, "missing/unparseable") == 1
 
 

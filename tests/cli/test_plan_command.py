@@ -90,7 +90,7 @@ def test_a_panel_is_priced_judge_by_judge(call: Call, provider: Provider) -> Non
     alone = call("plan", *words(provider, PRICE))
     assert dollars(planned) == pytest.approx(3 * dollars(alone), rel=0.01)
     unknown = call("plan", *panel(one, ""))
-    assert "price unknown: j1; set judge.price" in unknown.out
+    assert "price unknown: j1; set it in US$ per million tokens" in unknown.out
     call("run", *panel(one, two), *BRIEF, "hydra.run.dir=panel")
     assert dollars(call("plan", *panel(one, two))) == 0
 

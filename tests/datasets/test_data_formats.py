@@ -268,9 +268,9 @@ def test_fast_and_slow_json_agree(tmp_path: Path) -> None:
 
 def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evalkit.core import hash_set
-    from evalkit.datasets import load
+    from evalkit.datasets import load as loading
 
-    monkeypatch.setattr(load, "HELD", 4)
+    monkeypatch.setattr(loading, "HELD", 4)
     monkeypatch.setattr(hash_set, "HELD", 8)
     monkeypatch.setattr(hash_set, "_PART", 16)
     path = tmp_path / "d.jsonl"
@@ -290,9 +290,9 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
 
 def test_memory_does_not_grow_with_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evalkit.core import hash_set
-    from evalkit.datasets import load
+    from evalkit.datasets import load as loading
 
-    monkeypatch.setattr(load, "HELD", 256)
+    monkeypatch.setattr(loading, "HELD", 256)
     monkeypatch.setattr(hash_set, "HELD", 256)
     monkeypatch.setattr(hash_set, "_PART", 1024)
 

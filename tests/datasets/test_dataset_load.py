@@ -195,13 +195,13 @@ def test_csv_may_hold_lists_as_json(tmp_path: Path) -> None:
         ({**PAIR, "id": {"n": 1}}, ":2: id is an object, not a text"),
         (
             {**PAIR, "id": "2", "label": "better"},
-            ':2: label "better" is not mapped to A, B or TIE; set dataset.label_map',
+            ':2: label "better" is not mapped to A, B or TIE; map it',
         ),
         ({**PAIR, "id": "2", "label": True}, ":2: label true is not mapped to A, B or TIE"),
         ({**PAIR, "id": "2", "label": [1]}, ":2: label holds 1 grades for 2 responses"),
         (
             {**PAIR, "id": "2", "label": [1, "good"]},
-            ':2: the grade "good" is not a number; map it in dataset.label_map',
+            ':2: the grade "good" is not a number; map it to one',
         ),
         ({**PAIR, "id": "2", "label": "[1, "}, ':2: label "[1, " is not a JSON list'),
         ({"prompt": "p", "responses": "text"}, ":2: responses is not a list"),
@@ -393,4 +393,4 @@ def test_llmbar_is_read_with_settings_alone(shared: Path, subset: str, count: in
     at = random.Random(1).randrange(count)
     assert dataset.cases[at].responses[1].text == rows[at]["output_2"]
     unmapped = complaint(path, fields=fields)
-    assert "is not mapped to A, B or TIE; set dataset.label_map, for example {" in unmapped
+    assert "is not mapped to A, B or TIE; map it, for example " in unmapped

@@ -14,7 +14,7 @@ from evalkit.prompting.render_cache import RenderCache
 @pytest.fixture
 def filled(monkeypatch: pytest.MonkeyPatch) -> RenderCache:
     kept = RenderCache()
-    monkeypatch.setattr(templates, "FILLED", kept)
+    monkeypatch.setattr(templates, "RENDER_CACHE", kept)
     return kept
 
 
