@@ -127,7 +127,14 @@ def dataset(folder: Path, requests: int, mode: str = "pointwise") -> None:
 def words(base: str, folder: Path, at_once: int, transport: str, tracked: bool) -> list[str]:
     mode = "pairwise" if "responses" in (folder / "cases.jsonl").read_text() else "pointwise"
     return [
-        *("run", f"mode={mode}", "judge=openai_compatible", f"judge.model={MODEL}", f"judge.api_base={base}"),
+        *(
+            "run",
+            "--overwrite",
+            f"mode={mode}",
+            "judge=openai_compatible",
+            f"judge.model={MODEL}",
+            f"judge.api_base={base}",
+        ),
         *(f"judge.transport={transport}", f"dataset.path={folder / 'cases.jsonl'}", "dataset=jsonl"),
         *(f"runner.concurrency={at_once}", f"hydra.run.dir={folder / 'run'}", f"store.url={folder / 'store.db'}"),
         *((f"tracking.uri=sqlite:///{folder / 'mlflow.db'}",) if tracked else ("tracking=none",)),
