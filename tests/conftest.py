@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from report_tables import summarise
+from tests.support.chromium import chromium
+from tests.support.command_line import Done, call_main
+from tests.support.fake_provider import Provider, serving
+from tests.support.report_tables import summarise
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("evalkit", deadline=None)
@@ -43,3 +45,24 @@ def _own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """A server that answers as OpenAI does."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, for the tests of one module: as long as it runs, its event loop keeps out every other."""
+    with chromium() as launched:
+        yield launched
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Calls a command in an empty folder, in this process."""
+    monkeypatch.chdir(tmp_path)
+    return partial(call_main, capfd)

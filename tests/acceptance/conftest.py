@@ -1,21 +1,15 @@
-"""Makes `command_line` and `fake_provider` importable, and gives each test a folder and a server of its own."""
+"""Gives each test a folder of its own, and the server of stored judge texts."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from command_line import Commands, Done
-from fake_provider import Provider, serving
-from replaying import Replay, replaying
-
-from evalkit.cli import main
+from tests.support.command_line import Commands, Done, call_main
+from tests.support.replaying import Replay, replaying
 
 
 @pytest.fixture
@@ -33,20 +27,7 @@ def within(
     """Runs a command as `commands` does, in this process."""
     monkeypatch.chdir(commands.folder)
 
-    def run(*words: str, status: int = 0) -> Done:
-        capfd.readouterr()
-        ended = main(words)
-        out, err = capfd.readouterr()
-        assert ended == status, err + out
-        return Done(words, ended, out, err)
-
-    return run
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        yield provider
+    return partial(call_main, capfd)
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import BRIEF, Commands, Done, fake, pair
-from fake_provider import Provider, said
+
+from tests.support.command_line import BRIEF, Commands, Done, fake, pair
+from tests.support.fake_provider import Provider, said
 
 STUDY = "defaults: [config, _self_]\n\ntie:\n  treshold: 0.1"
 SWEPT_STUDY = "defaults: [config, {override /judge: gpt4}, _self_]\nhydra: {mode: MULTIRUN}"
@@ -244,7 +245,7 @@ def test_a_store_of_another_program_is_left_alone(commands: Commands) -> None:
 
 
 def test_a_key_that_is_refused_is_one_line_and_is_not_shown(commands: Commands, provider: Provider) -> None:
-    from fake_provider import refused
+    from tests.support.fake_provider import refused
 
     provider.rule = lambda body: refused(401, "Incorrect API key provided: sk-wrong-1234567890", code="invalid_api_key")
     done = commands("run", *fake(provider), *BRIEF, status=1, OPENAI_API_KEY="sk-wrong-1234567890")

@@ -3,8 +3,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import BRIEF, fake, pair, prefers
-from fake_provider import refused
+
+from tests.support.command_line import BRIEF, fake, pair, prefers
+from tests.support.fake_provider import refused
 
 SECRET = "sk-very-secret-key-1234"
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import BRIEF, Commands, Done, fake, pair, prefers, rows
-from fake_provider import Provider, Reply, said
+
+from tests.support.command_line import BRIEF, Commands, Done, fake, pair, prefers, rows
+from tests.support.fake_provider import Provider, Reply, said
 
 Within = Callable[..., Done]
 FOLDER = {

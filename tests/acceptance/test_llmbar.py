@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Commands
-from replaying import FOLDERS, Replay, replay_data
 
 from evalkit.cli import main
+from tests.support.command_line import Commands
+from tests.support.replaying import FOLDERS, Replay, replay_data
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from command_line import BRIEF, fake, pair, prefers
-from fake_provider import Reply, said
+
+from tests.support.command_line import BRIEF, fake, pair, prefers
+from tests.support.fake_provider import Reply, said
 
 LIMIT = 200_000
 HALF = "\ud800"

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import BRIEF, Commands, Done, pair, prefers
-from fake_provider import Provider, Reply, refused, said
+
+from tests.support.command_line import BRIEF, Commands, Done, pair, prefers
+from tests.support.fake_provider import Provider, Reply, refused, said
 
 RESPONSE = re.compile(r'^<response label="([A-Z])">\n(.*?)\n</response>$', re.DOTALL | re.MULTILINE)
 THREE = """

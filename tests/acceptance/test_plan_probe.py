@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import BRIEF, Commands, Done
-from replaying import Replay, replay_data
+
+from tests.support.command_line import BRIEF, Commands, Done
+from tests.support.replaying import Replay, replay_data
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 

@@ -14,8 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from command_line import Commands, Done, fake, pair, prefers
-from fake_provider import Provider, Reply, said
+
+from tests.support.command_line import Commands, Done, fake, pair, prefers
+from tests.support.fake_provider import Provider, Reply, said
 
 pytestmark = pytest.mark.slow
 Within = Callable[..., Done]

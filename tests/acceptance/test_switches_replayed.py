@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from command_line import Commands, Done
-from replaying import Replay, replay_data
+
+from tests.support.command_line import Commands, Done
+from tests.support.replaying import Replay, replay_data
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 

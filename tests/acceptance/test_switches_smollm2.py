@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from command_line import Commands, Done
+
+from tests.support.command_line import Commands, Done
 
 pytestmark = [pytest.mark.local, pytest.mark.slow]
 

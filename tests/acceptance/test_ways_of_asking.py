@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from command_line import BRIEF, Commands, Done, fake, pair, prefers, shown
-from fake_provider import Provider, Reply, completion, said
+
+from tests.support.command_line import BRIEF, Commands, Done, fake, pair, prefers, shown
+from tests.support.fake_provider import Provider, Reply, completion, said
 
 Body = Mapping[str, Any]
 OWN = re.compile(r"<own_answer>\n(.*?)\n</own_answer>", re.DOTALL)

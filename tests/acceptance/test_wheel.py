@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Commands, rows
+
+from tests.support.command_line import Commands, rows
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,10 +14,7 @@ import yaml
 from evalkit import RunConfig, load_config
 from evalkit.cli import main
 from evalkit.core.redaction import redact, secret_in
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from fake_provider import serving
+from tests.support.fake_provider import serving
 
 SECRET = "s3cr3t-Value!/+with#signs"
 PASSWORD = "hunter2-hunter2"

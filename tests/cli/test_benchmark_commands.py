@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_line import BRIEF, Done, fake, shown
-from fake_provider import Provider, Reply, said, serving
+
+from tests.support.command_line import BRIEF, Done, fake, shown
+from tests.support.fake_provider import Provider, Reply, said, serving
 
 FILES = Path(__file__).parents[1] / "benchmarks" / "files"
 LLMBAR = ["dataset=llmbar", f"dataset.path={FILES / 'llmbar'}", "output=bracket"]

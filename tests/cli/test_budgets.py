@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Done, fake, pair, shown
-from fake_provider import Provider, Reply, said, serving
+
+from tests.support.command_line import Done, fake, pair, shown
+from tests.support.fake_provider import Provider, Reply, said, serving
 
 Call = Callable[..., Done]
 PROMPT, ANSWER = 100, 50
@@ -97,7 +98,7 @@ def test_an_answer_that_is_cut_by_the_budget_is_not_kept(call: Call, provider: P
 
 
 def test_a_judge_that_takes_no_limit_is_not_asked_with_one_again(call: Call, provider: Provider) -> None:
-    from fake_provider import refused
+    from tests.support.fake_provider import refused
 
     judged = provider.rule
     provider.rule = lambda body: refused(400, "no such limit") if body["max_tokens"] < 1000 else judged(body)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_line import Done, fake, pair, shown
-from fake_provider import Provider, said, serving
+
+from tests.support.command_line import Done, fake, pair, shown
+from tests.support.fake_provider import Provider, said, serving
 
 Call = Callable[..., Done]
 CASES, TOPICS = 24, 6

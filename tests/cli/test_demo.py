@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Done
+
+from tests.support.command_line import Done
 
 Call = Callable[..., Done]
 

@@ -9,14 +9,14 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
-from command_line import Done, fake, pair, shown
-from fake_provider import Provider, Reply, said, serving
 
 from evalkit.cli.sweep import Sweep
 from evalkit.config import RunConfig
 from evalkit.gating import check_gate
 from evalkit.runs import read_run
 from evalkit.tracking.contents import tags
+from tests.support.command_line import Done, fake, pair, shown
+from tests.support.fake_provider import Provider, Reply, said, serving
 
 Call = Callable[..., Done]
 HELD = "gate={agreement/accuracy: '>= 0.3', position/consistency: '>= 0.5'}"

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Done
 
 from evalkit.cli import COMMANDS
 from evalkit.cli.usage import USAGE
+from tests.support.command_line import Done
 
 Call = Callable[..., Done]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Done, fake, pair
-from fake_provider import Provider, Reply, said, serving
 
 from evalkit.tracking.parent_runs import contradictions
+from tests.support.command_line import Done, fake, pair
+from tests.support.fake_provider import Provider, Reply, said, serving
 
 Call = Callable[..., Done]
 CASES, AGAINST = 12, 3

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from command_line import BRIEF, Done, fake, pair
-from fake_provider import Provider, Reply, refused, said, serving
 
 from evalkit.cli import plan as planning
 from evalkit.cli import planned_job
 from evalkit.cli.plan import Length, Part, minutes
 from evalkit.config import JudgeConfig, RunnerConfig
+from tests.support.command_line import BRIEF, Done, fake, pair
+from tests.support.fake_provider import Provider, Reply, refused, said, serving
 
 Call = Callable[..., Done]
 PRICE = "judge.price={input: 1, output: 10}"

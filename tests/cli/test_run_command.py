@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_line import Done, fake, pair, prefers
-from fake_provider import Provider, said, serving
 
 from evalkit import load_config, run
 from evalkit.errors import ConfigError
+from tests.support.command_line import Done, fake, pair, prefers
+from tests.support.fake_provider import Provider, said, serving
 
 Call = Callable[..., Done]
 

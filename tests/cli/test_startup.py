@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import BRIEF, fake, pair, prefers
-from fake_provider import serving
+
+from tests.support.command_line import BRIEF, fake, pair, prefers
+from tests.support.fake_provider import serving
 
 HEAVY = (
     "litellm",

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Done, fake, pair, shown
-from fake_provider import Provider, Reply, said, serving
 
 from evalkit.api import load_materials
 from evalkit.core.sweep_cache import SweepCache
 from evalkit.hydra_app import load_config
 from evalkit.types import Case
+from tests.support.command_line import Done, fake, pair, shown
+from tests.support.fake_provider import Provider, Reply, said, serving
 
 Call = Callable[..., Done]
 OWN = {"run_id", "started", "ended", "timing", "sweep"}

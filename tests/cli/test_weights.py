@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import Done, fake, pair, shown
-from fake_provider import Provider, Reply, said, serving
+
+from tests.support.command_line import Done, fake, pair, shown
+from tests.support.fake_provider import Provider, Reply, said, serving
 
 Call = Callable[..., Done]
 CASES = 5

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from fake_provider import Provider, Reply, said, serving
+from tests.support.fake_provider import Provider, Reply, said, serving
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)

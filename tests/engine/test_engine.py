@@ -6,12 +6,12 @@ import signal
 from dataclasses import replace
 
 import pytest
-from engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import JudgingResult, Progress, judge
 from evalkit.errors import CallError, ConfigError, JudgeSetupError
 from evalkit.types import Calls, Completion, JudgeSpec, Usage
+from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 
 QUICK = RunnerConfig(retries=2)
 BUSY = CallError("rate_limit", "slow down", retryable=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from engine_fakes import DONE, Both, Memory, Prepared, Scripted, Third, Time, cases
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import JudgingResult, judge
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.types import Calls, JudgeRequest, JudgeSpec
+from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, Third, Time, cases
 
 BUSY = CallError("rate_limit", "slow down", retryable=False)
 ARBITER = JudgeSpec("arbiter", "fake/arbiter")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_fakes import DONE, Scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from evalkit.evaluators.pairwise import Pairwise
 from evalkit.evaluators.third_party import foresight, guard_evaluator
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, CaseTexts, JudgeSpec, Response
+from tests.support.engine_fakes import DONE, Scripted
 
 PIECES = (
     "",

@@ -8,12 +8,12 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
-from engine_fakes import DONE, Both, Scripted, Third, Time, cases
 
 from evalkit.config import RunnerConfig
 from evalkit.core import spool
 from evalkit.engine import Progress, judge
 from evalkit.types import Judgment
+from tests.support.engine_fakes import DONE, Both, Scripted, Third, Time, cases
 
 TEXT = 10_000
 

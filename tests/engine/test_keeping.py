@@ -7,13 +7,13 @@ import gc
 from threading import Event
 
 import pytest
-from engine_fakes import DONE, Both, Memory, Scripted, cases
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
 from evalkit.engine.dispatch import StoreWriter
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import StoreError
+from tests.support.engine_fakes import DONE, Both, Memory, Scripted, cases
 
 
 class Disk(Memory):

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from engine_fakes import Both, Memory, Prepared, cases
 from scipy import stats
 
 from evalkit.core.scale import Scale
@@ -18,6 +17,7 @@ from evalkit.engine.requests import call_key
 from evalkit.engine.token_estimates import FREE_TEXT, Kind, expected_tokens, prompt_tokens, sample_fits
 from evalkit.evaluators.schemas import pairwise_format, pointwise_format
 from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec, Response, Usage
+from tests.support.engine_fakes import Both, Memory, Prepared, cases
 
 ROOT = Path(__file__).parents[2]
 

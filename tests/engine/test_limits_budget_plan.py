@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-from engine_fakes import Both, Memory, Prepared, cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from evalkit.engine.budget import Budget, BudgetReached
 from evalkit.engine.dispatch import LONGEST_WAIT, backoff
 from evalkit.engine.requests import PlannedCalls, call_key
 from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec
+from tests.support.engine_fakes import Both, Memory, Prepared, cases
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3), st.floats(0, 1)), max_size=40), st.floats(0.1, 20), st.integers(1, 8))

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
-from engine_fakes import DONE, Both, Scripted, Time, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual_time import run_virtually, virtual_clock
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
 from evalkit.engine.rate_limits import JudgeLimit, Pace, Turn, Window, shared_pace
 from evalkit.errors import CallError
 from evalkit.types import JudgeRequest, JudgeSpec, Usage
+from tests.support.engine_fakes import DONE, Both, Scripted, Time, cases
+from tests.support.virtual_time import run_virtually, virtual_clock
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.floats(0, 30)), min_size=1, max_size=40), st.integers(5, 20))

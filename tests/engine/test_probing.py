@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from engine_fakes import Both, Memory, cases
-
 from evalkit.engine import plan
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.types import JudgeSpec
+from tests.support.engine_fakes import Both, Memory, cases
 
 SPEC, OTHER = JudgeSpec("one", "fake/one"), JudgeSpec("two", "fake/two", "http://127.0.0.1:1", {"seed": 1})
 

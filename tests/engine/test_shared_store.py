@@ -3,13 +3,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
 from evalkit.errors import CallError
 from evalkit.store import SqliteStore
 from evalkit.types import Completion
+from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 
 
 @pytest.mark.parametrize("failing", [False, True])

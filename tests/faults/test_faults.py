@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from engine_fakes import Both, cases
-from fault_server import FAULTS
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.engine import JudgingResult, judge
@@ -21,6 +19,9 @@ from evalkit.engine.event_loop import Clock
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import make_judges
 from evalkit.store import SqliteStore
+from tests.support import fault_server
+from tests.support.engine_fakes import Both, cases
+from tests.support.fault_server import FAULTS
 
 FASTER = 20  # how much faster waits between attempts pass than on a clock
 # Through LiteLLM a call costs milliseconds of the machine: fewer of them, and more time before one counts as hanging.
@@ -55,7 +56,7 @@ class Provider:
 @contextmanager
 def serving(tmp_path: Path, script: str, share: float = 0.0) -> Iterator[Provider]:
     log = tmp_path / "log"
-    words = [sys.executable, str(Path(__file__).parent / "fault_server.py"), script, str(share), str(log)]
+    words = [sys.executable, fault_server.__file__, script, str(share), str(log)]
     with subprocess.Popen(words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         yield Provider(f"http://127.0.0.1:{server.stdout.readline().strip()}/v1", log)
         server.stdin.close()

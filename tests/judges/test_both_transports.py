@@ -11,13 +11,13 @@ import threading
 from dataclasses import replace
 
 import pytest
-from fake_provider import Provider, Reply, completion, refused, said, serving
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.engine.requests import call_key
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import make_judges, spec_of
 from evalkit.types import AnswerFormat, JudgeRequest
+from tests.support.fake_provider import Provider, Reply, completion, refused, said, serving
 
 SCHEMA = {
     "type": "object",

@@ -9,13 +9,13 @@ import threading
 from dataclasses import replace
 
 import pytest
-from fake_provider import Reply, completion, refused, said
 
 from evalkit.config import JudgeConfig, Price, RunnerConfig
 from evalkit.engine import judge as run_judge
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import litellm_transport, make_judges
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, TokenLogprob, Usage
+from tests.support.fake_provider import Reply, completion, refused, said
 
 SCHEMA = {
     "type": "object",

@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 
 import pytest
-from fake_provider import Provider, refused, said, serving
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError
@@ -17,6 +16,7 @@ from evalkit.judges.litellm_transport import LiteLLMTransport
 from evalkit.judges.pricing import listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_of
 from evalkit.types import Usage
+from tests.support.fake_provider import Provider, refused, said, serving
 
 KNOWN = (
     *("openai/gpt-4o-mini", "openai/gpt-5-mini", "openai/o3-mini", "openai/gpt-5.4", "openai/unheard-of"),

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from fake_provider import Reply, said
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.judges import make_judges
 from evalkit.judges.error_mapping import pause_from_headers
 from evalkit.types import JudgeRequest
+from tests.support.fake_provider import Reply, said
 
 NOON = 1_767_182_400.0  # 2025-12-31T12:00:00Z
 

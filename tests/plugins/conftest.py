@@ -9,10 +9,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from fake_provider import Provider, serving
-
 PACKAGE = Path(__file__).parents[1] / "plugin_package"
 
 
@@ -44,9 +40,3 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield PACKAGE / "src" / "evalkit_example"
     for name in [name for name in sys.modules if name.partition(".")[0] == "evalkit_example"]:
         del sys.modules[name]
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        yield provider

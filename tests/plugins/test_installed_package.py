@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_provider import Provider, Reply, said
+
+from tests.support.fake_provider import Provider, Reply, said
 
 TESTS = Path(__file__).parents[1]
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "acceptance"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from command_line import fake, pair, prefers
-from fake_provider import Provider, serving
+from tests.support.command_line import fake, pair, prefers
+from tests.support.fake_provider import Provider, serving
 
 pytest_plugins = ["pytester"]
 

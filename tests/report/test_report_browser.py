@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,32 +10,16 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from chromium import chromium, shoot
-from fake_provider import Provider, said, serving
-
 from evalkit.cli import main
 from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_report, render_sweep
 from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
 from evalkit.sweeps.leaderboard import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict
+from tests.support.chromium import shoot
+from tests.support.fake_provider import said
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as launched:
-        yield launched
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        yield provider
 
 
 @pytest.fixture

@@ -1,17 +1,12 @@
-"""Makes `fake_provider` importable, and gives each test a server that judges and a config that asks it."""
+"""Gives each test a server that judges and a config that asks it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from fake_provider import Provider, serving
+from tests.support.fake_provider import Provider, serving
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fake_provider import Provider, Reply, said
-from judging import INPUT, SCORED, always_first, judging, scoring
 
 import evalkit
 from evalkit.errors import ConfigError
+from tests.support.fake_provider import Provider, Reply, said
+from tests.support.judging import INPUT, SCORED, always_first, judging, scoring
 
 
 def tie(first: str, second: str) -> tuple[str, float]:

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from fake_provider import Provider, said
-from judging import SCORED as INPUT
-from judging import scoring
 from pydantic import ValidationError
 
 import evalkit
+from tests.support.fake_provider import Provider, said
+from tests.support.judging import SCORED as INPUT
+from tests.support.judging import scoring
 
 
 async def test_every_field_is_there_by_its_published_name(provider: Provider, overrides: list[str]) -> None:

@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from fake_provider import Provider, Reply, refused, said
-from judging import INPUT, always_first, good_first, judging
 from pydantic import ValidationError
 
 import evalkit
 from evalkit.errors import ConfigError, JudgeSetupError
 from evalkit.tools.models import PairwiseCompareInput
+from tests.support.fake_provider import Provider, Reply, refused, said
+from tests.support.judging import INPUT, always_first, good_first, judging
 
 FIELDS = {
     "success": bool,

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_provider import Provider
 from jsonschema import Draft202012Validator
-from judging import INPUT, SCORED, always_first, good_first, judging, scoring
 
 import evalkit
 from evalkit.cli import main
@@ -17,6 +15,8 @@ from evalkit.errors import ConfigError
 from evalkit.tools import TOOLS, tool_schemas
 from evalkit.tools.models import ToolModel
 from evalkit.tools.schemas import schema_of
+from tests.support.fake_provider import Provider
+from tests.support.judging import INPUT, SCORED, always_first, good_first, judging, scoring
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "acceptance"))
-
-from chromium import chromium, shoot
-from command_line import fake, pair, prefers
-from fake_provider import serving
-
 from evalkit.cli import main
+from tests.support.chromium import shoot
+from tests.support.command_line import fake, pair, prefers
+from tests.support.fake_provider import serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PATIENCE = 60_000
@@ -102,12 +97,6 @@ def _recorded(database: Path) -> tuple[str, dict[str, str]]:
         return str(experiment), dict(runs)
     finally:
         connection.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as launched:
-        yield launched
 
 
 @pytest.fixture

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "acceptance"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from command_line import fake, pair, prefers, shown
-from fake_provider import said, serving
-
 from evalkit.cli import main
+from tests.support.command_line import fake, pair, prefers, shown
+from tests.support.fake_provider import said, serving
 
 
 def test_the_parent_run_says_what_was_swept_and_what_came_of_it(

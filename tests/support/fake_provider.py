@@ -83,7 +83,7 @@ def serving() -> Iterator[Provider]:
 
         def _send(self, reply: Reply) -> None:
             if reply.hang is not None:
-                reply.hang.wait(20)
+                reply.hang.wait(600)
             data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             try:
                 self.send_response(reply.status)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fake_provider import Reply, said
+from tests.support.fake_provider import Reply, said
 
 INPUT = {
     "responseA": "good: it strengthens the heart",

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fake_provider import Provider, Reply, said
+import pytest
+
+from evalkit.cli import main
+from tests.support.fake_provider import Provider, Reply, said
 
 BRIEF = ("tracking=none", "scoring.bootstrap=50")
 
@@ -33,6 +36,15 @@ class Done:
         assert self.out == ""
         assert lines[0].startswith("evalkit: ")
         return lines[0].removeprefix("evalkit: ")
+
+
+def call_main(capfd: pytest.CaptureFixture[str], *words: str, status: int = 0) -> Done:
+    """Run a command in this process, in the folder where it is."""
+    capfd.readouterr()
+    ended = main(words)
+    out, err = capfd.readouterr()
+    assert ended == status, err + out
+    return Done(words, ended, out, err)
 
 
 @dataclass

@@ -1,8 +1,0 @@
-"""Makes `engine_fakes` and `fake_provider`, which stand here, importable by the tests of this folder."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
