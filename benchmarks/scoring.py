@@ -24,7 +24,7 @@ from scipy.stats import norm, t
 
 from evalkit.config import RunConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.clusters import Clusters
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Judgment, Response
 
 CASES, ORDERS, SAMPLES, RESAMPLES, THOUSANDTH = 250_000, 2, 2, 2000, 1000

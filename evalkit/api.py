@@ -32,9 +32,9 @@ from evalkit.report import run_files
 from evalkit.runs import check_free, check_no_sweep, unused_folder
 from evalkit.runs.versions import environment_versions
 from evalkit.scoring import Scores, check_names, score_run
-from evalkit.scoring.aggregate import AGGREGATE
-from evalkit.scoring.clusters import NOTE, Clusters
 from evalkit.scoring.metrics.self_preference import family_notes
+from evalkit.scoring.stats.clusters import NOTE, Clusters
+from evalkit.scoring.verdicts.aggregate import AGGREGATE
 from evalkit.store import open_store
 from evalkit.tracking import dataset_fetchers, warm_up
 from evalkit.tracking.record import begin_recording

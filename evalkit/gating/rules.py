@@ -17,10 +17,10 @@ from evalkit.core.resources import project
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.gating.files import gate_files
 from evalkit.scoring import GROUPS, score_run
-from evalkit.scoring.columns import KINDS, READABLE
+from evalkit.scoring.columns.codes import KINDS, READABLE
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import Gate, Ruling, judge_lead, judge_metrics, lead_text, less_is_better
-from evalkit.scoring.panel import metric_part
+from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
 from evalkit.types import Case, Metric, RunResult
 

@@ -20,9 +20,9 @@ from evalkit.report.diagnostics import (
 )
 from evalkit.report.sentences import Finding, Metrics, Tone, interval, known, percent, side
 from evalkit.runs.layout import simulated_judges
-from evalkit.scoring.aggregate import WEIGHED
 from evalkit.scoring.chance_level import FIRST as FIRST_RATE
 from evalkit.scoring.chance_level import one_order
+from evalkit.scoring.verdicts.aggregate import WEIGHED
 from evalkit.types import Metric, RunResult
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433

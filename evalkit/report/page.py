@@ -19,7 +19,7 @@ from evalkit.report.metric_names import Words, metric_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
 from evalkit.report.sentences import dollars
-from evalkit.scoring.clusters import Clusters
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, RunResult
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ import numpy as np
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.sequences import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.scoring import paired_tests as tests
-from evalkit.scoring import score_without_intervals
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, as_metric, divide, measure, measure_with_draws, resample
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import CODES, NONE, Codes, Floats, Ints
+from evalkit.scoring.columns.codes import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, kappa, unless_one_label
 from evalkit.scoring.metrics.contradiction import contradiction_statistics
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.pipeline import score_without_intervals
+from evalkit.scoring.stats import paired_tests as tests
+from evalkit.scoring.stats.arrays import Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, as_metric, measure, measure_with_draws, resample
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Judgment, Metric, Verdict
 
 T = TypeVar("T")

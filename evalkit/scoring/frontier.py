@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.scoring.columns import FUZZ, NONE, TIE, Bools, Codes, Floats
+from evalkit.scoring.columns.codes import NONE, TIE
 from evalkit.scoring.metrics.transitivity import groups, matrices, weak_violation
-from evalkit.scoring.pairs import Resolution, at_threshold
-from evalkit.scoring.values import FrontierPoint, round_metric
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, round_metric
+from evalkit.scoring.verdicts.pairs import Resolution, at_threshold, useful_thresholds
 
-MOST = 101
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """What one tie threshold would give, all else as configured.
+
+    `threshold` is in the units of `tie.threshold`. `tie_rate` is over the pairs that have a margin; `accuracy` counts a
+    tie against a label A or B as wrong, `decided_accuracy` leaves ties out; `weak_rate` is as `conflict/weak_rate`.
+    """
+
+    threshold: float
+    tie_rate: float
+    accuracy: float | None
+    decided_accuracy: float | None
+    weak_rate: float | None
 
 
 def frontier(
@@ -32,16 +46,6 @@ def frontier(
     winners = winners_at or of_margins
     thresholds = useful_thresholds(resolved.margin if margins is None else margins)
     return tuple(_point(resolved, threshold, winners(threshold)) for threshold in thresholds)
-
-
-def useful_thresholds(margins: Floats) -> list[float]:
-    """Return 0 and each distinct absolute margin, at most 101 of them, spread evenly over the list of distinct ones."""
-    sizes = np.unique(np.round(np.abs(margins[np.isfinite(margins)]), 9))
-    if not len(sizes):
-        return []
-    sizes = np.concatenate([[0.0], sizes[sizes > FUZZ]])
-    chosen = np.unique(np.linspace(0, len(sizes) - 1, min(MOST, len(sizes))).round().astype(int))
-    return [float(size) for size in sizes[chosen]]
 
 
 def _point(resolved: Resolution, threshold: float, winner: Codes) -> FrontierPoint:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from evalkit.config import GateConfig, LeadRule, ScoringConfig
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.scoring.bootstrap import UNVARYING
 from evalkit.scoring.compare import RunEntry
+from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.types import Metric
 
 State = Literal["held", "failed", "undecided"]

@@ -10,14 +10,14 @@ from typing import Protocol
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring import paired_tests as tests
-from evalkit.scoring.bootstrap import Statistic, divide, measure, resample, tail_of
 from evalkit.scoring.chance_level import DECIDED, Side, against_chance
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import NONE, Codes, Floats, Ints
+from evalkit.scoring.columns.codes import NONE
 from evalkit.scoring.metrics.contradiction import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.stats import paired_tests as tests
+from evalkit.scoring.stats.arrays import Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, measure, resample, tail_of
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, Verdict
 
 ACCURACY, SPEARMAN, CONSISTENCY = "agreement/accuracy", "agreement/spearman", "position/consistency"

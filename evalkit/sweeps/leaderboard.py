@@ -15,8 +15,8 @@ from evalkit.runs import read_cases, read_config, read_facts, read_outcome, spre
 from evalkit.runs.codec import metric_values
 from evalkit.runs.layout import simulated_judges
 from evalkit.runs.status import read_status
-from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.tracking import MLFLOW, make_tracker
 from evalkit.types import Metric
 

@@ -14,8 +14,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from evalkit.scoring import score_run
-from evalkit.scoring.bootstrap import Tally
 from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
+from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, Judgment, Response
 
 # The example of Krippendorff 2011, section C: four observers, twelve units, some values missing.

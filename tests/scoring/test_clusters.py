@@ -12,10 +12,10 @@ import pytest
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
-from evalkit.scoring.bootstrap import Tally, measure
-from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.leaderboard import Contender, rank
+from evalkit.scoring.stats.bootstrap import Tally, measure
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Response
 
 SPEC = importlib.util.spec_from_file_location(
@@ -202,7 +202,7 @@ def test_a_share_of_rows_is_that_of_the_slow_bootstrap():
         for row in weights:
             rows = np.concatenate([np.flatnonzero(found.number == k) for k, w in enumerate(row) for _ in range(int(w))])
             shares.append(hit[rows].mean())
-    from evalkit.scoring.bootstrap import tail_of
+    from evalkit.scoring.stats.bootstrap import tail_of
 
     tail = tail_of(12, 0.95)
     expected = np.quantile(shares, [tail, 1 - tail], method="weibull")
@@ -212,7 +212,7 @@ def test_a_share_of_rows_is_that_of_the_slow_bootstrap():
 def test_quantiles_of_students_t_are_scipys():
     from scipy.special import stdtrit
 
-    from evalkit.scoring.bootstrap import student
+    from evalkit.scoring.stats.bootstrap import student
 
     for degrees in (*range(1, 40), 99, 100, 999, 1000, 1001, 5000, 10**6):
         for p in (0.0005, 0.005, 0.025, 0.05, 0.1):

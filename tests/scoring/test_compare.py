@@ -13,9 +13,9 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from evalkit.config import ScoringConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.bootstrap import tail_of
-from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.stats.bootstrap import tail_of
+from evalkit.scoring.stats.clusters import Clusters
 
 SETTINGS = ScoringConfig(bootstrap=300)
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
-from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.metrics.variance import Design, Observations
+from evalkit.scoring.stats.clusters import Clusters
 
 
 def observations(generator, cases=4, units=2, orders=2, judges=2, samples=2, drop=0.2, **scale):

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring import bootstrap, clusters, score_run
-from evalkit.scoring.bootstrap import Statistic, Tally, measure, of_share, wilson
-from evalkit.scoring.bounded_intervals import bounded_mean, inverted, without_noise
-from evalkit.scoring.clusters import Clusters
+from evalkit.scoring import score_run
+from evalkit.scoring.stats import bootstrap, clusters
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, of_share, wilson
+from evalkit.scoring.stats.bounded_intervals import bounded_mean, inverted, without_noise
+from evalkit.scoring.stats.clusters import Clusters
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([0.8, 0.95, 0.99]))

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
-from evalkit.scoring.bootstrap import Tally
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.metrics import logistic
-from evalkit.scoring.metrics.logistic import after_step, fit, one_step
+from evalkit.scoring.stats import logistic
+from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.logistic import after_step, fit, one_step
 
 
 def pairs(seed, n=120, bias=1.0, quality=0.0, advantage=0.0):

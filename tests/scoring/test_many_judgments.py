@@ -10,9 +10,8 @@ import pytest
 
 from evalkit.core.sequences import LazySequence
 from evalkit.scoring import score_run
-from evalkit.scoring.bootstrap import Statistic, resample
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import Table, totals_of
+from evalkit.scoring.stats.bootstrap import Statistic, Table, resample, totals_of
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Completion, Judgment, Response
 
 TEXT = 50_000

@@ -15,7 +15,7 @@ from statsmodels.stats.contingency_tables import mcnemar as reference
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import NormalIndPower
 
-from evalkit.scoring.paired_tests import (
+from evalkit.scoring.stats.paired_tests import (
     by_resampling,
     holm,
     letters,

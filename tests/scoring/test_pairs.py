@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
-from evalkit.scoring.pairs import coin
+from evalkit.scoring.verdicts.pairs import coin
 
 SIGNS = {1: "A", 0: "TIE", -1: "B"}
 

@@ -14,7 +14,6 @@ from statsmodels.stats.multitest import multipletests
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.clusters import Clusters
 from evalkit.scoring.metrics.ranking import (
     POINTS,
     Games,
@@ -26,6 +25,7 @@ from evalkit.scoring.metrics.ranking import (
     rank_systems,
     standing,
 )
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Response
 
 

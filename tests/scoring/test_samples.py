@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
-from evalkit.scoring.metrics.samples import combine
+from evalkit.scoring.stats.arrays import combine
 
 SCORED = {"swap": {"policy": "none"}}
 VALUES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([None, -1.0, -0.5, 0.0, 0.25, 0.5, 1.0])), max_size=25)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from evalkit.core.scale import Scale
 from evalkit.scoring import score_run
-from evalkit.scoring.pointwise import minmax, rank, zscore
+from evalkit.scoring.verdicts.pointwise import minmax, rank, zscore
 
 NAN = float("nan")
 

@@ -13,7 +13,7 @@ from evalkit.report.counts import RATIOS, LengthClass
 from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, grid, legend, line, node, path, text
 from evalkit.report.metric_names import Words
-from evalkit.scoring.bootstrap import of_share
+from evalkit.scoring.stats.bootstrap import of_share
 
 WIDTH, HEIGHT = 420.0, 330.0
 AFTER = ("temperature", "isotonic")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.scale import Scale
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide, share
-from evalkit.scoring.columns import NAMES, TIE, A, B, Bools, Codes, Floats, Ints
-from evalkit.scoring.pairs import OrderOutcomes, Resolution
-from evalkit.scoring.pointwise import ScoreColumns
+from evalkit.scoring.columns.codes import NAMES, NONE, TIE, A, B
+from evalkit.scoring.metrics.rates import split_rate
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
+from evalkit.scoring.verdicts.outcome import Outcome
+from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution
+from evalkit.scoring.verdicts.pointwise import ScoreColumns
 
 CLASSES = (A, TIE, B)
 UNLABELLED = "no pair has a label"
@@ -368,3 +371,54 @@ def interval_alpha(totals: Floats) -> Floats:
     apart, n, once, twice = totals.T
     expected = 2 * (n * twice - once * once)
     return np.asarray(1 - (n - 1) * divide(apart, np.where(expected > 1e-9 * n, expected, 0.0)))
+
+
+def panel_agreement(panel: Outcome, each: Sequence[Outcome], cases: int) -> list[Statistic]:
+    """Return `panel/alpha`, of winners or in mode pointwise of scores, `panel/unanimous` and `tie_rate/split`."""
+    if panel.shown is None and panel.scored is not None:
+        scores = np.stack([one.scored.raw for one in each if one.scored is not None])
+        return [_alpha_of_scores(scores, panel.scored.case, cases)]
+    winners = np.stack([one.resolved.winner for one in each])
+    tally = Tally(panel.resolved.pairs.case, cases)
+    return [*_of_winners(winners, tally), split_rate(panel.resolved, cases)]
+
+
+def _of_winners(winners: Codes, tally: Tally) -> list[Statistic]:
+    """Nominal alpha over A, TIE and B, and how often all that voted say the same, where at least two did."""
+    counts = np.stack([(winners == code).sum(axis=0) for code in (A, TIE, B)], axis=1).astype(np.float64)
+    votes = counts.sum(axis=1)
+    several = votes > 1
+    columns = nominal_columns(counts, tally)
+    same = counts.max(axis=1) == votes
+    why = _why(several)
+    return [
+        _alpha(columns, nominal_alpha, winners != NONE),
+        tally.rate("panel/unanimous", same, several, ~several, note="of the pairs on which two judges voted", why=why),
+    ]
+
+
+def _alpha_of_scores(scores: Floats, case: Ints, cases: int) -> Statistic:
+    tally, units = Tally(case, cases), scores.shape[1]
+    there = np.isfinite(scores)
+    unit = np.broadcast_to(np.arange(units), scores.shape)
+    # Centred, since sums of squares of large numbers that differ little lose what they differ by.
+    centre = float(scores[there].mean()) if there.any() else 0.0
+    columns = interval_columns(scores[there] - centre, unit[there], units, tally)
+    return _alpha(columns, interval_alpha, there)
+
+
+def _alpha(columns: Floats, value: Callable[[Floats], Floats], there: Bools) -> Statistic:
+    several = there.sum(axis=0) > 1
+    return Statistic(
+        "panel/alpha",
+        columns,
+        value,
+        n=int(there[:, several].sum()),
+        missing=int((~there).sum()),
+        note="missing votes are left out and not bounded" if not there.all() else None,
+        why="all votes are equal" if several.any() else _why(several),
+    )
+
+
+def _why(several: Bools) -> str:
+    return "nothing to count" if several.any() else "nothing was judged by two judges"

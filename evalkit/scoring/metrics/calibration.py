@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.hashing import digest
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide, of_share
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import TIE, Floats, Ints
-from evalkit.scoring.metrics.logistic import expit, fit, logit, regression
-from evalkit.scoring.pairs import FORCED, Resolution
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.columns.codes import FORCED, TIE
+from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, of_share
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.logistic import expit, fit, logit, regression
+from evalkit.scoring.verdicts.pairs import Resolution
 from evalkit.types import Case
 
 BINS = 10
@@ -117,7 +117,6 @@ LEAST = 20
 """Fewer cases with label and confidence are too few to fit on some and test on the others."""
 EDGE = 1e-4
 """Confidences of 0 and 1 have no finite logit; they are moved by so much."""
-
 Recalibrate = Callable[[Floats, Floats, Floats], Floats]
 
 

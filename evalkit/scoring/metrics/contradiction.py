@@ -8,9 +8,10 @@ from types import MappingProxyType
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.bootstrap import Statistic, Tally, measure
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import CODES, NONE, TIE, Codes, Ints
+from evalkit.scoring.columns.codes import CODES, NONE, TIE
+from evalkit.scoring.stats.arrays import Codes, Ints
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, Unit, Verdict
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
-from evalkit.scoring.columns import FUZZ, Bools, Floats, Ints
-from evalkit.scoring.pairs import Resolution
-from evalkit.scoring.pointwise import ScoreColumns, rank
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
+from evalkit.scoring.verdicts.pairs import Resolution
+from evalkit.scoring.verdicts.pointwise import ScoreColumns, rank
 
 LARGEST = 4000
 """Up to so many different responses bounds are sought; two responses of one score and one grade are not different."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.columns import Answers, Floats, Ints
+from evalkit.scoring.columns.judgments import Answers
+from evalkit.scoring.stats.arrays import Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
 
 ODD = 0x5851F42D4C957F2D
 """Spreads the numbers of answers, so that one with a case's place added is that of one answer of one case."""

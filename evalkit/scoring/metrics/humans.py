@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.annotations import annotation_grades, choices_in
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import CODES, NONE, TIE, A, B, Bools, Floats, Ints, Pairs, sign
+from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.codes import CODES, NONE, TIE, A, B, sign
 from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
 from evalkit.scoring.metrics.correlation import of_moments
-from evalkit.scoring.pairs import Resolution
-from evalkit.scoring.pointwise import ScoreColumns
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.pairs import Resolution
+from evalkit.scoring.verdicts.pointwise import ScoreColumns
 from evalkit.types import Case, Metric
 
 CLASSES = (A, TIE, B)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.columns import FUZZ, TIE, Bools, Codes, Floats, Ints
-from evalkit.scoring.frontier import useful_thresholds
+from evalkit.scoring.columns.codes import TIE
 from evalkit.scoring.metrics.ranking import Games, standing
-from evalkit.scoring.outcome import Outcome
-from evalkit.scoring.pairs import Resolution, at_threshold, pair_margins, weigh
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.aggregate import pair_margins, weigh
+from evalkit.scoring.verdicts.outcome import Outcome
+from evalkit.scoring.verdicts.pairs import Resolution, at_threshold, useful_thresholds
 
 BINS = 20
 STEPS = 50

@@ -7,10 +7,13 @@ from itertools import combinations
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
 from evalkit.scoring.chance_level import ONE_ORDER
-from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Columns, Floats, Pairs, sign
-from evalkit.scoring.pairs import OrderOutcomes, Resolution
+from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.codes import NONE, TIE, A, B, sign
+from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.stats.arrays import Bools, Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution
 from evalkit.types import Case
 
 WINNERS = (A, TIE, B)

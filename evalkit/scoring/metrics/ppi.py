@@ -12,12 +12,12 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import TIE, A, B, Bools, Floats, Ints
-from evalkit.scoring.pairs import Resolution
-from evalkit.scoring.pointwise import ScoreColumns
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.columns.codes import TIE, A, B
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.pairs import Resolution
+from evalkit.scoring.verdicts.pointwise import ScoreColumns
 
 RANDOM = "holds if the labelled ones were chosen at random"
 SAME_ERRORS = "holds if the judge errs as often on the unlabelled ones"

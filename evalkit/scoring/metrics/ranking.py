@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.bootstrap import Statistic, as_metric, divide
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import FUZZ, NONE, TIE, A, B, Bools, Codes, Floats, Ints, flat
-from evalkit.scoring.paired_tests import holm
-from evalkit.scoring.pairs import Resolution
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.columns.cases import flat
+from evalkit.scoring.columns.codes import NONE, TIE, A, B
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, as_metric
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.paired_tests import holm
+from evalkit.scoring.verdicts.pairs import Resolution
 from evalkit.types import Case, Metric
 
 
@@ -173,7 +174,6 @@ def _newton(ratings: Floats, tie: Floats, games: Floats, scores: Floats, tied: F
 
 
 Places: TypeAlias = NDArray[np.integer[Any]]
-
 STEP = 16.0
 SCALE = 400.0
 ORDERS = 200

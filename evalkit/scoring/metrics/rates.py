@@ -6,12 +6,31 @@ from typing import Any
 
 import numpy as np
 
+from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide, share
-from evalkit.scoring.columns import KINDS, READABLE, TIE, A, Answers, B, Bools, Codes, Ints, Pairs
-from evalkit.scoring.pairs import DISAGREEMENT, EQUAL, JUDGED, SPLIT, THRESHOLD, OrderOutcomes, Resolution
-from evalkit.scoring.pointwise import ScoreColumns
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.codes import (
+    DISAGREEMENT,
+    EQUAL,
+    FORCED,
+    JUDGED,
+    KINDS,
+    NONE,
+    READABLE,
+    SPLIT,
+    THRESHOLD,
+    TIE,
+    A,
+    B,
+    sign,
+)
+from evalkit.scoring.columns.judgments import Answers, Columns
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
+from evalkit.scoring.verdicts.aggregate import OVERALL, WEIGHED, weigh
+from evalkit.scoring.verdicts.logprob_weighting import _by, _has, _judges
+from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution
+from evalkit.scoring.verdicts.pointwise import ScoreColumns
 from evalkit.types import Metric, Unit
 
 
@@ -181,3 +200,91 @@ def _pairs_of(unit: Unit, case: int, pairs: Pairs) -> Ints:
     place = np.arange(start, start + n * (n - 1) // 2)
     i, j = np.isin(pairs.i[place], unit), np.isin(pairs.j[place], unit)
     return place[(i | j) if len(unit) == 1 else (i & j)]
+
+
+def forced_rate(resolved: Resolution, cases: int) -> Statistic:
+    """Return `forced_rate`: the share of verdicts that would be ties, and were settled because ties are forbidden."""
+    present = resolved.present
+    forced = resolved.reason == FORCED
+    why = "no pair has a verdict"
+    return Tally(resolved.pairs.case, cases).rate("forced_rate", forced, present, ~present, why=why)
+
+
+def settled_rate(resolved: Resolution, shown: OrderOutcomes, cases: int) -> Statistic:
+    """Return `third_pass/settled_rate`: of pairs whose orders disagree, where a third judgment agrees with one."""
+    third = np.full(len(resolved.pairs), NONE) if shown.third is None else shown.third
+    differ = shown.read.all(axis=1) & (shown.winner[:, 0] != shown.winner[:, 1])
+    agrees = (shown.winner == third[:, None]).any(axis=1)
+    read = third != NONE
+    return Tally(resolved.pairs.case, cases).rate(
+        "third_pass/settled_rate",
+        agrees,
+        differ & read,
+        differ & ~read,
+        why="no pair whose orders disagree has a third judgment",
+    )
+
+
+def one_pass_rate(resolved: Resolution, shown: OrderOutcomes, cases: int) -> Statistic:
+    """Return `missing/one_pass`: the share of verdicts that rest on one order, the other being missing."""
+    present = resolved.present
+    alone = shown.read.sum(axis=1) == 1
+    why = "no pair has a verdict"
+    return Tally(resolved.pairs.case, cases).rate("missing/one_pass", alone, present, ~present, why=why)
+
+
+def overall_statistics(config: RunConfig, columns: Columns, cases: int) -> list[Statistic]:
+    """Return `criteria/overall_disagreement`: how often a judgment's overall winner is not its weighted one.
+
+    A judgment that lacks either is missing. Formats without winners by criterion do not have it.
+    """
+    if config.output.format != "json" and not np.isfinite(columns.criteria).any():
+        return []
+    overall, weighed = sign(columns.value), sign(weigh(columns, config.weights()))
+    known = (overall != NONE) & (weighed != NONE)
+    note = WEIGHED if config.aggregate() == "criteria" else OVERALL
+    why = "no judgment has an overall winner and winners by criterion"
+    rate = Tally(columns.case, cases).rate(
+        "criteria/overall_disagreement", overall != weighed, known, ~known, note=note, why=why
+    )
+    return [rate]
+
+
+UNLIKELY = 0.5
+
+
+def weight_statistics(config: RunConfig, answers: Answers, cases: int) -> list[Statistic]:
+    """Return `weighted/rate`, `weighted/mass` and `weighted/open` where log-probabilities were asked for.
+
+    They are the share of readable judgments that have probabilities, and the means of these judgments' `mass` and
+    `open` (see `Weighted`).
+    """
+    wanted = {judge.label for judge in _judges(config) if judge.logprobs}
+    if not wanted or (len(answers) and not _by(answers, wanted).any()):
+        return []
+    asked = answers.where(answers.readable & _by(answers, wanted))
+    tally = Tally(asked.case, cases)
+    has, every = _has(asked), np.ones(len(asked), dtype=bool)
+    none = np.full(len(asked), np.nan)
+    mass, open_ = (none, none) if asked.expected is None else (asked.expected.mass, asked.expected.open)
+    why = "no judgment could be read"
+    taken = "the others are why all of their judge's are scored as stated" if has.any() and not has.all() else None
+    return [
+        tally.rate("weighted/rate", has, every, ~every, note=taken, why=why),
+        _weight_mean("weighted/mass", mass[has], has, tally),
+        _weight_mean("weighted/open", open_[has], has, tally),
+    ]
+
+
+def _weight_mean(name: str, values: Floats, has: Bools, tally: Tally) -> Statistic:
+    numbers = np.zeros(len(has))
+    numbers[has] = values
+    unlikely = name == "weighted/mass" and len(values) > 0 and float(np.mean(values)) < UNLIKELY
+    return Statistic(
+        name,
+        np.stack([tally(numbers), tally(has)], axis=1),
+        lambda totals: divide(totals[:, 0], totals[:, 1]),
+        n=len(values),
+        note="most of the probability was on what is no value of the scale" if unlikely else None,
+        why="no judgment has probabilities",
+    )

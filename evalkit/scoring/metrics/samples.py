@@ -2,81 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.columns import FUZZ, Bools, Floats, Ints
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, _runs, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.pairs import SampleColumns
 
 UNREAD = "no question has two samples that were read"
-
-
-@dataclass(frozen=True, slots=True)
-class SampleColumns:
-    """Single answers: the `question` each is to (one order of a pair, or one response), its `value`, NaN if unread.
-
-    `case` holds the case of each question, `said` what an answer comes to: its value, or for a pair its winner as a
-    number; `span` is the largest difference two values can have.
-    """
-
-    question: Ints
-    value: Floats
-    said: Floats
-    case: Ints
-    span: float
-
-
-def combine(how: str, place: Ints, values: Floats, size: int) -> Floats:
-    """Return one number of the values at each of `size` places, missing ones (NaN) left out; NaN where there is none.
-
-    Args:
-        how: `mean`, `median` (of an even number, the mean of the middle two), or `majority`: the value that most have,
-            and the mean of several such values.
-        place: where each value stands.
-        values: the values.
-        size: how many places there are.
-    """
-    there = np.isfinite(values)
-    order = np.lexsort((values[there], place[there]))
-    place, values = place[there][order], values[there][order]
-    if how == "median":
-        return _median(place, values, size)
-    if how == "majority":
-        runs = _runs(place, values)
-        most = np.zeros(size, dtype=np.int64)
-        np.maximum.at(most, runs.place, runs.length)
-        chosen = runs.length == most[runs.place]
-        place, values = runs.place[chosen], runs.value[chosen]
-    counts = np.bincount(place, minlength=size)
-    sums = np.bincount(place, weights=values, minlength=size)
-    return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
-
-
-def _median(place: Ints, values: Floats, size: int) -> Floats:
-    counts = np.bincount(place, minlength=size)
-    starts, filled = np.cumsum(counts) - counts, counts > 0
-    found = np.full(size, np.nan)
-    low, high = starts + (counts - 1) // 2, starts + counts // 2
-    found[filled] = (values[low[filled]] + values[high[filled]]) / 2
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """Equal values at one place: the place, the value, how many there are."""
-
-    place: Ints
-    value: Floats
-    length: Ints
-
-
-def _runs(place: Ints, values: Floats) -> _Runs:
-    """Return the runs of values that are sorted by place and size."""
-    new = np.ones(len(values), dtype=bool)
-    new[1:] = (place[1:] != place[:-1]) | (np.diff(values) > FUZZ)
-    starts = np.flatnonzero(new)
-    return _Runs(place[starts], values[starts], np.diff(np.append(starts, len(values))))
 
 
 def sample_statistics(draws: SampleColumns, cases: int) -> list[Statistic]:

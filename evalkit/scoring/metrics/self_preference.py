@@ -9,9 +9,11 @@ from functools import cache
 import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide, share
-from evalkit.scoring.columns import TIE, Bools, Codes, Pairs
-from evalkit.scoring.pairs import Resolution
+from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.codes import TIE
+from evalkit.scoring.stats.arrays import Bools, Codes, divide
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
+from evalkit.scoring.verdicts.pairs import Resolution
 from evalkit.types import Case
 
 FAMILIES: dict[str, tuple[str, ...]] = {

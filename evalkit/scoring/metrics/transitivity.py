@@ -15,10 +15,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
-from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Columns, Floats, Ints, Pairs, sign
-from evalkit.scoring.pairs import OrderOutcomes, Resolution, by_criterion
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.codes import NONE, TIE, A, B, sign
+from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
+from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution, by_criterion
 from evalkit.types import Case, Metric, Verdict
 
 Rule: TypeAlias = Literal["verdict", "net", "both", "single", "ties"]

@@ -12,18 +12,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.bootstrap import SharedStatistic, Statistic, Tally, divide
-from evalkit.scoring.columns import Answers, Columns, Floats, Ints, read_columns
-from evalkit.scoring.outcome import Outcome
-from evalkit.scoring.pairs import pair_margins, weigh
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.columns.judgments import Answers, Columns, read_columns
+from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Tally
+from evalkit.scoring.verdicts.aggregate import pair_margins, weigh
+from evalkit.scoring.verdicts.outcome import Outcome
 from evalkit.types import Case
 
 Effect: TypeAlias = tuple[int, frozenset[str]]
 """How much of the case (0 nothing, 1 the case, 2 the unit within it), and which facets."""
 Sums: TypeAlias = dict[Effect, tuple[Floats, Floats]]
 """By what pairs of observations share: the sum of half their squared differences, and how many of them there are."""
-
 NOTHING: Effect = (0, frozenset())
 
 

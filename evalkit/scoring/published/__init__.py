@@ -12,8 +12,6 @@ from typing import Final
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.scoring.bootstrap import Statistic
-from evalkit.scoring.outcome import Outcome
 from evalkit.scoring.published.arena import alpaca_eval, arena_hard
 from evalkit.scoring.published.best_of import rewardbench2, rm_bench
 from evalkit.scoring.published.grades import helpsteer, prometheus, summeval, topical_chat
@@ -22,6 +20,8 @@ from evalkit.scoring.published.sections import rewardbench
 from evalkit.scoring.published.truth import halluqa
 from evalkit.scoring.published.view import View
 from evalkit.scoring.published.votes import mt_bench
+from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.verdicts.outcome import Outcome
 from evalkit.types import Case, Metric
 
 __all__ = ["RULES", "published_statistics"]

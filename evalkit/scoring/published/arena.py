@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, Tally
-from evalkit.scoring.columns import FUZZ, NONE, Bools, Floats
-from evalkit.scoring.pairs import combine_samples, over_orders, pair_margins
+from evalkit.scoring.columns.codes import NONE
 from evalkit.scoring.published.length_controlled import length_controlled
 from evalkit.scoring.published.parts import mean
 from evalkit.scoring.published.view import View, slug
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.aggregate import pair_margins
+from evalkit.scoring.verdicts.pairs import combine_samples, over_orders
 from evalkit.types import Case, Metric
 
 NO_MODEL = "no case names a model and its baseline"

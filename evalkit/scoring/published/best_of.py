@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
-from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Floats, Ints
+from evalkit.scoring.columns.codes import NONE, TIE, A, B
 from evalkit.scoring.published.parts import blend, mean, nothing
 from evalkit.scoring.published.view import View
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
 from evalkit.types import Metric
 
 TIES = "ties"

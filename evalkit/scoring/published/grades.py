@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.columns import NONE, TIE, Floats
+from evalkit.scoring.columns.codes import NONE, TIE
 from evalkit.scoring.metrics.correlation import correlation_statistics, of_moments
-from evalkit.scoring.pointwise import ScoreColumns
 from evalkit.scoring.published.levels import summary_level, system_level
 from evalkit.scoring.published.parts import nothing
 from evalkit.scoring.published.view import View
+from evalkit.scoring.stats.arrays import Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.pointwise import ScoreColumns
 from evalkit.types import Metric
 
 TOPICAL_CHAT = ("naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall")

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, divide
-from evalkit.scoring.columns import FUZZ, Bools, Floats, Ints
-from evalkit.scoring.metrics.logistic import expit
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.logistic import expit
 from evalkit.types import Case
 
 CALIBRATION = "calibration"

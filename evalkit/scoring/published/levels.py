@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.columns import Floats
-from evalkit.scoring.pointwise import ScoreColumns
+from evalkit.scoring.stats.arrays import Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.pointwise import ScoreColumns
 
 Coefficient = Callable[[Floats, Floats], Floats]
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.core.scale import Scale
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
-from evalkit.scoring.columns import NONE, TIE, A, Bools, Codes
+from evalkit.scoring.columns.codes import NONE, TIE, A
 from evalkit.scoring.published.parts import mean
 from evalkit.scoring.published.view import View, slug
+from evalkit.scoring.stats.arrays import Bools, Codes, divide
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
 
 NO_SCORE = "no response of it could be read"
 NO_VERDICT = "no pair of it has a verdict"

@@ -9,11 +9,12 @@ from itertools import product
 import numpy as np
 
 from evalkit.core.annotations import choice_for
-from evalkit.scoring.bootstrap import Statistic, divide
-from evalkit.scoring.columns import CODES, NONE, TIE, A, B, Bools, Codes, Floats, sign
+from evalkit.scoring.columns.codes import CODES, NONE, TIE, A, B, sign
 from evalkit.scoring.metrics.agreement import CLASSES, kappa
 from evalkit.scoring.published.parts import blend, nothing, rates
 from evalkit.scoring.published.view import View, by_name
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Case, Metric
 
 UNREAD = "no labelled pair could be read"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Bounds, Statistic, Tally, divide
-from evalkit.scoring.columns import Bools, Floats, Table
+from evalkit.scoring.stats.arrays import Bools, Floats, divide
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Table, Tally
 from evalkit.types import Metric
 
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic
-from evalkit.scoring.columns import NONE, TIE, A
+from evalkit.scoring.columns.codes import NONE, TIE, A
 from evalkit.scoring.published.parts import blend, mean, nothing
 from evalkit.scoring.published.view import View
+from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
 
 UNJUDGED = "no pair could be judged"

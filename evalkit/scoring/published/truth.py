@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.core.scale import Scale
-from evalkit.scoring.bootstrap import Statistic, Tally
-from evalkit.scoring.columns import FUZZ, Bools
 from evalkit.scoring.published.parts import nothing
 from evalkit.scoring.published.view import View, slug
+from evalkit.scoring.stats.arrays import FUZZ, Bools
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
 
 NEEDS_SCORES = "responses have no scores: set mode=pointwise rubric=binary"

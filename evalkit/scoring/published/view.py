@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.bootstrap import Tally
-from evalkit.scoring.columns import Bools, Codes, Floats, Ints, Pairs, sign
-from evalkit.scoring.outcome import Outcome
-from evalkit.scoring.pairs import combine_samples, group_mean, over_orders, pair_margins
+from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.codes import sign
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, group_mean
+from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.verdicts.aggregate import pair_margins
+from evalkit.scoring.verdicts.outcome import Outcome
+from evalkit.scoring.verdicts.pairs import combine_samples, over_orders
 from evalkit.types import Case
 
 SUBSET = "subset"

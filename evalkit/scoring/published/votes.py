@@ -8,10 +8,11 @@ from itertools import combinations
 import numpy as np
 
 from evalkit.core.annotations import choice_for
-from evalkit.scoring.bootstrap import Statistic, divide
-from evalkit.scoring.columns import CODES, NONE, TIE, Bools, Codes, Floats
+from evalkit.scoring.columns.codes import CODES, NONE, TIE
 from evalkit.scoring.published.models import mean_scores, win_rates
 from evalkit.scoring.published.view import View
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Annotation, Metric
 
 EXPERTS = "expert"

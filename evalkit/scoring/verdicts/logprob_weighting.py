@@ -9,10 +9,8 @@ import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.bootstrap import Statistic, Tally, divide
-from evalkit.scoring.columns import Answers, Bools, Floats
-
-UNLIKELY = 0.5
+from evalkit.scoring.columns.judgments import Answers
+from evalkit.scoring.stats.arrays import Bools
 
 
 def use_expectations(config: RunConfig, answers: Answers) -> Answers:
@@ -40,43 +38,6 @@ def use_expectations(config: RunConfig, answers: Answers) -> Answers:
         return answers
     criteria = np.where(taken[:, None], expected.criteria, answers.criteria)
     return replace(answers, value=np.where(taken, expected.value, answers.value), criteria=criteria)
-
-
-def weight_statistics(config: RunConfig, answers: Answers, cases: int) -> list[Statistic]:
-    """Return `weighted/rate`, `weighted/mass` and `weighted/open` where log-probabilities were asked for.
-
-    They are the share of readable judgments that have probabilities, and the means of these judgments' `mass` and
-    `open` (see `Weighted`).
-    """
-    wanted = {judge.label for judge in _judges(config) if judge.logprobs}
-    if not wanted or (len(answers) and not _by(answers, wanted).any()):
-        return []
-    asked = answers.where(answers.readable & _by(answers, wanted))
-    tally = Tally(asked.case, cases)
-    has, every = _has(asked), np.ones(len(asked), dtype=bool)
-    none = np.full(len(asked), np.nan)
-    mass, open_ = (none, none) if asked.expected is None else (asked.expected.mass, asked.expected.open)
-    why = "no judgment could be read"
-    taken = "the others are why all of their judge's are scored as stated" if has.any() and not has.all() else None
-    return [
-        tally.rate("weighted/rate", has, every, ~every, note=taken, why=why),
-        _mean("weighted/mass", mass[has], has, tally),
-        _mean("weighted/open", open_[has], has, tally),
-    ]
-
-
-def _mean(name: str, values: Floats, has: Bools, tally: Tally) -> Statistic:
-    numbers = np.zeros(len(has))
-    numbers[has] = values
-    unlikely = name == "weighted/mass" and len(values) > 0 and float(np.mean(values)) < UNLIKELY
-    return Statistic(
-        name,
-        np.stack([tally(numbers), tally(has)], axis=1),
-        lambda totals: divide(totals[:, 0], totals[:, 1]),
-        n=len(values),
-        note="most of the probability was on what is no value of the scale" if unlikely else None,
-        why="no judgment has probabilities",
-    )
 
 
 def _judges(config: RunConfig) -> Iterable[JudgeConfig]:

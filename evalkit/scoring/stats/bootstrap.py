@@ -7,26 +7,73 @@ resample is one product of weights and columns.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import blake2b
 from math import cos, isnan, pi, sin, sqrt, tan
 from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.bounded_intervals import FEW, bounded_mean, inverted, noise_of, without_noise
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import Bools, Floats, Ints, Table, totals_of
-from evalkit.scoring.values import round_metric
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bounded_intervals import FEW, bounded_mean, inverted, noise_of, without_noise
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 
-UNVARYING = "the same in every resample: no interval"
+FLOATS = 2**20
+"""So many numbers at most are made floats at once to be summed."""
 
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Table:
+    """Columns with a number for each of `cases`: bytes where all are whole and small, as most counts are, else floats.
+
+    One array makes one table, for as long as both are there.
+    """
+
+    columns: tuple[NDArray[Any], ...]
+    cases: int
+
+    _known: ClassVar[dict[int, tuple[weakref.ref[Any], weakref.ref[Table]]]] = {}
+
+    @classmethod
+    def of(cls, columns: Floats | Table) -> Table:
+        """Return columns, given as an array of (cases, columns), as a table."""
+        if isinstance(columns, Table):
+            return columns
+        array, table = cls._known.get(id(columns), (None, None))
+        if array is not None and table is not None and array() is columns and (found := table()) is not None:
+            return found
+        made = cls(tuple(_least(column) for column in columns.T), len(columns))
+        cls._known[id(columns)] = weakref.ref(columns), weakref.ref(made)
+        weakref.finalize(columns, cls._known.pop, id(columns), None)
+        return made
+
+    def totals(self, weights: Floats) -> Floats:
+        """Return the columns' sums under each row of weights."""
+        return totals_of(self.columns, weights)
+
+
+def _least(column: Floats) -> NDArray[Any]:
+    with np.errstate(invalid="ignore"):
+        small = column.astype(np.uint8)
+    return small if np.array_equal(small, column) else np.array(column, dtype=np.float64)
+
+
+def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
+    """Return the sums of columns, (rows, columns), under each row of weights, (rows, cases)."""
+    width = max(1, FLOATS // max(1, weights.shape[1]))
+    parts = [columns[start : start + width] for start in range(0, len(columns), width)]
+    sums = [weights @ np.stack(part, axis=1, dtype=np.float64, casting="safe") for part in parts]
+    return np.concatenate(sums, axis=1) if sums else np.zeros((len(weights), 0))
+
+
+UNVARYING = "the same in every resample: no interval"
 Bounds: TypeAlias = tuple[float | None, float | None]
 
 
@@ -162,11 +209,6 @@ class Tally:
 def share(hits: float, of: float, open_: float) -> Bounds:
     """Return the least and the largest share of `of` when `open_` of them may be hits beside the `hits`."""
     return (hits / of, (hits + open_) / of) if of else (None, None)
-
-
-def divide(over: Floats, under: Floats) -> Floats:
-    """Return `over` / `under`, NaN where `under` is 0."""
-    return np.asarray(np.divide(over, under, out=np.full(np.shape(over), np.nan), where=under != 0))
 
 
 def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> dict[str, Metric]:

@@ -1,129 +1,20 @@
-"""Judgments and cases as columns, one pass over the objects, in an order that does not depend on theirs."""
+"""Judgments as columns, one pass over the objects, in an order that does not depend on theirs."""
 
 from __future__ import annotations
 
-import weakref
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evalkit.core.annotations import FIRST, choices_in, majority
 from evalkit.errors import ConfigError
-from evalkit.scoring.listwise import is_list, list_pairs, list_scores
-from evalkit.types import Annotation, Case, Judgment, Unit, WeightedJudgment, Winner
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Codes: TypeAlias = NDArray[np.int8]
-Bools: TypeAlias = NDArray[np.bool_]
-
-A, TIE, B, NONE = 1, 0, -1, -2
-"""Winners as numbers: the sign of a margin, and a number that is no sign for a missing one."""
-NAMES: dict[int, Winner] = {A: "A", TIE: "TIE", B: "B"}
-CODES = {name: code for code, name in NAMES.items()} | {None: NONE}
-
-FUZZ = 1e-9
-"""Margins closer than this are equal: weights such as 0.1 + 0.2 leave dust of 1e-16."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """Every pair of responses of every case: `case`, `i` < `j` are indices, `label` people's choice as a code.
-
-    `longer` says which has more characters, and is NONE where a text is not there.
-    """
-
-    case: Ints
-    i: Ints
-    j: Ints
-    label: Codes
-    longer: Codes
-    start: Ints
-    sizes: Ints
-
-    def __len__(self) -> int:
-        return len(self.case)
-
-    def place(self, case: int, i: int, j: int) -> int:
-        """Return the place of one pair (i, j) of a case."""
-        n = int(self.sizes[case])
-        return int(self.start[case]) + i * n - i * (i + 1) // 2 + (j - i - 1)
-
-    def find(self, case: Ints, i: Ints, j: Ints) -> Ints:
-        """Return the place of each pair (i, j) of a case."""
-        n = self.sizes[case]
-        return np.asarray(self.start[case] + i * n - i * (i + 1) // 2 + (j - i - 1))
-
-
-def all_pairs(cases: Sequence[Case]) -> Pairs:
-    """Lay out the pairs of all cases, in case order and then by response index."""
-    sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
-    counts = sizes * (sizes - 1) // 2
-    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
-    triangles = {int(n): np.triu_indices(int(n), 1) for n in np.unique(sizes)}
-    i, j = (
-        np.concatenate([np.zeros(0, np.int64), *(triangles[int(n)][axis] for n in sizes)]).astype(np.int64)
-        for axis in (0, 1)
-    )
-    case = np.repeat(np.arange(len(cases)), counts)
-    offsets = np.cumsum(sizes) - sizes
-    first, second = offsets[case] + i, offsets[case] + j
-    lengths = flat(cases, lambda c: [len(r.text) or np.nan for r in c.responses])
-    graded = grades(cases)
-    label = sign(graded[first] - graded[second])
-    choice, further = _choices(cases)
-    own = (i == 0) & (j == 1) & (choice[case] != NONE)
-    label[own] = choice[case[own]]
-    pairs = Pairs(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
-    for number, said in further.items():
-        _choose(pairs, number, said)
-    return pairs
-
-
-def _choose(pairs: Pairs, case: int, said: Sequence[Annotation]) -> None:
-    """Label a case's further pairs with what most people chose of each, where no grade says which is better."""
-    votes: dict[Unit, list[Winner]] = {}
-    for annotation in said:
-        for unit, winner in choices_in(annotation):
-            votes.setdefault(unit, []).append(winner)
-    for unit, winners in votes.items():
-        most = majority(winners)
-        if unit != FIRST and unit[1] < pairs.sizes[case] and most is not None:
-            place = pairs.place(case, *unit)
-            if pairs.label[place] == NONE:
-                pairs.label[place] = CODES[most]
-
-
-def _choices(cases: Sequence[Case]) -> tuple[Codes, dict[int, list[Annotation]]]:
-    """Return each case's label of its first pair, and by its number what people said of cases' further pairs."""
-    codes, further = [], {}
-    for number, case in enumerate(cases):
-        codes.append(CODES[case.label])
-        if case.labels and any(isinstance(said, Mapping) for said in case.labels.values()):
-            further[number] = list(case.labels.values())
-    return np.array(codes, dtype=np.int8), further
-
-
-def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floats:
-    """Return one number for each response of each case, in order."""
-    return np.fromiter(chain.from_iterable(read(case) for case in cases), dtype=np.float64)
-
-
-def grades(cases: Sequence[Case]) -> Floats:
-    """Return people's grade of each response, NaN where nobody graded it."""
-    return flat(cases, lambda c: [np.nan if r.grade is None else r.grade for r in c.responses])
-
-
-def sign(values: Floats) -> Codes:
-    """Return A, TIE or B for margins above, at and below 0, and NONE for NaN."""
-    codes = np.where(np.abs(values) <= FUZZ, TIE, np.where(values > 0, A, B))
-    return np.where(np.isnan(values), NONE, codes).astype(np.int8)
+from evalkit.scoring.columns.codes import KINDS, READABLE, kind_of
+from evalkit.scoring.columns.rankings import is_list, list_pairs, list_scores
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
+from evalkit.types import Case, Judgment, Unit, WeightedJudgment
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +48,6 @@ def join_columns(several: Sequence[Columns], judge: str) -> Columns:
     parts = {name: joined(name) for name in ("case", "i", "j", "swapped", "value", "confidence", "criteria")}
     return Columns(**parts, names=names, judge=judge)
 
-
-KINDS = ("unparseable", "refused", "failed", "budget", "ok", "repaired")
-"""What became of an answer; `budget` is a call that was never made, because the cap was reached."""
-READABLE = KINDS.index("ok")
 
 Shape: TypeAlias = tuple[Unit, Unit]
 
@@ -381,12 +268,6 @@ class _Rows:
         return found
 
 
-def kind_of(judgment: Judgment) -> str:
-    """Return why a judgment has no value, or its status where it has one."""
-    never_made = judgment.status == "failed" and judgment.error_kind == "budget"
-    return "budget" if never_made else judgment.status
-
-
 def _number(value: float | None) -> float:
     return np.nan if value is None else value
 
@@ -464,51 +345,3 @@ def _refuse_doubles(keys: Ints, cases: Sequence[Case]) -> None:
             where=f"case '{cases[place].id}'",
             remedy="keep one of the two judgments",
         )
-
-
-FLOATS = 2**20
-"""So many numbers at most are made floats at once to be summed."""
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Table:
-    """Columns with a number for each of `cases`: bytes where all are whole and small, as most counts are, else floats.
-
-    One array makes one table, for as long as both are there.
-    """
-
-    columns: tuple[NDArray[Any], ...]
-    cases: int
-
-    _known: ClassVar[dict[int, tuple[weakref.ref[Any], weakref.ref[Table]]]] = {}
-
-    @classmethod
-    def of(cls, columns: Floats | Table) -> Table:
-        """Return columns, given as an array of (cases, columns), as a table."""
-        if isinstance(columns, Table):
-            return columns
-        array, table = cls._known.get(id(columns), (None, None))
-        if array is not None and table is not None and array() is columns and (found := table()) is not None:
-            return found
-        made = cls(tuple(_least(column) for column in columns.T), len(columns))
-        cls._known[id(columns)] = weakref.ref(columns), weakref.ref(made)
-        weakref.finalize(columns, cls._known.pop, id(columns), None)
-        return made
-
-    def totals(self, weights: Floats) -> Floats:
-        """Return the columns' sums under each row of weights."""
-        return totals_of(self.columns, weights)
-
-
-def _least(column: Floats) -> NDArray[Any]:
-    with np.errstate(invalid="ignore"):
-        small = column.astype(np.uint8)
-    return small if np.array_equal(small, column) else np.array(column, dtype=np.float64)
-
-
-def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
-    """Return the sums of columns, (rows, columns), under each row of weights, (rows, cases)."""
-    width = max(1, FLOATS // max(1, weights.shape[1]))
-    parts = [columns[start : start + width] for start in range(0, len(columns), width)]
-    sums = [weights @ np.stack(part, axis=1, dtype=np.float64, casting="safe") for part in parts]
-    return np.concatenate(sums, axis=1) if sums else np.zeros((len(weights), 0))

@@ -9,8 +9,6 @@ from itertools import combinations
 from evalkit.errors import ConfigError
 from evalkit.types import Judgment, Ranking
 
-BY_RANKING = "a ranking cannot contradict itself: only rankings of different orders, samples or responses can"
-
 
 def is_list(judgment: Judgment) -> bool:
     """Say whether a judgment is of several responses at once."""

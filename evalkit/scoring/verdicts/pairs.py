@@ -1,6 +1,7 @@
 """Pairs: from un-swapped margins over orders and samples to one winner.
 
-Criteria make a judgment's margin, samples a pass's, the two orders' passes the pair's; tie rules come last (ties.py).
+Criteria make a judgment's margin (`aggregate`), samples a pass's, the two orders' passes the pair's;
+tie rules come last.
 """
 
 from __future__ import annotations
@@ -14,20 +15,27 @@ import numpy as np
 from evalkit.config import RunConfig, TieConfig
 from evalkit.core.hashing import digest
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns import FUZZ, NONE, TIE, A, B, Bools, Codes, Columns, Floats, Ints, Pairs, sign
-from evalkit.scoring.metrics.samples import SampleColumns, combine
-from evalkit.types import Case, Reason
+from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.codes import DISAGREEMENT, FORCED, JUDGED, MISSING, NONE, SPLIT, THRESHOLD, TIE, A, B, sign
+from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, combine, group_mean
+from evalkit.scoring.verdicts.aggregate import confidence_in, pair_margins
+from evalkit.types import Case
 
-JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL = range(7)
-REASONS: tuple[Reason, ...] = (
-    "judged",
-    "threshold",
-    "swap_disagreement",
-    "forced",
-    "missing",
-    "split",
-    "equal_scores",
-)
+
+@dataclass(frozen=True, slots=True)
+class SampleColumns:
+    """Single answers: the `question` each is to (one order of a pair, or one response), its `value`, NaN if unread.
+
+    `case` holds the case of each question, `said` what an answer comes to: its value, or for a pair its winner as a
+    number; `span` is the largest difference two values can have.
+    """
+
+    question: Ints
+    value: Floats
+    said: Floats
+    case: Ints
+    span: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,54 +311,6 @@ def _most_say_tie(columns: Columns, margins: Floats, pairs: Pairs, shown: OrderO
     return np.asarray((tie > a) & (tie > b))
 
 
-def pair_margins(config: RunConfig, columns: Columns) -> Floats:
-    """Return each judgment's margin: the judge's overall one, or the weighted mean of its margins by criterion.
-
-    A judgment that lacks a criterion of weight above 0 has no weighted margin. For a whole run `auto` is settled first.
-
-    Raises:
-        ConfigError: if criteria are to be weighted and no judgment holds any.
-    """
-    given = bool(np.isfinite(columns.criteria).any())
-    if config.aggregate(by_criterion=given) == "overall":
-        return columns.value
-    if np.isfinite(columns.value).any() and not given:
-        raise ConfigError(
-            "winners by criterion are to be weighted, and the judge gave none",
-            where="scoring.aggregate",
-            remedy="use output=json, or set scoring.aggregate=auto",
-        )
-    return weigh(columns, config.weights())
-
-
-def confidence_in(margins: Floats, columns: Columns) -> Floats:
-    """Return the confidence in each judgment's margin where it was stated in an overall winner that may be another.
-
-    As of a panel's judges: of confidence c, the opposite winner has 1 - c, and 0.5 where either is a tie.
-    """
-    stated, weighed = sign(columns.value), sign(margins)
-    other = np.where((stated == TIE) | (weighed == TIE), 0.5, 1 - columns.confidence)
-    known = np.isfinite(columns.confidence) & (stated != NONE) & (weighed != NONE)
-    return np.where(known & (stated != weighed), other, columns.confidence)
-
-
-def weigh(columns: Columns, weights: dict[str, float]) -> Floats:
-    """Return the weighted mean of each judgment's criteria, NaN where one of weight above 0 is missing."""
-    total = np.zeros(len(columns))
-    for place, name in enumerate(columns.names):
-        if weights[name] > 0:
-            total = total + weights[name] * columns.criteria[:, place]
-    return total
-
-
-def group_mean(place: Ints, values: Floats, size: int) -> Floats:
-    """Return the mean of the values at each of `size` places, missing ones (NaN) left out; NaN where there is none."""
-    there = np.isfinite(values)
-    counts = np.bincount(place[there], minlength=size)
-    sums = np.bincount(place[there], weights=values[there], minlength=size)
-    return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
-
-
 def combine_samples(columns: Columns, margins: Floats, pairs: Pairs, how: str) -> Passes:
     """Combine the samples of each order: their margins as `how` says, their stated confidences by their mean.
 
@@ -452,3 +412,16 @@ def _resolve_both(how: str, pairs: Pairs, passes: Passes) -> Resolution:
         settle=np.where(there, np.where(agree, mean, over_all(passes)), np.nan),
         surer=surer(passes),
     )
+
+
+MOST = 101
+
+
+def useful_thresholds(margins: Floats) -> list[float]:
+    """Return 0 and each distinct absolute margin, at most 101 of them, spread evenly over the list of distinct ones."""
+    sizes = np.unique(np.round(np.abs(margins[np.isfinite(margins)]), 9))
+    if not len(sizes):
+        return []
+    sizes = np.concatenate([[0.0], sizes[sizes > FUZZ]])
+    chosen = np.unique(np.linspace(0, len(sizes) - 1, min(MOST, len(sizes))).round().astype(int))
+    return [float(size) for size in sizes[chosen]]

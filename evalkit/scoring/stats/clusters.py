@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.scoring.columns import Bools, Floats, Ints
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.types import Case
 
 CHUNK = 2**22

@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from evalkit.scoring.columns import Floats, Ints
+from evalkit.scoring.stats.arrays import Floats, Ints
 
 EXACT_BELOW = 25
 """With fewer discordant pairs than this the exact test is used, as statsmodels and most texts do."""

@@ -10,11 +10,13 @@ from math import isnan
 import numpy as np
 
 from evalkit.core.sequences import LazySequence, ReorderedSequence
-from evalkit.scoring.columns import NAMES, NONE, Codes, Columns, Floats, Ints
-from evalkit.scoring.pairs import REASONS, OrderOutcomes, Resolution, by_criterion
-from evalkit.scoring.pointwise import ScoreColumns
-from evalkit.scoring.values import round_metric
-from evalkit.types import Orders, Verdict
+from evalkit.scoring.columns.codes import NAMES, NONE, REASONS
+from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.stats.arrays import Codes, Floats, Ints, round_metric
+from evalkit.scoring.verdicts.outcome import Outcome
+from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution, by_criterion
+from evalkit.scoring.verdicts.pointwise import ScoreColumns
+from evalkit.types import Case, Orders, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +140,22 @@ def interleave(
     """Return verdicts case by case: first each response's, then each pair's; `…_case` says whose each is."""
     order = np.argsort(np.concatenate([score_case, pair_case]), kind="stable")
     return ReorderedSequence(_Both(scores, pairs), array("q", order.astype(np.int64).tobytes()))
+
+
+def verdicts(
+    cases: Sequence[Case], outcome: Outcome, each: Mapping[str, Outcome] | None = None, how: str = "mean"
+) -> Sequence[Verdict]:
+    """Return a Verdict for each pair, before them one for each response where responses have scores, case by case.
+
+    They are made when asked for, with the votes of `each` judge by name where they are a panel's. `how` combines the
+    samples of values by criterion; those of a panel, and of rankings, are means over all that there are.
+    """
+    resolved, scored, columns = outcome.resolved, outcome.scored, outcome.columns
+    ids, judges = [case.id for case in cases], (each or {}).items()
+    winners = {name: one.resolved.winner for name, one in judges}
+    pairs = PairVerdicts(ids, resolved, columns, outcome.shown, winners, how)
+    if scored is None:
+        return pairs
+    scores = {name: one.scored.score for name, one in judges if one.scored is not None}
+    responses = ScoreVerdicts(ids, scored, outcome.ranks or columns, scores, "mean" if outcome.ranks else how)
+    return interleave(responses, scored.case, pairs, resolved.pairs.case)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -11,24 +11,13 @@ import numpy as np
 
 from evalkit.config import RunConfig, TieConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.bootstrap import Statistic, Tally
-from evalkit.scoring.columns import NONE, TIE, A, B, Bools, Codes, Floats, Ints, join_columns, sign
-from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
-from evalkit.scoring.metrics.rates import split_rate
-from evalkit.scoring.outcome import Outcome
-from evalkit.scoring.pairs import (
-    DISAGREEMENT,
-    JUDGED,
-    MISSING,
-    SPLIT,
-    THRESHOLD,
-    OrderOutcomes,
-    Resolution,
-    apply_ties,
-    at_threshold,
-)
-from evalkit.scoring.pointwise import ScoreColumns, compare_scores
-from evalkit.types import Case, Metric
+from evalkit.scoring.columns.codes import DISAGREEMENT, JUDGED, MISSING, NONE, SPLIT, THRESHOLD, TIE, A, B, sign
+from evalkit.scoring.columns.judgments import join_columns
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats
+from evalkit.scoring.verdicts.outcome import Outcome
+from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution, apply_ties, at_threshold
+from evalkit.scoring.verdicts.pointwise import ScoreColumns, compare_scores
+from evalkit.types import Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +170,6 @@ def _confidence(lean: Codes, winners: Codes, stated: Floats) -> Floats:
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 
 
-def prefix_judge(judge: str, found: Sequence[Statistic | Metric]) -> Iterator[Statistic | Metric]:
-    """Yield a judge's metrics by the names they have beside the panel's: `judge/<its name>/<metric>`."""
-    for one in found:
-        yield replace(one, name=f"judge/{metric_part(judge)}/{one.name}")
-
-
 def metric_part(judge: str) -> str:
     """Return a judge's name as it stands in names of metrics."""
     return _NOT_IN_A_NAME.sub("_", judge)
@@ -205,54 +188,3 @@ def check_names(judges: Sequence[str]) -> None:
             where="judge.judges",
             remedy="give one another 'name'",
         )
-
-
-def panel_agreement(panel: Outcome, each: Sequence[Outcome], cases: int) -> list[Statistic]:
-    """Return `panel/alpha`, of winners or in mode pointwise of scores, `panel/unanimous` and `tie_rate/split`."""
-    if panel.shown is None and panel.scored is not None:
-        scores = np.stack([one.scored.raw for one in each if one.scored is not None])
-        return [_alpha_of_scores(scores, panel.scored.case, cases)]
-    winners = np.stack([one.resolved.winner for one in each])
-    tally = Tally(panel.resolved.pairs.case, cases)
-    return [*_of_winners(winners, tally), split_rate(panel.resolved, cases)]
-
-
-def _of_winners(winners: Codes, tally: Tally) -> list[Statistic]:
-    """Nominal alpha over A, TIE and B, and how often all that voted say the same, where at least two did."""
-    counts = np.stack([(winners == code).sum(axis=0) for code in (A, TIE, B)], axis=1).astype(np.float64)
-    votes = counts.sum(axis=1)
-    several = votes > 1
-    columns = nominal_columns(counts, tally)
-    same = counts.max(axis=1) == votes
-    why = _why(several)
-    return [
-        _alpha(columns, nominal_alpha, winners != NONE),
-        tally.rate("panel/unanimous", same, several, ~several, note="of the pairs on which two judges voted", why=why),
-    ]
-
-
-def _alpha_of_scores(scores: Floats, case: Ints, cases: int) -> Statistic:
-    tally, units = Tally(case, cases), scores.shape[1]
-    there = np.isfinite(scores)
-    unit = np.broadcast_to(np.arange(units), scores.shape)
-    # Centred, since sums of squares of large numbers that differ little lose what they differ by.
-    centre = float(scores[there].mean()) if there.any() else 0.0
-    columns = interval_columns(scores[there] - centre, unit[there], units, tally)
-    return _alpha(columns, interval_alpha, there)
-
-
-def _alpha(columns: Floats, value: Callable[[Floats], Floats], there: Bools) -> Statistic:
-    several = there.sum(axis=0) > 1
-    return Statistic(
-        "panel/alpha",
-        columns,
-        value,
-        n=int(there[:, several].sum()),
-        missing=int((~there).sum()),
-        note="missing votes are left out and not bounded" if not there.all() else None,
-        why="all votes are equal" if several.any() else _why(several),
-    )
-
-
-def _why(several: Bools) -> str:
-    return "nothing to count" if several.any() else "nothing was judged by two judges"

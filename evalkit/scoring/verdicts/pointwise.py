@@ -9,9 +9,12 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns import FUZZ, NONE, TIE, Columns, Floats, Ints, Pairs, grades, sign
-from evalkit.scoring.metrics.samples import SampleColumns, combine
-from evalkit.scoring.pairs import EQUAL, JUDGED, MISSING, Resolution, apply_ties, group_mean, pair_margins, weigh
+from evalkit.scoring.columns.cases import Pairs, grades
+from evalkit.scoring.columns.codes import EQUAL, JUDGED, MISSING, NONE, TIE, sign
+from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, combine, group_mean
+from evalkit.scoring.verdicts.aggregate import judgment_scores, pair_margins
+from evalkit.scoring.verdicts.pairs import Resolution, SampleColumns, apply_ties
 from evalkit.types import Case
 
 
@@ -36,12 +39,6 @@ def score_responses(config: RunConfig, cases: Sequence[Case], columns: Columns) 
     """
     scored = _over_samples(cases, columns, judgment_scores(config, columns), config.scoring.combine)
     return replace(scored, score=normalize(config, scored.raw, scored.case))
-
-
-def judgment_scores(config: RunConfig, columns: Columns) -> Floats:
-    """Return the score of each judgment, in scale units: the weighted mean of its criteria, or its one number."""
-    alone = np.isnan(columns.criteria).all(axis=1)
-    return np.where(alone, columns.value, weigh(columns, config.weights()))
 
 
 def score_draws(config: RunConfig, columns: Columns, scored: ScoreColumns) -> SampleColumns:

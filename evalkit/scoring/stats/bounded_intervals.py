@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from evalkit.scoring.clusters import Clusters
-from evalkit.scoring.columns import Floats
+from evalkit.scoring.stats.arrays import Floats
+from evalkit.scoring.stats.clusters import Clusters
 
 STEPS = 40
 FEW = 1000

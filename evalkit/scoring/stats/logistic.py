@@ -8,14 +8,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from evalkit.scoring.bootstrap import Statistic, Tally
-from evalkit.scoring.columns import Floats
+from evalkit.scoring.stats.arrays import Floats
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
 
 STEPS = 60
 SMALL = 1e-10
 VANISHED = 1e-6
 """Once so little of the information is left, outcomes are all but certain: they separate, and no finite fit is best."""
-
 Read: TypeAlias = Callable[[Floats], Floats]
 SEPARATED = "the outcomes are separated: no finite coefficient fits best"
 COLLINEAR = "the columns do not vary apart from one another"

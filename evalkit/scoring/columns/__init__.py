@@ -1,0 +1,1 @@
+"""Cases and judgments as arrays: what everything above is computed from."""

@@ -1,0 +1,176 @@
+"""A run scored: judgments to verdicts, verdicts to statistics, statistics to metrics with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.scoring.columns.judgments import Answers, read_answers
+from evalkit.scoring.frontier import FrontierPoint, frontier
+from evalkit.scoring.metrics.agreement import panel_agreement
+from evalkit.scoring.metrics.cost import cost_statistics
+from evalkit.scoring.published import RULES
+from evalkit.scoring.run_metrics import extra_results, statistics
+from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.aggregate import aggregate_notes, settled
+from evalkit.scoring.verdicts.logprob_weighting import use_expectations
+from evalkit.scoring.verdicts.objects import verdicts
+from evalkit.scoring.verdicts.outcome import Outcome, resolve
+from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
+from evalkit.types import Case, Judgment, Metric, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Everything that follows from judgments: verdicts in case order, metrics by name, the tie threshold's frontier.
+
+    `details` holds what is more than a number, by the name of the run folder's file that holds it: JSON values.
+    `notes` say how the settings were understood.
+    `clusters` are what was resampled.
+    """
+
+    verdicts: Sequence[Verdict]
+    metrics: Mapping[str, Metric]
+    frontier: tuple[FrontierPoint, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    clusters: Clusters = field(default_factory=lambda: Clusters.each(0))
+
+
+GROUPS = (
+    *RULES,
+    "tie_rate",
+    "forced_rate",
+    "win_rate",
+    "position",
+    "third_pass",
+    "samples",
+    "length",
+    "conflict",
+    "criteria",
+    "agreement",
+    "human",
+    "self",
+    "calibration",
+    "score",
+    "ranking",
+    "jnd",
+    "corrected",
+    "variance",
+    "weighted",
+    "cost",
+    "latency",
+    "missing",
+    "panel",
+    "judge",
+)
+"""The order in which metrics stand in every table."""
+
+
+def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Scores:
+    """Return verdicts, metrics and frontier of a run; the same ones for the same input, in whatever order it comes.
+
+    Every pair (pairwise) or response (pointwise) of every case has a verdict, `missing` where nothing could be read;
+    a ranking (listwise) gives verdicts on both.
+    Metrics that the mode can never have are left out; those that this run's data do not determine have no value and a
+    note that says why.
+
+    Raises:
+        ConfigError: if the judgments do not belong to the cases, or do not hold what the settings ask for.
+    """
+    scored = score_without_intervals(config, cases, judgments)
+    metrics = _metrics(config, scored.found, scored.clusters)
+    return Scores(scored.verdicts, metrics, scored.frontier, scored.details, scored.notes, scored.clusters)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """A run scored, its statistics not yet measured: to be resampled together with those of another run."""
+
+    verdicts: Sequence[Verdict]
+    found: Sequence[Statistic | Metric]
+    frontier: tuple[FrontierPoint, ...]
+    details: Mapping[str, Any]
+    clusters: Clusters
+    notes: tuple[str, ...] = ()
+
+
+def score_without_intervals(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
+) -> ScoredRun:
+    """Return all that `score_run` does, with statistics in place of the metrics they are measured as.
+
+    The clusters are those that the config makes, unless others are given.
+
+    Raises:
+        ConfigError: as `score_run` does.
+    """
+    clusters = clusters or Clusters.of(config, cases)
+    answers = use_expectations(config, read_answers(cases, judgments, tuple(config.weights())))
+    notes = aggregate_notes(config, answers)
+    config = settled(config, answers)
+    judged = set(answers.by)
+    if judged and max(len(judged), len(config.judge.members)) > 1:
+        return replace(_score_panel(config, cases, answers, judged, clusters), notes=notes)
+    outcome = resolve(config, cases, answers)
+    more = extra_results(config, cases, outcome, answers, clusters)
+    found = [*statistics(config, cases, outcome, answers), *more.metrics, *cost_statistics(answers, len(cases))]
+    points = frontier(outcome.resolved, config.tie.min_confidence)
+    how = config.scoring.combine
+    return ScoredRun(verdicts(cases, outcome, how=how), found, points, more.details, clusters, notes)
+
+
+def _score_panel(
+    config: RunConfig, cases: Sequence[Case], answers: Answers, judged: Set[str], clusters: Clusters
+) -> ScoredRun:
+    """Score each judge by itself, and the panel that they are by their votes."""
+    members = [member.label for member in config.judge.members]
+    given = members if judged <= set(members) else sorted(judged)
+    names = [name for name in given if name in judged]
+    check_names(names)
+    apart = {name: answers.select(name) for name in names}
+    each = {name: resolve(config, cases, apart[name]) for name in names}
+    outcomes = list(each.values())
+    panel = Panel.of(config, given, names)
+    outcome = vote(panel, config, cases, outcomes)
+    more = extra_results(config, cases, outcome, answers, clusters)
+    found = [
+        *statistics(config, cases, outcome, answers),
+        *panel_agreement(outcome, outcomes, len(cases)),
+        *more.metrics,
+    ]
+    found += cost_statistics(answers, len(cases))
+    for name, one in each.items():
+        found += prefix_judge(name, statistics(config, cases, one, apart[name]))
+    return ScoredRun(
+        verdicts(cases, outcome, each),
+        found,
+        _panel_frontier(panel, config, outcome, outcomes),
+        more.details,
+        clusters,
+    )
+
+
+def _panel_frontier(
+    panel: Panel, config: RunConfig, outcome: Outcome, each: Sequence[Outcome]
+) -> tuple[FrontierPoint, ...]:
+    winners = winners_at(panel, config, each)
+    margins = None if winners is None else np.concatenate([one.resolved.margin for one in each])
+    return frontier(outcome.resolved, config.tie.min_confidence, winners, margins)
+
+
+def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:
+    measured = measure([item for item in found if isinstance(item, Statistic)], config.scoring, clusters)
+    ordered = sorted(found, key=lambda item: GROUPS.index(item.name.split("/")[0]))
+    return {item.name: item if isinstance(item, Metric) else measured[item.name] for item in ordered}
+
+
+def prefix_judge(judge: str, found: Sequence[Statistic | Metric]) -> Iterator[Statistic | Metric]:
+    """Yield a judge's metrics by the names they have beside the panel's: `judge/<its name>/<metric>`."""
+    for one in found:
+        yield replace(one, name=f"judge/{metric_part(judge)}/{one.name}")

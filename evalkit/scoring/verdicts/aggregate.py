@@ -1,0 +1,93 @@
+"""What a judgment's margin or score is made of: the overall value, or the weighted values by criterion."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError
+from evalkit.scoring.columns.codes import NONE, TIE, sign
+from evalkit.scoring.columns.judgments import Answers, Columns
+from evalkit.scoring.stats.arrays import Floats
+
+AGGREGATE: Final = "scoring.aggregate="
+"""What notes about it begin with."""
+WEIGHED: Final = "verdicts are the weighted mean of the winners by criterion"
+OVERALL: Final = "verdicts are the judge's overall winner"
+
+
+def settled(config: RunConfig, answers: Answers) -> RunConfig:
+    """Return the config with `scoring.aggregate` settled for the whole run, by what all of its answers hold."""
+    how = config.aggregate(by_criterion=_by_criterion(answers))
+    return config.model_copy(update={"scoring": config.scoring.model_copy(update={"aggregate": how})})
+
+
+def aggregate_notes(config: RunConfig, answers: Answers) -> tuple[str, ...]:
+    """Return which of the two a run of pairs or lists takes, where they could differ and it has answers."""
+    given, weights = _by_criterion(answers), config.raw_weights()
+    alone = all(len(unit) == 1 for unit in answers.units)
+    if alone or not (given or answers.readable.any()):
+        return ()
+    name, unequal = f"{AGGREGATE}{config.scoring.aggregate}", len({*weights.values()}) > 1
+    if not given:
+        return (
+            (f"{name}: {OVERALL}; weights have no effect: the output names no winners by criterion",) if unequal else ()
+        )
+    if config.aggregate() == "criteria":
+        shares = ", ".join(f"{criterion} {share:.3g}" for criterion, share in config.weights().items())
+        return (f"{name}: {WEIGHED} ({shares})",)
+    why = "; weights have no effect" if unequal else ", since all weights are equal"
+    return (f"{name}: {OVERALL}{why}",) if len(weights) > 1 else ()
+
+
+def _by_criterion(answers: Answers) -> bool:
+    parts = (answers, answers.pairs)  # what rankings say of pairs stands apart
+    return any(bool(np.isfinite(part.criteria).any()) for part in parts if part is not None)
+
+
+def pair_margins(config: RunConfig, columns: Columns) -> Floats:
+    """Return each judgment's margin: the judge's overall one, or the weighted mean of its margins by criterion.
+
+    A judgment that lacks a criterion of weight above 0 has no weighted margin. For a whole run `auto` is settled first.
+
+    Raises:
+        ConfigError: if criteria are to be weighted and no judgment holds any.
+    """
+    given = bool(np.isfinite(columns.criteria).any())
+    if config.aggregate(by_criterion=given) == "overall":
+        return columns.value
+    if np.isfinite(columns.value).any() and not given:
+        raise ConfigError(
+            "winners by criterion are to be weighted, and the judge gave none",
+            where="scoring.aggregate",
+            remedy="use output=json, or set scoring.aggregate=auto",
+        )
+    return weigh(columns, config.weights())
+
+
+def confidence_in(margins: Floats, columns: Columns) -> Floats:
+    """Return the confidence in each judgment's margin where it was stated in an overall winner that may be another.
+
+    As of a panel's judges: of confidence c, the opposite winner has 1 - c, and 0.5 where either is a tie.
+    """
+    stated, weighed = sign(columns.value), sign(margins)
+    other = np.where((stated == TIE) | (weighed == TIE), 0.5, 1 - columns.confidence)
+    known = np.isfinite(columns.confidence) & (stated != NONE) & (weighed != NONE)
+    return np.where(known & (stated != weighed), other, columns.confidence)
+
+
+def weigh(columns: Columns, weights: dict[str, float]) -> Floats:
+    """Return the weighted mean of each judgment's criteria, NaN where one of weight above 0 is missing."""
+    total = np.zeros(len(columns))
+    for place, name in enumerate(columns.names):
+        if weights[name] > 0:
+            total = total + weights[name] * columns.criteria[:, place]
+    return total
+
+
+def judgment_scores(config: RunConfig, columns: Columns) -> Floats:
+    """Return the score of each judgment, in scale units: the weighted mean of its criteria, or its one number."""
+    alone = np.isnan(columns.criteria).all(axis=1)
+    return np.where(alone, columns.value, weigh(columns, config.weights()))
