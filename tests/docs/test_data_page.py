@@ -1,4 +1,4 @@
-"""The data sets described in docs/data.md are such as the config allows, and its keys are all that there are."""
+"""The data sets described in docs/guides/data.md are such as the config allows, and its keys are all that there are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 from evalkit.config import DatasetConfig
 
-PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "data.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

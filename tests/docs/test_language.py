@@ -1,0 +1,69 @@
+"""README and the documentation are in plain American English: no private words, short sentences, no misspelling."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [path for path in PAGES if path.parts[-2] != "zh"]
+UNWANTED = {
+    r"\btold\b": "detected, reported",
+    r"\bstands?\b(?! for)": "is",
+    r"\bbeside\b": "next to",
+    r"\bmend(s|ed)?\b": "fix",
+    r"\bwhole numbers?\b": "integer",
+    r"\bpacked\b": "compressed",
+    r"\bof (one's|someone else's|somebody else's) own\b": "custom",
+    r"\bsomebody\b": "someone",
+    r"\bgoes by\b|\bgo by\b|\bknown by\b": "is named",
+    r"\bdrawn\b": "sampled",
+    r"\bnone where\b": "None if",
+    r"\bworst case beside\b": "with worst-case bounds",
+    r"\bwhat could be seen\b": "minimum detectable effect",
+    r"\bwrongly described\b": "invalid configuration or data",
+    r"\bUS\$": "$",
+    r"\b[\d.]+ %": "96%",
+    r"\b(licence|normalis|neutralis|colour|behaviour|favour|judgement|catalogue|honour)": "American spelling",
+}
+LONGEST = 45  # words in a sentence
+MEAN = 20
+
+
+def prose(path: Path) -> str:
+    """Return a page without code, tables' lines, links' targets and headings."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^    .*$|^#.*$|^:::.*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\]\([^)]*\)|`[^`]*`", "]", text)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+def test_no_private_word_comes_back(path: Path) -> None:
+    text = prose(path)
+    found = {word: better for word, better in UNWANTED.items() if re.search(word, text, re.IGNORECASE)}
+    assert not found
+
+
+@pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+def test_sentences_are_short(path: Path) -> None:
+    lines = [line for line in prose(path).split("\n\n") if not line.lstrip().startswith("|")]
+    sentences = [part for line in lines for part in re.split(r"(?<=[.!?:;])\s+|\n[-*:] |\n\d+\. ", line)]
+    lengths = [len(re.findall(r"[\w'’-]+", one)) for one in sentences if one.strip()]
+    assert max(lengths, default=0) <= LONGEST
+    assert sum(lengths) <= MEAN * max(1, len(lengths))
+
+
+def test_spelling() -> None:
+    paths = [str(path) for path in PAGES if "decisions" not in path.parts]
+    done = subprocess.run(
+        [sys.executable, "-m", "codespell_lib", "--ignore-words-list", "nd,te,unparseable", *paths],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

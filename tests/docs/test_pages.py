@@ -1,0 +1,135 @@
+"""Every command of README.md and the documentation is run, page by page, against a server that answers as OpenAI."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evalkit.cli import main
+from tests.support.fake_provider import Provider, Reply, said, serving
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+PAGES = {
+    str(path.relative_to(DOCS)): BLOCK.findall(path.read_text("utf-8"))
+    for path in sorted(DOCS.rglob("*.md"))
+    if path.parts[-2] != "decisions"
+}
+PAGES["../README.md"] = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+IN_CI = [text for *_, text in PAGES["../README.md"] if "pip install uv" in text]
+RUN = [name for name, blocks in PAGES.items() if any(kind in ("bash", "python") for kind, *_ in blocks)]
+LOCALHOST = "http://localhost:8000/v1"
+SHELL = re.compile(r"\|\||&&|[<>|;$`]")
+PAIRS = "".join(
+    f'{{"id": "{number}", "prompt": "Name a prime.", "response_a": "7", "response_b": "9", "label": "{label}"}}\n'
+    for number, label in enumerate("ABA", start=1)
+)
+
+
+LABELS = "id,annotator,label\n1,ann,A\n1,bob,A\n2,ann,B\n"
+
+
+def instance(schema: dict[str, Any], index: int = 0) -> Any:
+    """Return something that a schema allows; the index-th of a list's items takes the index-th value of an enum."""
+    if "enum" in schema:
+        return schema["enum"][index % len(schema["enum"])]
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: instance(part, index) for name, part in schema["properties"].items()}
+    if kind == "array":
+        return [instance(schema["items"], i) for i in range(schema.get("minItems", 1))]
+    return schema.get("minimum", 1) if kind in ("integer", "number") else "It says what is true."
+
+
+def answer(body: dict[str, Any]) -> Reply:
+    asked = body.get("response_format", {}).get("json_schema")
+    return said(json.dumps(instance(asked["schema"])) if asked else "An answer of its own.")
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    with serving() as server:
+        server.rule = answer
+        yield server
+
+
+def run_line(line: str) -> None:
+    """Run one command: evalkit in this process, anything else in a shell."""
+    if line.startswith("export "):
+        name, _, value = line.removeprefix("export ").partition("=")
+        os.environ[name] = "a-key-for-tests" if value == "..." else value
+    elif line.startswith("evalkit ") and not SHELL.search(re.sub(r"'[^']*'|\"[^\"]*\"", "", line)):
+        assert main(shlex.split(line)[1:]) == 0, line
+    else:
+        folder = Path(sys.executable).parent
+        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-euc", line], capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+        )
+        assert done.returncode == 0, line + "\n" + done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUN)
+def test_the_commands_of_a_page_run(
+    page: str, tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", provider.api_base)
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-tests")
+    Path("pairs.jsonl").write_text(PAIRS)
+    Path("labels.csv").write_text(LABELS)
+    for _, title, text in PAGES[page]:
+        if title:
+            Path(title).parent.mkdir(parents=True, exist_ok=True)
+            Path(title).write_text(text, "utf-8")
+    for kind, title, text in PAGES[page]:
+        if kind == "bash" and text not in IN_CI:
+            for line in text.replace("\\\n", "").replace(LOCALHOST, provider.api_base).splitlines():
+                run_line(line)
+        elif kind == "python" and not title:
+            exec(compile(text, page, "exec"), {"__name__": "__main__"})
+
+
+def test_every_kind_of_block_is_known() -> None:
+    kinds = {kind for blocks in PAGES.values() for kind, *_ in blocks}
+    assert kinds <= {"bash", "python", "yaml", "json", "csv", "text", "console"}
+    # A console block is shown and not run: it installs, opens a page, or needs annotators.
+    console = [text for blocks in PAGES.values() for kind, _, text in blocks if kind == "console"]
+    assert all(re.search(r"pip install|evalkit ui", text) for text in console)
+
+
+def test_the_two_commands_are_the_ones_that_ci_runs() -> None:
+    assert IN_CI == ["pip install uv && uv run evalkit run\n", "pip install uv && uv run pytest\n"]
+    steps = (ROOT / ".ci" / "run").read_text("utf-8")
+    for command in IN_CI:
+        assert command.strip() in steps.replace("pip install --quiet uv", "pip install uv")
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 180
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    written = {name for name in PAGES if name != "../README.md"}
+    text = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert written <= set(re.findall(r"[\w/-]+\.md", text))
+    assert yaml.safe_load(text)["use_directory_urls"] is False
+
+
+def test_the_site_builds(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "start" / "first-judge.html").is_file()
