@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from evalkit.types import (
-    AnswerFormat,
     Case,
-    CaseTexts,
     Completion,
     JudgeRequest,
     JudgeSpec,
@@ -17,13 +15,6 @@ from evalkit.types import (
     RunResult,
     Winner,
 )
-
-Foreseen: TypeAlias = tuple[int, int, AnswerFormat | None, int]
-"""A request as it is foreseen: what tells its messages from others, their length, its answer's format, its sample.
-
-The first is any number of 64 bits, the same for equal messages of any evaluator in this process, and for no others; the
-length is in quarters of a token, as `evalkit.prompting.precompiled` has it.
-"""
 
 
 @runtime_checkable
@@ -54,25 +45,6 @@ class FollowUpEvaluator(Protocol):
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
         """Return what to ask once `judgments` are there: all those planned of one unit to one judge; mostly nothing."""
-        ...
-
-
-@runtime_checkable
-class Foreseeing(Protocol):
-    """What an evaluator may have besides: its plan told without filling a prompt, for data sets of any size.
-
-    It counts only where it stands in the evaluator's own class: what a subclass inherits may no longer be true of it.
-    """
-
-    foresees: bool
-    """Whether it can be told, of every case."""
-
-    def foresee(self, case: CaseTexts) -> Iterable[Foreseen]:
-        """Return what `plan` would ask of a case, in its order; none of it prepares for another ask or is shared.
-
-        Raises:
-            DatasetError: as `plan`.
-        """
         ...
 
 

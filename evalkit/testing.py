@@ -11,10 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from evalkit.engine.requests import call_key
-from evalkit.engine.token_estimates import prompt_tokens, whole_tokens
-from evalkit.evaluators.third_party import foresight, impossible
+from evalkit.evaluators.third_party import impossible
 from evalkit.protocols import Evaluator
-from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, JudgeSpec, Judgment, Response
+from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 
 __all__ = ["CASES", "ODD", "check_evaluator", "example_answer", "faults"]
 
@@ -86,7 +85,6 @@ def faults(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequ
         if not requests:
             yield f"case '{case.id}': plan asks nothing"
         yield from _planning(case, requests)
-        yield from _foreseeing(evaluator, case, requests)
         yield from _reading_answers(evaluator, requests, answers)
     yield from _reading_odd(evaluator, [request for _, requests in planned for request in requests[:2]][:2])
 
@@ -111,23 +109,6 @@ def _planning(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
     keys = [call_key(_SPEC, request.then or request) for request in requests]
     if len(set(keys)) < len(keys):
         yield f"case '{case.id}': two requests have one content key, so that one answer would stand for both"
-
-
-def _foreseeing(evaluator: Evaluator, case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
-    """Yield what an evaluator foresees otherwise than it plans it: its own class's `foresee` is believed by plans."""
-    if (foresee := foresight(evaluator)) is None:
-        return
-    foreseen = list(foresee(CaseTexts.of(case)))
-    tokens = whole_tokens([length for _, length, *_ in foreseen])
-    told = [(length, answer, sample) for length, (*_, answer, sample) in zip(tokens, foreseen, strict=True)]
-    if told != [(prompt_tokens(request), request.answer, request.sample) for request in requests]:
-        yield f"case '{case.id}': foresee tells other lengths, formats or samples than plan gives"
-    if any(request.then is not None or request.shared for request in requests):
-        yield f"case '{case.id}': foresee tells asks that prepare for others or are shared"
-    marks: list[object] = [mark for mark, *_ in foreseen]
-    prompts: list[object] = [request.messages for request in requests]
-    if [marks.index(one) for one in marks] != [prompts.index(one) for one in prompts]:
-        yield f"case '{case.id}': foresee does not tell apart what plan does, or what is the same"
 
 
 def _is_message(message: Mapping[str, Any]) -> bool:

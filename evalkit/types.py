@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 Winner: TypeAlias = Literal["A", "B", "TIE"]
 Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"]
@@ -55,21 +55,6 @@ class Case:
     label: Winner | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, Annotation] = field(default_factory=dict)
-
-
-class CaseTexts(NamedTuple):
-    """What of a case a judge is ever shown; it stands for the case where there are very many, and costs less."""
-
-    id: str
-    prompt: str
-    context: str | None
-    reference: str | None
-    responses: Sequence[str]
-
-    @staticmethod
-    def of(case: Case) -> CaseTexts:
-        """Return the texts of a case."""
-        return CaseTexts(case.id, case.prompt, case.context, case.reference, [one.text for one in case.responses])
 
 
 @dataclass(frozen=True, slots=True)

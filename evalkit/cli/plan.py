@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from signal import SIGINT
@@ -15,15 +15,14 @@ from rich.table import Table
 from evalkit.api import ask_judges, stream_cases
 from evalkit.cli.console import log
 from evalkit.cli.hydra_runner import MULTIRUN, check_words, is_sweep, split_study
-from evalkit.cli.planned_job import PlannedJob, foreseeable, plan_ahead
+from evalkit.cli.planned_job import PlannedJob, plan_ahead
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
-from evalkit.engine import JudgingResult, Plan, signature_plans
+from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.token_estimates import Kind, sample_fits
 from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.evaluators.third_party import foresight
 from evalkit.gating import check_gate
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.judges import max_concurrency, spec_of
@@ -267,11 +266,10 @@ def main(words: Sequence[str]) -> int:
     for job in jobs:
         check_gate(job.config, job)
     probes = _probes(jobs, count)
-    quick = foreseeable(jobs)
     whose: set[str] = set()
     planned: list[JobPlan] = []
     for job in jobs:
-        asked = plan_job(job, whose, quick)
+        asked = plan_job(job, whose)
         parts = [part.after(asked[:place]) for place, part in enumerate(asked)]
         before = [part for other in planned for part in other.parts]
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
@@ -290,33 +288,23 @@ def _probes(jobs: Sequence[PlannedJob], count: int) -> list[PilotResult]:
     return [probed for job in jobs for probed in probe(job, count)]
 
 
-def plan_job(job: PlannedJob, whose: set[str], quick: Collection[str] = ()) -> list[Part]:
-    """Return what each judge of a job is to be asked; say whose benchmark it is, unless it is in `whose` already.
-
-    What models in `quick` are asked is told without filling a prompt.
-    """
-    cases, specs, foresee = stream_cases(job.config), spec_of(job.config.judge), foresight(job.evaluator)
-    foreseen = [spec for spec in specs if foresee is not None and spec.model in quick]
-    told_of: dict[str, Plan] = {}
-    if foresee is not None and foreseen:
-        plans = signature_plans(cases.texts(), foresee, foreseen)
-        told_of = {spec.name: plan for spec, plan in zip(foreseen, plans, strict=True)}
-    if cases.benchmark is not None and cases.benchmark.note not in whose:
-        whose.add(cases.benchmark.note)
-        log("note", cases.benchmark.note)
+def plan_job(job: PlannedJob, whose: set[str]) -> list[Part]:
+    """Return what each judge of a job is to be asked; say whose benchmark it is, unless it is in `whose` already."""
+    benchmark = stream_cases(job.config).benchmark
+    if benchmark is not None and benchmark.note not in whose:
+        whose.add(benchmark.note)
+        log("note", benchmark.note)
     with plan_ahead(job.config.store) as store:
-        judges = zip(job.config.judge.members, specs, strict=True)
-        return [_part(job, judge, spec, store, told_of.get(spec.name)) for judge, spec in judges]
+        judges = zip(job.config.judge.members, spec_of(job.config.judge), strict=True)
+        return [_part(job, judge, spec, store) for judge, spec in judges]
 
 
-def _part(
-    job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None, foreseen: Plan | None
-) -> Part:
-    plan = plan_requests(job, job.evaluator, [spec], store) if foreseen is None else foreseen
+def _part(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None) -> Part:
+    plan = plan_requests(job, job.evaluator, [spec], store)
 
     @cache
     def latest() -> list[Completion]:
-        return recent_answers(store, spec.model) if store is not None and store.reads and foreseen is None else []
+        return recent_answers(store, spec.model) if store is not None and store.reads else []
 
     return Part(judge, plan, estimate_length(plan, latest, judge.max_tokens))
 

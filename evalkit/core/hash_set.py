@@ -38,13 +38,10 @@ class HashSet:
         if len(self._hashes) >= HELD:
             self._spill()
 
-    def extend(self, hashes: Sequence[int], weights: Sequence[int] | None = None) -> None:
-        """Take many at once, each with its weight, or all without one."""
+    def extend(self, hashes: Sequence[int]) -> None:
+        """Take many at once, without weights."""
         self._hashes.extend(hashes)
-        if weights is None:
-            self._weights.frombytes(bytes(8 * len(hashes)))
-        else:
-            self._weights.extend(weights)
+        self._weights.frombytes(bytes(8 * len(hashes)))
         if len(self._hashes) >= HELD:
             self._spill()
 

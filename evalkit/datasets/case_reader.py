@@ -8,7 +8,7 @@ from typing import Any
 
 from evalkit.config import DatasetConfig
 from evalkit.datasets.expressions import RowFault
-from evalkit.datasets.field_mapping import ABSENT, Columns, Getter, Layout, TextColumns, plain_row
+from evalkit.datasets.field_mapping import ABSENT, Columns, Getter, Layout, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.labels import (
@@ -23,11 +23,8 @@ from evalkit.datasets.labels import (
 )
 from evalkit.datasets.text import SkippedRow, Tally, Texts
 from evalkit.errors import DatasetError, did_you_mean
-from evalkit.types import Annotation, Case, CaseTexts, Response, Winner
+from evalkit.types import Annotation, Case, Response, Winner
 
-_TEXTS = frozenset({str})
-_NAMES = frozenset({str, type(None)})
-_SPOKEN = frozenset({"text", "model"})
 _ALONE = frozenset({"pointwise"})
 _PARTS = frozenset({"text", "model", "label", "grade", "labels"})
 NUMBERED = "cases without an id, named by the number of their row"
@@ -69,47 +66,6 @@ class CaseReader:
             raise fault.at(place) from None
         except SkippedRow:
             return None
-
-    def read_texts(self, row: Row, number: int, place: str) -> CaseTexts | None:
-        """Return the texts of the case that row `number` (from 1) holds; none if it is left out.
-
-        Raises:
-            DatasetError: as `read`.
-        """
-        layout = self.columns.layout(row)
-        if layout.pair is not None:
-            values = layout.pair(row)
-            if self._is_plain(values) and values[-1] in self._labels.winners:
-                return CaseTexts(values[0], values[1], None, None, values[2:4])
-        if layout.texts is not None and (texts := self._plain_texts(layout, layout.texts, row)) is not None:
-            return texts
-        case = self.read(row, number, place)
-        return None if case is None else CaseTexts.of(case)
-
-    def _plain_texts(self, layout: Layout, columns: TextColumns, row: Row) -> CaseTexts | None:
-        """Return the texts of a row in which there is nothing to interpret or to refuse; none if it is another."""
-        values, first, listed = columns.pick(row), columns.first, None
-        if columns.listed:
-            listed, values = _plain_entries(values[-1]), values[:-1]
-        try:
-            length = len("".join(values))  # quicker than to look at each, and only texts can be joined
-        except TypeError:
-            values = (*values[:first], *["" if value is None else value for value in values[first:]])
-            if not _TEXTS.issuperset(map(type, values)):
-                return None
-            length = len("".join(values))
-        responses = values[2:first] if listed is None else listed
-        if listed is not None:
-            length += max(map(len, listed), default=0)
-        if length > self._texts.short or len(responses) < self._least or "" in values[:first] or "" in responses:
-            return None
-        if layout.label is not None and not self._labels.is_plain(layout.label(row), len(responses)):
-            return None
-        if columns.context is None and columns.reference is None:
-            return CaseTexts(values[0], values[1], None, None, responses)
-        context = values[columns.context] if columns.context is not None else None
-        reference = values[columns.reference] if columns.reference is not None else None
-        return CaseTexts(values[0], values[1], context or None, reference or None, responses)
 
     def _is_plain(self, values: tuple[Any, ...]) -> bool:
         """Say whether what a row holds of a labelled pair is nothing to interpret: texts, and none too long."""
@@ -288,16 +244,3 @@ def _parsed(text: str, place: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise DatasetError("responses is not a JSON list", where=place, remedy="mend it") from None
-
-
-def _plain_entries(entries: Any) -> Sequence[str]:
-    """Return the texts of a list of responses in which there is nothing else but models; none where there is."""
-    if type(entries) is not list:
-        return ()
-    if not _TEXTS.issuperset(map(type, entries)):
-        if not all(type(one) is dict and "text" in one and one.keys() <= _SPOKEN for one in entries):
-            return ()
-        if not _NAMES.issuperset(type(one.get("model")) for one in entries):
-            return ()
-        entries = [one["text"] for one in entries]
-    return entries if _TEXTS.issuperset(map(type, entries)) else ()

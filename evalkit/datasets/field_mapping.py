@@ -46,8 +46,7 @@ class Layout:
     """How rows with the same columns are read: what reads each field that they have, none for one they have not.
 
     `ends` are the two responses of a pair, or the one response; `metadata` the columns that no field is read from.
-    `texts` is where those stand that a judge is shown, if in columns of their own; `pair`, for rows that hold just a
-    labelled pair, reads id, prompt, responses, models and label at once.
+    `pair`, for rows that hold just a labelled pair, reads id, prompt, responses, models and label at once.
     """
 
     shape: str
@@ -60,22 +59,7 @@ class Layout:
     ends: tuple[tuple[str, Getter | None, str, Getter | None], ...]
     metadata: tuple[str, ...]
     extra: tuple[str, ...]
-    texts: TextColumns | None
     pair: Callable[[Row], tuple[Any, ...]] | None
-
-
-@dataclass(frozen=True, slots=True)
-class TextColumns:
-    """Columns that hold a case's texts as they are: `pick` takes id, prompt and responses, `first` in all, and others.
-
-    `context` and `reference` are their places among these; where the responses are `listed`, their list comes last.
-    """
-
-    pick: Callable[[Row], tuple[Any, ...]]
-    first: int
-    context: int | None
-    reference: int | None
-    listed: bool
 
 
 class Columns:
@@ -162,21 +146,9 @@ class Columns:
             label=found.get("label"),
             ends=tuple((text, found.get(text), model, found.get(model)) for text, model in ends),
             metadata=tuple(column for column in row if column not in taken),
-            texts=self._texts(shape, found, row),
             extra=tuple(sorted({self._mapped.get("labels", "labels")} & row.keys())),
             pair=self._pair(shape, found, row),
         )
-
-    def _texts(self, shape: str, found: Mapping[str, Getter], row: Row) -> TextColumns | None:
-        ends = _ENDS.get(shape, ())
-        first = ["id", "prompt", *(text for text, _ in ends)]
-        further = [name for name in ("context", "reference", *(model for _, model in ends)) if name in found]
-        names = [*first, *further, *(["responses"] if shape == "responses" else [])]
-        columns = [self._mapped.get(name, name) for name in names]
-        if self._added or "labels" in found or not all(column in row and not is_template(column) for column in columns):
-            return None
-        context, reference = (names.index(name) if name in further else None for name in ("context", "reference"))
-        return TextColumns(itemgetter(*columns), len(first), context, reference, shape == "responses")
 
     def _pair(self, shape: str, found: Mapping[str, Getter], row: Row) -> Callable[[Row], tuple[Any, ...]] | None:
         columns = [self._mapped.get(field, field) for field in _PAIR]

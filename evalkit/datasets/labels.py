@@ -64,14 +64,6 @@ class Labels:
             return None, (replace(responses[0], grade=meaning),)
         raise self._misfit(value, meaning, len(responses), place)
 
-    def is_plain(self, value: Any, count: int) -> bool:
-        """Say whether a label of `count` responses is right beyond question: none, a choice known, or a number."""
-        if value is None or value == "":
-            return True
-        if count > 1:
-            return type(value) is str and value in self.winners
-        return type(value) in _NUMBERS and not self._map and -_EXACT < value < _EXACT
-
     def grade(self, value: Any, place: str) -> float | None:
         """Return the grade of one response, none if it has none.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from evalkit.config import DatasetConfig
 from evalkit.core.hash_set import HashSet
@@ -25,7 +25,7 @@ from evalkit.datasets.sampling import Choice
 from evalkit.datasets.sources import Fetch, Source, open_source
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
-from evalkit.types import Case, CaseTexts
+from evalkit.types import Case
 
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 """As `canonical_json`, with the encoder made once: there is one call for each case."""
@@ -129,7 +129,6 @@ def duplicate_id_error(id_: str, before: str, place: str) -> DatasetError:
     return DatasetError(f"id '{id_}' is already that of {first}", where=place, remedy="make ids unique")
 
 
-_Read = TypeVar("_Read", Case, CaseTexts)
 _UNLIKE = re.compile(r"no column |not [A-Z]|the file is not one JSON array|.* is (a list|an object), not a text")
 Told = Callable[[Path], str | None]
 """Says what a file holds, and what to do with it; none if it does not know."""
@@ -189,27 +188,13 @@ class CaseStream:
         Raises:
             DatasetError: if a row is none; that an id stands twice is said after the last case at the latest.
         """
-        for case in self._read(self._reader.read):
-            if case.label is not None or any(response.grade is not None for response in case.responses):
-                self._labelled += 1
-            yield case
-
-    def texts(self) -> Iterator[CaseTexts]:
-        """Yield the texts of the cases, in place of the cases: of what the notes say, it counts no labels.
-
-        Raises:
-            DatasetError: as when the cases are read.
-        """
-        return self._read(self._reader.read_texts)
-
-    def _read(self, read: Callable[[Row, int, str], _Read | None]) -> Iterator[_Read]:
         try:
-            yield from self._each(read)
+            yield from self._each()
         except DatasetError as bad:
             raise self._recognised(bad) from None
 
-    def _each(self, read: Callable[[Row, int, str], _Read | None]) -> Iterator[_Read]:
-        any_row, add = False, self._ids.add
+    def _each(self) -> Iterator[Case]:
+        any_row, read, add = False, self._reader.read, self._ids.add
         for number, place, row in self._choice.choose(self._all):
             any_row = True
             case = read(row, number, place)
@@ -217,6 +202,8 @@ class CaseStream:
                 continue
             add(case.id, place)
             self.rows += 1
+            if case.label is not None or any(response.grade is not None for response in case.responses):
+                self._labelled += 1
             yield case
         if not self.rows:
             what = "every row was left out" if any_row else "the file holds no rows"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappush, heappushpop
 
 from evalkit.core.hash_set import HashSet, find_new
-from evalkit.core.hashing import canonical_json, text_digest
-from evalkit.engine.requests import PlannedCall, PlannedCalls, call_key, encoded
-from evalkit.engine.token_estimates import Kind, prompt_tokens, response_tokens, whole_tokens
-from evalkit.protocols import Evaluator, Foreseen, Store
-from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
+from evalkit.core.hashing import text_digest
+from evalkit.engine.requests import PlannedCall, PlannedCalls, call_key
+from evalkit.engine.token_estimates import Kind, prompt_tokens, response_tokens
+from evalkit.protocols import Evaluator, Store
+from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
 
 
 class PilotSample:
@@ -81,7 +81,6 @@ def _place(request: JudgeRequest) -> tuple[str, Unit, Unit, int]:
 
 
 _KEY, _HALF = 16, 2**63  # 64 bits of a key tell a hundred million requests apart
-_AT_ONCE = 4096
 _OWN = "an answer of the judge's own"
 UNKNOWN = Completion("?" * 1000)
 """Stands for an answer that is yet to be given where a further ask is made of it."""
@@ -145,46 +144,6 @@ def plan(
                 told += step.found.usage.prompt_tokens
     known = told / counted if told and counted else 1.0
     return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), known).after(())
-
-
-def signature_plans(
-    cases: Iterable[CaseTexts], foresee: Callable[[CaseTexts], Iterable[Foreseen]], specs: Sequence[JudgeSpec]
-) -> list[Plan]:
-    """Return the plan of having `cases` judged by each of `specs` where nothing is stored, without filling a prompt.
-
-    They say what `plan` says. In `to_send` requests stand under other numbers, so that plans made in the two ways
-    cannot be added up.
-    """
-    sent, kinds = [(_salt(spec), HashSet()) for spec in specs], dict[str | None, Kind]()
-    kind, answer, format_ = Kind(None), None, None
-    marks, lengths, since = list[int](), list[int](), 0
-
-    def pass_on() -> None:
-        nonlocal since
-        kind.wanted, since = kind.wanted + len(marks) - since, 0
-        tokens = whole_tokens(lengths)
-        for salt, hashes in sent:
-            hashes.extend([mark ^ salt for mark in marks], tokens)
-        marks.clear()
-        lengths.clear()
-
-    for case in cases:
-        for mark, length, wanted, sample in foresee(case):
-            if wanted is not answer or format_ is None:
-                kind.wanted += len(marks) - since
-                answer, format_ = wanted, hash(encoded(wanted))
-                kind = kinds.setdefault(wanted.name if wanted else None, Kind(wanted))
-                since = len(marks)
-            marks.append(hash((mark, sample, format_)))
-            lengths.append(length)
-        if len(marks) >= _AT_ONCE:
-            pass_on()
-    pass_on()
-    return [Plan(len(hashes), 0, 0, 0, hashes, tuple(kinds.values())).after(()) for _, hashes in sent]
-
-
-def _salt(spec: JudgeSpec) -> int:
-    return hash((spec.model, spec.api_base, canonical_json(dict(spec.params))))
 
 
 def _steps(

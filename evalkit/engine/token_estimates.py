@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.prompting.precompiled import CHARACTERS_PER_TOKEN, text_length
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest
 
+CHARACTERS_PER_TOKEN = 4
+_PER_BYTE = 2
+"""Characters that each byte beyond the first counts for in the UTF-8 of a character beyond ASCII."""
 FREE_TEXT = 150
 """Tokens of an answer in running text, where nothing is known of it."""
 _TEXT, _ITEM, _VALUE, _SYNTAX = 25, 12, 3, 3
@@ -62,19 +64,20 @@ class Kind:
 
 def response_tokens(case: Case) -> float:
     """Return about how many tokens a case's responses have on average; 0 if it has none."""
-    lengths = [text_length(response.text) for response in case.responses]
+    lengths = [_characters(response.text) for response in case.responses]
     return sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN if lengths else 0.0
 
 
 def prompt_tokens(request: JudgeRequest) -> int:
     """Return about how many tokens a request's messages have."""
-    [tokens] = whole_tokens([sum(text_length(message["content"]) for message in request.messages)])
-    return tokens
+    return -(-sum(_characters(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN)
 
 
-def whole_tokens(lengths: Sequence[int]) -> list[int]:
-    """Return lengths in quarters of a token as tokens, rounded up."""
-    return [-(-length // CHARACTERS_PER_TOKEN) for length in lengths]
+def _characters(text: str) -> int:
+    """Return how many ASCII characters have as many tokens as a text; a Chinese character counts as one token."""
+    if text.isascii():
+        return len(text)
+    return len(text.encode("ascii", "ignore")) + _PER_BYTE * (len(text.encode("utf-8", "surrogatepass")) - len(text))
 
 
 def expected_tokens(answer: AnswerFormat | None) -> int:

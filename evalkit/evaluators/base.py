@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, DatasetError, PluginError, PromptError, did_you_mean
 from evalkit.plugins import OUTPUTS, entry_points_in, is_offered
 from evalkit.prompting import Prompts, neutralize
-from evalkit.types import Case, CaseTexts, Message
+from evalkit.types import Case, Message
 
 
 def check_format(config: RunConfig, remedies: Mapping[str, str], *, others: bool = True) -> None:
@@ -35,7 +34,7 @@ def check_format(config: RunConfig, remedies: Mapping[str, str], *, others: bool
         raise ConfigError(f"mode {config.mode.name} cannot read '{name}'", where="output.format", remedy=remedies[name])
 
 
-def check_responses(case: Case | CaseTexts, least: int) -> None:
+def check_responses(case: Case, least: int) -> None:
     """Refuse a case with too few responses.
 
     Raises:
@@ -53,19 +52,14 @@ SHARED = ("original_prompt", "context", "reference")
 """The placeholders that stand for a case in every template."""
 
 
-def shared_texts(case: Case | CaseTexts) -> tuple[str, str, str]:
+def shared_variables(case: Case) -> dict[str, str]:
     """Return the texts of a case that every template is filled with, made safe; a blank one counts as none."""
     context, reference = case.context, case.reference
-    return (
-        neutralize(case.prompt),
-        neutralize(context) if context and not context.isspace() else "",
-        neutralize(reference) if reference and not reference.isspace() else "",
-    )
-
-
-def shared_variables(case: Case) -> dict[str, Any]:
-    """Return the placeholders that stand for a case in every template, with these texts."""
-    return dict(zip(SHARED, shared_texts(case), strict=True))
+    return {
+        "original_prompt": neutralize(case.prompt),
+        "context": neutralize(context) if context and not context.isspace() else "",
+        "reference": neutralize(reference) if reference and not reference.isspace() else "",
+    }
 
 
 _PROBE, _OTHER_PROBE = "evalkit one", "Another two, to see what changes"

@@ -31,7 +31,6 @@ class CommitFirst:
 
     def __init__(self, inner: Evaluator, prompts: Prompts) -> None:
         self._inner, self._prompts = inner, prompts
-        self._blank = prompts.blank(ANSWER, ("original_prompt", "context"))
         for optional in (None, "text"):
             self._question(Case("rehearsal", "text", (), context=optional))
         self._said("text")
@@ -50,7 +49,7 @@ class CommitFirst:
     def _check_placeholders(self) -> None:
         one, other = "evalkit one", "Another two, to see what changes"
         checks: list[tuple[str, str, bool]] = [
-            (ANSWER, "original_prompt", self._blank.fill((one, "")) != self._blank.fill((other, ""))),
+            (ANSWER, "original_prompt", self._asked(one, "") != self._asked(other, "")),
             (OWN_ANSWER, "own_answer", self._said(one) != self._said(other)),
         ]
         for template, name, depends in checks:
@@ -85,7 +84,10 @@ class CommitFirst:
         return [replace(ask, messages=question, answer=None, then=ask, shared=True) for ask in asks]
 
     def _question(self, case: Case) -> tuple[Message, ...]:
-        return self._blank.fill((neutralize(case.prompt), neutralize(case.context or "")))
+        return self._asked(neutralize(case.prompt), neutralize(case.context or ""))
+
+    def _asked(self, prompt: str, context: str) -> tuple[Message, ...]:
+        return self._prompts.render(ANSWER, original_prompt=prompt, context=context)
 
     def _said(self, own: str) -> str:
         return self._prompts.render(OWN_ANSWER, own_answer=neutralize(own))[-1]["content"].strip()

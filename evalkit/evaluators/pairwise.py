@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
 from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, other_side
-from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_texts
-from evalkit.evaluators.foresight import Foresight
+from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
 from evalkit.evaluators.schemas import pairwise_format
@@ -20,14 +19,13 @@ from evalkit.evaluators.third_party import third_party_winner
 from evalkit.parsing import Pattern, UnreadableError, read_margin, read_verdict
 from evalkit.parsing.json import Path
 from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.protocols import Foreseen
-from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment, Response, Unit, WeightedJudgment, Winner
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, WeightedJudgment, Winner
 
 _MARGIN = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
 CLOSE = 1e-9
 """Margins this close to 0 are a tie."""
 _TEXTS = (*SHARED, "response_a", "response_b")
-_Safe: TypeAlias = tuple[tuple[str, str, str], Sequence[str]]
+_Safe: TypeAlias = tuple[Mapping[str, str], Sequence[str]]
 _FORMATS = {
     "json": "",
     "bracket": "",
@@ -67,14 +65,14 @@ def _differ(margins: Sequence[tuple[bool, float]]) -> bool:
     return abs(first - second) > CLOSE
 
 
-def _drawn(case: Case | CaseTexts, unit: Unit, sample: int) -> Unit:
+def _drawn(case: Case, unit: Unit, sample: int) -> Unit:
     # The samples of one pair alternate, so that each order comes up equally often.
     drawn = int(text_digest(f"{case.id}\0{unit}")[:8], 16) + sample
     return unit[::-1] if drawn % 2 else unit
 
 
 def _safe(case: Case) -> _Safe:
-    return shared_texts(case), [neutralize(response.text) for response in case.responses]
+    return shared_variables(case), [neutralize(response.text) for response in case.responses]
 
 
 class Pairwise(TemplateEvaluator):
@@ -96,14 +94,7 @@ class Pairwise(TemplateEvaluator):
         self._own = None if self._structured else third_party_winner(config.output)
         if config.output.format == "regex":
             Pattern(config.output, "winner")
-        self._blank = prompts.blank(self._template, _TEXTS, **self._constants())
-        self.foresees = self._blank.tells
-        self._foresight = Foresight(
-            self._blank,
-            self._answer,
-            lambda case: [(shown, sample) for _, shown, sample in self._asks(case)],
-            alike=config.swap.policy != "random",
-        )
+        self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
         self._rehearse()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
@@ -115,16 +106,6 @@ class Pairwise(TemplateEvaluator):
         check_responses(case, 2)
         safe = _safe(case)
         return [self._ask(case, unit, shown, sample, safe) for unit, shown, sample in self._asks(case)]
-
-    def foresee(self, case: CaseTexts) -> Sequence[Foreseen]:
-        """Return what tells these asks apart, and their lengths, without filling a prompt.
-
-        Raises:
-            DatasetError: as `plan`.
-        """
-        if len(case.responses) < 2:
-            check_responses(case, 2)
-        return self._foresight(case)
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         """Return the judgment in a completion, un-swapped, or one further ask when its JSON is unusable."""
@@ -148,13 +129,13 @@ class Pairwise(TemplateEvaluator):
         )
         return [replace(ask, third=True) for ask in asks]
 
-    def _asks(self, case: Case | CaseTexts) -> Iterator[tuple[Unit, Unit, int]]:
+    def _asks(self, case: Case) -> Iterator[tuple[Unit, Unit, int]]:
         for unit in combinations(range(len(case.responses)), 2):
             for sample in range(self._config.mode.samples):
                 for shown in self._orders(case, unit, sample):
                     yield unit, shown, sample
 
-    def _orders(self, case: Case | CaseTexts, unit: Unit, sample: int) -> tuple[Unit, ...]:
+    def _orders(self, case: Case, unit: Unit, sample: int) -> tuple[Unit, ...]:
         policy = self._config.swap.policy
         if policy == "both":
             return unit, unit[::-1]
@@ -162,7 +143,8 @@ class Pairwise(TemplateEvaluator):
 
     def _ask(self, case: Case, unit: Unit, shown: Unit, sample: int, safe: _Safe) -> JudgeRequest:
         shared, responses = safe
-        messages = self._blank.fill((*shared, *(responses[index] for index in shown)))
+        first, second = (responses[index] for index in shown)
+        messages = self._prompt.fill(**shared, response_a=first, response_b=second)
         return JudgeRequest(case.id, unit, shown, messages, self._answer, sample)
 
     def _constants(self) -> dict[str, Any]:
@@ -180,7 +162,7 @@ class Pairwise(TemplateEvaluator):
             self._ask(case, (0, 1), (0, 1), 0, _safe(case))
         empty = dict.fromkeys(_TEXTS, "")
         self._check_placeholders(
-            lambda texts: self._blank.fill([*{**empty, **texts}.values()]),
+            lambda texts: self._prompt.fill(**{**empty, **texts}),
             ("original_prompt", "response_a", "response_b"),
         )
         if self._structured:

@@ -9,16 +9,14 @@ from evalkit.config import Example, RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
 from evalkit.evaluators.answers import PointwiseAnswer, by_criterion
-from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_texts
-from evalkit.evaluators.foresight import Foresight
+from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
 from evalkit.evaluators.schemas import pointwise_format
 from evalkit.evaluators.third_party import third_party_score
 from evalkit.parsing import Pattern, UnreadableError, read_rating, read_score
 from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.protocols import Foreseen
-from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment, Response
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
 _TEXTS = (*SHARED, "response")
 _FORMATS = {
@@ -47,15 +45,7 @@ class Pointwise(TemplateEvaluator):
         self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
         self._own = None if self._structured else third_party_score(config.output, self._scale)
         self._check_single()
-        self._blank = prompts.blank(self._template, _TEXTS, **self._constants())
-        self.foresees = self._blank.tells
-        samples = config.mode.samples
-        self._foresight = Foresight(
-            self._blank,
-            self._answer,
-            lambda case: [((index,), sample) for index in range(len(case.responses)) for sample in range(samples)],
-            alike=True,
-        )
+        self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
         self._rehearse()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
@@ -67,15 +57,6 @@ class Pointwise(TemplateEvaluator):
         check_responses(case, 1)
         return list(self._asks(case))
 
-    def foresee(self, case: CaseTexts) -> Sequence[Foreseen]:
-        """Return what tells these asks apart, and their lengths, without filling a prompt.
-
-        Raises:
-            DatasetError: as `plan`.
-        """
-        check_responses(case, 1)
-        return self._foresight(case)
-
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         """Return the scores in a completion, or one further ask when its JSON is unusable."""
         read = self._read_json if self._structured else self._read_text
@@ -83,9 +64,9 @@ class Pointwise(TemplateEvaluator):
         return conclude(request, completion, lambda: read(request, completion), retry)
 
     def _asks(self, case: Case) -> Iterator[JudgeRequest]:
-        shared = shared_texts(case)
+        shared = shared_variables(case)
         for index, response in enumerate(case.responses):
-            messages = self._blank.fill((*shared, neutralize(response.text)))
+            messages = self._prompt.fill(**shared, response=neutralize(response.text))
             for sample in range(self._config.mode.samples):
                 yield JudgeRequest(case.id, (index,), (index,), messages, self._answer, sample)
 
@@ -140,7 +121,8 @@ class Pointwise(TemplateEvaluator):
             self.plan(Case("rehearsal", "text", (Response("text"),), context=optional, reference=optional))
         empty = dict.fromkeys(_TEXTS, "")
         self._check_placeholders(
-            lambda texts: self._blank.fill([*{**empty, **texts}.values()]), ("original_prompt", "response")
+            lambda texts: self._prompt.fill(**{**empty, **texts}),
+            ("original_prompt", "response"),
         )
         if self._structured:
             self._prompts.retry("text")

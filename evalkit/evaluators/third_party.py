@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, isclass, signature
 from math import isfinite
@@ -13,8 +13,8 @@ from evalkit.core.scale import Scale
 from evalkit.errors import EvalkitError, PluginError
 from evalkit.parsing import UnreadableError, drop_thinking, read_score, read_winner
 from evalkit.plugins import OUTPUTS, construct, find, is_offered
-from evalkit.protocols import Evaluator, FollowUpEvaluator, Foreseeing, Foreseen, ScoreReader, WinnerReader
-from evalkit.types import Case, CaseTexts, Completion, JudgeRequest, Judgment, Winner
+from evalkit.protocols import Evaluator, FollowUpEvaluator, ScoreReader, WinnerReader
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Winner
 
 PAID = "mend the plug-in; answers are stored"
 
@@ -60,11 +60,6 @@ class _Guarded:
             raise PluginError(what, where="mode.name", remedy=PAID)
         return read
 
-    def foresee(self, case: CaseTexts) -> Iterable[Foreseen]:
-        """Return what the plug-in foresees; to be called only where it does so at all."""
-        with self._blamed("foresee", case.id):
-            return tuple(self.inner.foresee(case)) if isinstance(self.inner, Foreseeing) else ()
-
     @contextmanager
     def _blamed(self, method: str, case_id: str) -> Iterator[None]:
         try:
@@ -81,14 +76,6 @@ class _FollowingGuarded(_Guarded):
         """Return what the plug-in asks once all judgments of a unit are there."""
         with self._blamed("follow", case.id):
             return tuple(self.inner.follow(case, judgments)) if isinstance(self.inner, FollowUpEvaluator) else ()
-
-
-def foresight(evaluator: Evaluator) -> Callable[[CaseTexts], Iterable[Foreseen]] | None:
-    """Return what tells an evaluator's plans without filling prompts, none where only its plans themselves do."""
-    plain = evaluator.inner if isinstance(evaluator, _Guarded) else evaluator
-    if "foresee" not in vars(type(plain)) or not getattr(plain, "foresees", False):
-        return None
-    return evaluator.foresee if isinstance(evaluator, Foreseeing) else None
 
 
 R_co = TypeVar("R_co", covariant=True)

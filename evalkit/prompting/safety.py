@@ -120,7 +120,7 @@ def neutralize(text: str) -> str:
     width, opening or closing, with white space, invisible characters, attributes or letters of the same shape in them;
     control tokens are found as they are spelt, since nothing else is one.
     """
-    if is_safe(text):
+    if _is_safe(text):
         return text
     unmarked = _without_markers(text)
     brackets = _BRACKET if _ENDING in text else _LIKELY_BRACKET
@@ -128,7 +128,7 @@ def neutralize(text: str) -> str:
     return text if safe == text else safe
 
 
-def is_safe(text: str) -> bool:
+def _is_safe(text: str) -> bool:
     """Say whether a text holds nothing that a marker or a control token begins with: most do not."""
     return "<" not in text and "[" not in text and (text.isascii() or not any(opener in text for opener in OPENERS))
 

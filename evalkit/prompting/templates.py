@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from secrets import token_hex
 from typing import Any, NoReturn
 
 from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, meta, nodes
@@ -13,9 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from evalkit.core.resources import shipped
 from evalkit.errors import PromptError, did_you_mean
-from evalkit.prompting.precompiled import CompiledTemplate, template_inputs
 from evalkit.prompting.reasons import Reasons
-from evalkit.prompting.render_cache import RENDER_CACHE
 from evalkit.types import Message
 
 _SHIPPED = "shipped/"
@@ -85,6 +85,66 @@ class TemplateFiles(BaseLoader):
         return self._sources[name]
 
 
+_HOLE = f"\0{token_hex(8)}:"
+_PIECES = re.compile(rf"{_HOLE}(\w+)\0")
+# These may change, repeat elsewhere or read what is written inside them.
+_OPAQUE = (
+    nodes.AssignBlock,
+    nodes.CallBlock,
+    nodes.Extends,
+    nodes.FilterBlock,
+    nodes.FromImport,
+    nodes.Import,
+    nodes.Include,
+    nodes.Macro,
+    nodes.ScopedEvalContextModifier,
+)
+
+
+def _only_places(tree: nodes.Template, texts: frozenset[str]) -> bool:
+    """Say whether all that a template does with `texts` is to place them, and to test whether they are empty."""
+    if next(tree.find_all(_OPAQUE), None) is not None:
+        return False
+    plain = {id(part) for output in tree.find_all(nodes.Output) for part in output.nodes}
+    plain |= {id(branch.test) for branch in tree.find_all(nodes.If)}
+    names = [name for name in tree.find_all(nodes.Name) if name.name in texts or name.name in ("self", "super")]
+    return all(id(name) in plain and name.ctx == "load" for name in names)
+
+
+class PartialTemplate:
+    """A template to be filled with the texts of many cases.
+
+    Args:
+        render: fills the template with texts by the names of their placeholders.
+        in_pieces: whether Jinja need be asked only once for what stands around the texts, for each choice of empty
+            ones; see `_only_places`.
+    """
+
+    def __init__(self, render: Callable[[Mapping[str, str]], tuple[Message, ...]], *, in_pieces: bool) -> None:
+        self._render, self._in_pieces = render, in_pieces
+        self._known: dict[tuple[bool, ...], list[tuple[str, list[str]]]] = {}
+
+    def fill(self, **texts: str) -> tuple[Message, ...]:
+        """Return the messages with these texts; their names are the same, in the same order, at each call.
+
+        Raises:
+            PromptError: if it cannot be filled.
+        """
+        if not self._in_pieces:
+            return self._render(texts)
+        empty = tuple([not text for text in texts.values()])
+        if empty not in self._known:
+            holes = {name: f"{_HOLE}{name}\0" if text else "" for name, text in texts.items()}
+            found = self._render(holes)
+            self._known[empty] = [(message["role"], _PIECES.split(message["content"])) for message in found]
+        filled = []
+        for role, pieces in self._known[empty]:
+            pieces = pieces.copy()
+            pieces[1::2] = [texts[name] for name in pieces[1::2]]
+            filled.append((role, "".join(pieces)))
+        return tuple({"role": role, "content": text} for role, text in filled if role == "user" or text.strip())
+
+
 SUFFIX = ".md.j2"
 RETRY, FALLBACK, REASONS = "retry", "en", "reasons.yaml"
 _JINJA_NAMES = {"super", "self", "caller", "varargs", "kwargs"}
@@ -111,7 +171,6 @@ class Prompts:
             loader=self._files, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
         )
         self._reasons: Reasons | None = None
-        self._fixed = True  # until a template names another only as it is filled
         self._checked: dict[tuple[str, frozenset[str]], Template] = {}
 
     def render(self, name: str, **variables: Any) -> tuple[Message, ...]:
@@ -120,28 +179,22 @@ class Prompts:
         Raises:
             PromptError: if it cannot be found, parsed or filled; says the file, the line and the known placeholders.
         """
-        return self._fill(name, self._template(name, frozenset(variables)), variables)
-
-    def _fill(self, name: str, template: Template, variables: dict[str, Any]) -> tuple[Message, ...]:
-        key = RENDER_CACHE.key(f"{self.language} {name}", self._files.hashes, variables) if self._fixed else None
-        if (known := RENDER_CACHE.get(key)) is not None:
-            return known
+        template = self._template(name, frozenset(variables))
         try:
-            return RENDER_CACHE.keep(key, tuple(_messages(template, variables)))
+            return tuple(_messages(template, variables))
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             _refuse(error, self._files, variables)
 
-    def blank(self, name: str, texts: Sequence[str], **fixed: Any) -> CompiledTemplate:
+    def partial(self, name: str, texts: Sequence[str], **fixed: Any) -> PartialTemplate:
         """Return a template with everything filled in but `texts`, the placeholders that differ from case to case.
 
         Raises:
             PromptError: if it cannot be found or parsed.
         """
-        known = frozenset({*texts, *fixed})
-        template = self._template(name, known)
-        trees = self._trees(self._path(name))
-        asked = template_inputs(trees, {*texts}) if self._fixed else None
-        return CompiledTemplate(texts, lambda given: self._fill(name, template, {**fixed, **given}), asked)
+        self._template(name, frozenset({*texts, *fixed}))
+        path = self._path(name)
+        in_pieces = _only_places(self._environment.parse(self._files.source(path), path), frozenset(texts))
+        return PartialTemplate(lambda given: self.render(name, **fixed, **given), in_pieces=in_pieces)
 
     def retry(self, error: str) -> str:
         """Return the text that asks a judge again whose answer cannot be used.
@@ -224,21 +277,12 @@ class Prompts:
             first = min(uses, key=lambda node: node.lineno)
             raise _unknown(self._files.place(path, first.lineno), first.name, known)
         for other in meta.find_referenced_templates(tree):
-            self._fixed = self._fixed and other is not None
             if other is not None:
                 try:
                     self._environment.get_template(other)
                 except TemplateNotFound:
                     raise self._not_there(path, tree, other) from None
                 self._check(other, known)
-
-    def _trees(self, path: str) -> Iterator[nodes.Template]:
-        """Yield what a template is made of, and those that it names, as far as they are named in it."""
-        tree = self._environment.parse(self._files.source(path), path)
-        yield tree
-        for other in meta.find_referenced_templates(tree):
-            if other is not None:
-                yield from self._trees(other)
 
     def _not_there(self, path: str, tree: nodes.Template, other: str) -> PromptError:
         wanting = tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport))

@@ -1,4 +1,4 @@
-"""A model's answers in a store: whether there are any, and the last ones, which the next may be like."""
+"""A model's last answers in a store: those that are still to come may be like them."""
 
 from __future__ import annotations
 
@@ -26,23 +26,3 @@ def recent_answers(store: SqliteStore, model: str) -> list[Completion]:
         except ValueError:
             continue
     return found
-
-
-def count(store: SqliteStore) -> int:
-    """Return about how many answers a store holds: more than that it never does.
-
-    Raises:
-        StoreError: if the file cannot be read.
-    """
-    [(most,)] = store.locked(lambda db: db.execute("SELECT max(rowid) FROM completions").fetchall())
-    return int(most or 0)
-
-
-def holds(store: SqliteStore, model: str) -> bool:
-    """Say whether a store has any answer of a model; it looks at every row where it has none.
-
-    Raises:
-        StoreError: if the file cannot be read.
-    """
-    query = "SELECT 1 FROM completions WHERE model = ? LIMIT 1"
-    return bool(store.locked(lambda db: db.execute(query, (model,)).fetchall()))

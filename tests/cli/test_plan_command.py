@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from evalkit.cli import plan as planning
-from evalkit.cli import planned_job
 from evalkit.cli.plan import Length, Part, minutes
 from evalkit.config import JudgeConfig, RunnerConfig
 from tests.support.command_line import BRIEF, Done, fake, pair
@@ -110,27 +108,12 @@ def counts(planned: Done) -> list[list[str]]:
     return [row for row in rows if len(row) > 5]
 
 
-def test_prompts_are_filled_only_where_the_store_may_know_them(
-    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_counts_equal_requests_once(call: Call, provider: Provider, tmp_path: Path) -> None:
     same = pair(0) | {"id": "again"}
     alike = pair(1) | {"id": "alike", "response_b": "good 1"}
     with (tmp_path / "cases.jsonl").open("a") as file:
         file.write(f"{json.dumps(same)}\n{json.dumps(alike)}\n")
-    sweep = words(provider, PRICE, "swap=both,none", "judge.temperature=0,1", "-m")
-    told = call("plan", *sweep)
-    filled: list[str] = []
-    plan = planning.plan_requests
-    monkeypatch.setattr(planning, "plan_requests", lambda *given: filled.append("filled") or plan(*given))
-    assert call("plan", *sweep).out == told.out
-    assert filled == []
-    call("run", *words(provider, PRICE, "dataset.limit=1"), *BRIEF, "hydra.run.dir=one")
-    assert len(counts(call("plan", *sweep))) == 5
-    assert len(filled) == 4
-    monkeypatch.setattr(planned_job, "FEW_STORED", 0)
-    filled.clear()
-    assert counts(call("plan", *words(provider, PRICE, model="another")))[0][1:4] == ["28", "0", "25"]
-    assert filled == ["filled"]
+    assert counts(call("plan", *words(provider, PRICE)))[0][1:4] == ["28", "0", "25"]
 
 
 def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call: Call, provider: Provider) -> None:

@@ -149,7 +149,7 @@ TOKENS = [
 def test_what_need_not_be_looked_at_closely_is_nothing(text: str) -> None:
     quick = neutralize(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(safety, "is_safe", lambda text: False)
+        patch.setattr(safety, "_is_safe", lambda text: False)
         patch.setattr(safety, "_ASCII_OPENER", safety._OPENER)
         patch.setattr(safety, "_LIKELY_BRACKET", safety._BRACKET)
         assert neutralize(text) == quick

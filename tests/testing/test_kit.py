@@ -11,9 +11,8 @@ import pytest
 
 from evalkit.evaluators import make_evaluator
 from evalkit.hydra_app import load_config
-from evalkit.prompting import text_length
 from evalkit.testing import CASES, ODD, check_evaluator, example_answer, faults
-from evalkit.types import AnswerFormat, Case, CaseTexts, Completion, JudgeRequest, Judgment, Response
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment
 
 
 @pytest.mark.parametrize(
@@ -127,35 +126,6 @@ class Loud(Good):
         return 7 * super().margin(request, margin)
 
 
-class Foreseeing(Good):
-    foresees = True
-
-    def foresee(self, case: CaseTexts) -> Any:
-        plain = Case(case.id, case.prompt, tuple(Response(text) for text in case.responses))
-        for request in self.plan(plain):
-            content = request.messages[0]["content"]
-            yield hash(content), text_length(content), request.answer, 0
-
-
-def foresee(change: Callable[[int, int], tuple[int, int]]) -> type[Good]:
-    class Changed(Foreseeing):
-        answer = AnswerFormat("x", SCHEMA)
-
-        def ask(self, case: Case, shown: tuple[int, int]) -> JudgeRequest:
-            return replace(super().ask(case, shown), answer=self.answer)
-
-        def foresee(self, case: CaseTexts) -> Any:
-            return [(*change(mark, length), self.answer, 0) for mark, length, *_ in super().foresee(case)]
-
-    return Changed
-
-
-def test_what_is_foreseen_rightly_passes_and_what_is_inherited_is_not_looked_at() -> None:
-    assert list(faults(Foreseeing())) == []
-    inherited = type("Inherited", (foresee(lambda mark, length: (0, 0)),), {})
-    assert list(faults(inherited())) == []
-
-
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
@@ -174,8 +144,6 @@ def test_what_is_foreseen_rightly_passes_and_what_is_inherited_is_not_looked_at(
         (Guessing, "a refusal: read as ok, with a value; what is no answer is missing"),
         (Blind, "value is 1.0 and, with the order reversed, 1.0: margins must be un-swapped"),
         (Level, "every answer is a tie"),
-        (foresee(lambda mark, length: (mark, length + 4)), "foresee tells other lengths, formats or samples"),
-        (foresee(lambda mark, length: (0, length)), "foresee does not tell apart what plan does"),
         (Loud, "values [7.0] are not finite, or margins not between -1 and 1"),
         (read(lambda request, found: replace(found, sample=3)), "a judgment's sample is 3, and was 0 in the request"),
         (read(lambda request, found: replace(found, error=None)), "no error that says why it has none"),
