@@ -128,8 +128,12 @@ def test_every_page_is_in_the_navigation() -> None:
     assert yaml.safe_load(text)["use_directory_urls"] is False
 
 
-def test_the_site_builds(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_site_builds_and_the_tutorial_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "start" / "first-judge.html").is_file()
+    tutorial = (tmp_path / "site" / "tutorial.html").read_text("utf-8")
+    assert tutorial.count("<svg") >= 2
+    assert "No difference found" in tutorial
