@@ -93,7 +93,7 @@ def plan(path: Path) -> int:
     url = str(path.with_suffix(".sqlite"))
     store = open_store(StoreConfig(url=url))
     assert store is not None
-    store.put("0" * 64, "openai/gpt-4o-mini", Completion("text"))
+    store.put_many([("0" * 64, "openai/gpt-4o-mini", Completion("text"))])
     store.close()
     return -main(["plan", "judge=gpt-4o-mini", f"store.url={url}", "dataset=file", f"dataset.path={path}"])
 

@@ -29,6 +29,7 @@ EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
     "evalkit.datasets",
     "evalkit.trackers",
 )
+STORES = "evalkit.stores"
 PROMPTS, CONF = "evalkit.prompts", "evalkit.conf"
 GROUPS = MappingProxyType(
     {
@@ -36,6 +37,7 @@ GROUPS = MappingProxyType(
         OUTPUTS: "output format",
         DATASETS: "dataset format",
         TRACKERS: "tracker",
+        STORES: "store",
         PROMPTS: "prompts",
         CONF: "configs",
     }

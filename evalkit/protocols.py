@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -13,6 +13,8 @@ from evalkit.types import (
     JudgeSpec,
     Judgment,
     RunResult,
+    StoredCompletion,
+    StoreDescription,
     Winner,
 )
 
@@ -69,19 +71,114 @@ class Judge(Protocol):
 
 
 @runtime_checkable
-class Store(Protocol):
-    """Completions by content key."""
+class CompletionCache(Protocol):
+    """What judging needs of a store: completions by content key, and claims on keys.
+
+    Any thread may call any method; what a method does is visible to every other one, in this process and in others,
+    when it returns. Every method raises StoreError, in one line without secrets, where the store fails.
+    """
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return the stored completions among `keys`."""
+        """Return the stored completions among `keys`, each exactly as it was put; it does not wait for a `put_many`.
+
+        Raises:
+            StoreError: if one of them is damaged: a completion is never returned otherwise than it was put.
+        """
         ...
 
-    def put(self, key: str, model: str, completion: Completion) -> None:
-        """Keep a completion; it is durable when this returns."""
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        """Keep completions, each given as (key, model, completion), in one commit; a newer one replaces an older.
+
+        When this returns, all are durable: neither a killed process nor a power cut loses one.
+
+        Raises:
+            StoreError: if one cannot be kept, or the store is read only; then none of them is.
+        """
+        ...
+
+    def claim(self, key: str) -> bool:
+        """Claim a key, without waiting, and say whether it is claimed now; a read-only store grants every claim.
+
+        Of all threads and processes that use the store, one at most holds a key's claim, and only it requests the
+        answer. Claims end with `release`, with `close`, and with the process, however it ends.
+        """
+        ...
+
+    def release(self, key: str) -> None:
+        """Give up a claim that was made here; other keys and other holders' claims are left alone."""
+        ...
+
+    def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
+        """Return a model's last completions, the newest first, at most `limit`, without the damaged ones.
+
+        They are a sample for estimates: where looking through the whole store takes long, a store may miss some.
+        """
+        ...
+
+
+@runtime_checkable
+class Store(CompletionCache, Protocol):
+    """Completions by content key, for any number of threads and processes at once."""
+
+    def add_many(self, rows: Sequence[StoredCompletion]) -> int:
+        """Keep completions with the times they have, in one commit, and return how many were new; a stored one stays.
+
+        Raises:
+            StoreError: if one cannot be kept; then none of them is.
+        """
+        ...
+
+    def scan(self) -> Iterator[StoredCompletion | None]:
+        """Yield every completion in the order in which keys were first put, and `None` for each damaged one.
+
+        Memory stays flat. What is put or pruned meanwhile may or may not be among them.
+        """
+        ...
+
+    def prune(self, before: float) -> int:
+        """Delete what was stored before a time (seconds since 1970), return how many, and free their room if possible.
+
+        Raises:
+            StoreError: if they cannot be deleted; then none of them is.
+        """
+        ...
+
+    def describe(self) -> StoreDescription:
+        """Return where the store is, its version and its size."""
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release every claim made here and let go of files and connections; closing twice does nothing."""
+        ...
+
+
+@runtime_checkable
+class StoreBackend(Protocol):
+    """A kind of store: a class, registered under the scheme of its URLs in the entry-point group `evalkit.stores`."""
+
+    def __call__(self, url: str, *, read_only: bool = False, verify: bool = True) -> Store:
+        """Open the store at `store.url`; it is made if it is missing.
+
+        Args:
+            url: as the user wrote it, scheme included.
+            read_only: never write; a missing store is an error.
+            verify: refuse a damaged store; false to save what can be read of it.
+
+        Raises:
+            StoreError: if it cannot be used, is something else's, or of a newer version; it is left as it is.
+        """
+        ...
+
+    def exists(self, url: str) -> bool:
+        """Say whether there is a store at `url`, without making one."""
+        ...
+
+    def check_creatable(self, url: str) -> None:
+        """Check that a missing store could be made at `url`, without making one.
+
+        Raises:
+            StoreError: if it could not.
+        """
         ...
 
 

@@ -198,7 +198,7 @@ class _Recorded:
 
 
 class _Answers:
-    """The answers of a run, as a store."""
+    """The answers of a run, read as a store is."""
 
     def __init__(self, judgments: Sequence[Judgment]) -> None:
         self._judgments = judgments
@@ -216,12 +216,20 @@ class _Answers:
         answers = one.earlier if one.completion is None else (*one.earlier, one.completion)
         return answers[turn]
 
-    def put(self, key: str, model: str, completion: Completion) -> None:
-        """Refuse: a reproduction writes nothing."""
-        raise AssertionError(f"a reproduction keeps no answers ({key} of {model}: {completion.text[:20]})")
+    def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:  # noqa: ARG002
+        """Return nothing: no call is made, so none is estimated."""
+        return ()
 
-    def close(self) -> None:
-        """Do nothing: no file is open."""
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        """Refuse: a reproduction writes nothing."""
+        raise AssertionError(f"a reproduction keeps no answers ({answers[0][0]})")
+
+    def claim(self, key: str) -> bool:  # noqa: ARG002
+        """Grant every claim, as a read-only store does."""
+        return True
+
+    def release(self, key: str) -> None:
+        """Do nothing: claims are not recorded."""
 
 
 def _place(judgment: Judgment) -> tuple[Any, ...]:

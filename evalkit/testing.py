@@ -1,21 +1,37 @@
-"""The kit that checks an evaluator of one's own: `check_evaluator(make_evaluator(config))` in a test."""
+"""Checks for plug-ins, to be called in their own tests: `check_evaluator(evaluator)`, `check_store(backend, url)`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
+from threading import Barrier
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from evalkit.engine.requests import call_key
+from evalkit.errors import StoreError
 from evalkit.evaluators.third_party import impossible
-from evalkit.protocols import Evaluator
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
+from evalkit.protocols import Evaluator, Store, StoreBackend
+from evalkit.types import (
+    Case,
+    Completion,
+    JudgeRequest,
+    JudgeSpec,
+    Judgment,
+    Response,
+    StoredCompletion,
+    TokenLogprob,
+    Usage,
+)
 
-__all__ = ["CASES", "ODD", "check_evaluator", "example_answer", "faults"]
+__all__ = ["CASES", "ODD", "check_evaluator", "check_store", "example_answer", "faults", "store_faults"]
+
+T = TypeVar("T")
 
 CASES = (
     Case("pair", "Say hello.", (Response("Hello."), Response("Go away."))),
@@ -235,3 +251,177 @@ def _example(schema: Mapping[str, Any], place: int) -> Any:
     if kind in ("integer", "number"):
         return min(schema.get("minimum", 0) + (place if kind == "integer" else 0), schema.get("maximum", place))
     return True if kind == "boolean" else "text"
+
+
+_STORED = Completion(
+    '{"a": "中文 \\u0000"}',
+    model="other/model",
+    finish_reason="stop",
+    usage=Usage(3, None),
+    cost_usd=0.1 + 0.2,
+    latency=0.25,
+    attempts=2,
+    rung="tool",
+    reasoning="",
+    logprobs=(TokenLogprob("é", -0.5, (("é", -0.5), ("b", -9999.0)), (195, 169)),),
+)
+_TEXTS = (
+    "",
+    "\0 \n\r\u2028\ufeff\ufffe\u202e",
+    "'; DROP TABLE completions; --",
+    "null",
+    "\U0001f600 é é",
+    "x" * 1_000_000,
+)
+_HALF = Completion("half a pair: \ud83d")
+_THREADS = 4
+
+
+def check_store(backend: StoreBackend, url: str) -> None:
+    """Check that a store backend keeps what `evalkit.protocols.Store` promises, as far as one process can see it.
+
+    What it cannot see belongs into tests of the backend's own: what a killed process had put is there, its claims are
+    not, and a damaged completion is an error and never another text.
+
+    Args:
+        backend: the class, as it is registered.
+        url: where it makes a store; there is none yet.
+
+    Raises:
+        AssertionError: if it does not; says everything that is wrong.
+    """
+    if found := list(store_faults(backend, url)):
+        raise AssertionError("\n".join(found))
+
+
+def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
+    """Yield in words everything that `check_store` would complain of."""
+    if backend.exists(url):
+        yield f"there is a store at {url} already, or `exists` says so: give a URL without one"
+        return
+    backend.check_creatable(url)
+    if not _refuses(lambda: backend(url, read_only=True)):
+        yield "a missing store can be opened read-only; that is a StoreError"
+    if backend.exists(url):
+        yield "`check_creatable` or opening read-only makes a store"
+    with closing(backend(url)) as store, closing(backend(url)) as other:
+        yield from _keeping(store, other)
+        yield from _claiming(store, other)
+        yield from _writing_at_once(store, other)
+        yield from _maintaining(store)
+        kept = {row.key for row in store.scan() if row is not None}
+        claimed = store.claim("left")
+    store.close()
+    if not backend.exists(url):
+        yield "`exists` does not find a store that was written"
+    with closing(backend(url)) as store:
+        if {row.key for row in store.scan() if row is not None} != kept:
+            yield "a store that is opened again does not hold what it held when it was closed"
+        if not claimed or not store.claim("left"):
+            yield "a claim does not end when its store is closed"
+    with closing(backend(url, read_only=True)) as store:
+        yield from _reading_only(store)
+
+
+def _keeping(store: Store, other: Store) -> Iterator[str]:
+    kept = {f"{n:064x}": Completion(text) for n, text in enumerate(_TEXTS)} | {"f" * 64: _STORED}
+    store.put_many([(key, "some/model", completion) for key, completion in kept.items()])
+    for name, one in {"the store": store, "another that is open": other}.items():
+        found = one.get_many([*kept, "e" * 64])
+        for key in kept.keys() | found.keys():
+            if found.get(key) != kept.get(key):
+                yield f"{name} returns {str(found.get(key))[:80]!r} for {str(kept.get(key))[:80]!r}"
+    if len(store.get_many([f"{n:064x}" for n in range(5000)])) != len(_TEXTS) or store.get_many([]):
+        yield "looking up 5,000 keys, or none, does not return those that are stored"
+    store.put_many([("f" * 64, "some/model", Completion("newer"))])
+    if other.get_many(["f" * 64]) != {"f" * 64: Completion("newer")}:
+        yield "a newer completion does not replace the older one"
+    refused = _refuses(lambda: store.put_many([("d" * 64, "m", Completion("x")), ("c" * 64, "m", _HALF)]))
+    found = store.get_many(["d" * 64, "c" * 64])
+    if found != ({} if refused else {"d" * 64: Completion("x"), "c" * 64: _HALF}):
+        yield "half a surrogate pair is neither kept as it is, nor refused by a StoreError with all it was put with"
+
+
+def _claiming(store: Store, other: Store) -> Iterator[str]:
+    if not store.claim("a") or store.claim("a") or other.claim("a"):
+        yield "a claimed key is not claimed once"
+    other.release("a")
+    if other.claim("a"):
+        yield "a claim ends when someone else releases the key"
+    store.release("a")
+    if not other.claim("a"):
+        yield "a released key cannot be claimed"
+    other.release("a")
+    won = _at_once(lambda n: (store, other)[n % 2].claim("b"))
+    if sum(won) != 1:
+        yield f"{_THREADS} threads claim a key at once, and {sum(won)} of them win"
+    store.release("b")
+    other.release("b")
+
+
+def _writing_at_once(store: Store, other: Store) -> Iterator[str]:
+    keys = [[f"thread-{n}-{k}" for k in range(20)] for n in range(_THREADS)]
+
+    def write(n: int) -> None:
+        for key in keys[n]:
+            (store, other)[n % 2].put_many([(key, "some/model", Completion(key))])
+            store.get_many([key])
+
+    _at_once(write)
+    found = store.get_many([key for some in keys for key in some])
+    if {key: one.text for key, one in found.items()} != {key: key for some in keys for key in some}:
+        yield f"{_THREADS} threads write at once, and {len(found)} of {20 * _THREADS} completions are there"
+
+
+def _maintaining(store: Store) -> Iterator[str]:
+    rows = [StoredCompletion(f"old-{n}", "old/model", 1e9 + n / 3, Completion(str(n))) for n in range(5)]
+    before = [row for row in store.scan() if row is not None]
+    if store.add_many(rows) != 5 or store.add_many([replace(rows[0], completion=Completion("other"))]):
+        yield "`add_many` does not return how many were new"
+    if [row for row in store.scan() if row is not None] != [*before, *rows]:
+        yield "`scan` does not yield what was added, last and with its times, or `add_many` replaces what is stored"
+    if store.recent("no/model"):
+        yield "`recent` takes one model for another"
+    if [one.text for one in store.recent("old/model", 2)] != ["4", "3"]:
+        yield "`recent` does not return the last completions, the newest first, no more than the limit"
+    gone = store.prune(rows[3].created)
+    if gone != 3 or [row for row in store.scan() if row is not None] != [*before, *rows[3:]]:
+        yield "`prune` does not delete what is older than a time, and only that, and return how many"
+    about = store.describe()
+    if not about.location or about.version < 1 or (about.size is not None and about.size < 0):
+        yield f"`describe` gives no location, version or size: {about}"
+
+
+def _reading_only(store: Store) -> Iterator[str]:
+    rows = [row for row in store.scan() if row is not None]
+    if not rows or store.get_many([rows[0].key]) != {rows[0].key: rows[0].completion}:
+        yield "a read-only store does not return what is stored"
+    writes: tuple[Callable[[], object], ...] = (
+        lambda: store.put_many([("new", "m", Completion("x"))]),
+        lambda: store.add_many([StoredCompletion("new", "m", 0.0, Completion("x"))]),
+        lambda: store.prune(1e12),
+    )
+    refused = [_refuses(write) for write in writes]
+    if not all(refused) or list(store.scan()) != rows:
+        yield "a read-only store can be changed; that is a StoreError"
+    if not store.claim("a") or not store.claim("a"):
+        yield "a read-only store does not grant every claim"
+
+
+def _refuses(work: Callable[[], object]) -> bool:
+    try:
+        work()
+    except StoreError:
+        return True
+    return False
+
+
+def _at_once(work: Callable[[int], T]) -> list[T]:
+    start = Barrier(_THREADS)
+
+    def begin(n: int) -> T:
+        start.wait()
+        return work(n)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(begin, range(_THREADS)))

@@ -140,6 +140,25 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredCompletion:
+    """A completion in a store, under its content key; `created` in seconds since 1970, `model` as judges name it."""
+
+    key: str
+    model: str
+    created: float
+    completion: Completion
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDescription:
+    """Where a store is (without passwords), its schema's version, and its size in bytes if that is known."""
+
+    location: str
+    version: int
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A call that did not come back with an answer; `kind` is a `CallError` kind or `budget`."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from evalkit.engine.event_loop import run_async
 from evalkit.errors import EvalkitError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.runs.versions import PACKAGES, version_of
-from evalkit.store import open_store, store_path
+from evalkit.store import backend_of, open_store, store_location, store_url
 from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri
 
 Check = tuple[str, Callable[[], str]]
@@ -73,16 +72,15 @@ def _installed(version: str | None) -> str:
 def _store(config: RunConfig) -> str:
     if config.store.mode == "off":
         return "off: every call is paid again"
-    path = store_path(config.store.url)
-    if not path.exists() and config.store.mode != "read_only":
-        folder = next(folder for folder in path.absolute().parents if folder.exists())
-        if not os.access(folder, os.W_OK):
-            raise OSError(f"{folder} cannot be written; set store.url")
-        return f"{path} (the first run creates it)"
+    url = store_url(config.store.url)
+    backend = backend_of(url)
+    if config.store.mode != "read_only" and not backend.exists(url):
+        backend.check_creatable(url)
+        return f"{store_location(url)} (the first run creates it)"
     store = open_store(config.store)
     if store is not None:
         store.close()
-    return str(path)
+    return store_location(url)
 
 
 def _writable() -> str:

@@ -27,9 +27,8 @@ from evalkit.gating import check_gate
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.judges import max_concurrency, spec_of
 from evalkit.judges.pricing import price_of
+from evalkit.protocols import Store
 from evalkit.report.sentences import dollars
-from evalkit.store import SqliteStore
-from evalkit.store.recent import recent_answers
 from evalkit.types import Completion, JudgeSpec
 
 Origin: TypeAlias = Literal["own", "alike", "assumed"]
@@ -299,12 +298,12 @@ def plan_job(job: PlannedJob, whose: set[str]) -> list[Part]:
         return [_part(job, judge, spec, store) for judge, spec in judges]
 
 
-def _part(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: SqliteStore | None) -> Part:
+def _part(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: Store | None) -> Part:
     plan = plan_requests(job, job.evaluator, [spec], store)
 
     @cache
-    def latest() -> list[Completion]:
-        return recent_answers(store, spec.model) if store is not None and store.reads else []
+    def latest() -> Sequence[Completion]:
+        return store.recent(spec.model) if store is not None else []
 
     return Part(judge, plan, estimate_length(plan, latest, judge.max_tokens))
 

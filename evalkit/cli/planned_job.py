@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from evalkit.api import build_evaluator, stream_cases
 from evalkit.config import RunConfig, StoreConfig
-from evalkit.protocols import Evaluator
-from evalkit.store import SqliteStore, open_store, store_path
+from evalkit.protocols import Evaluator, Store
+from evalkit.store import backend_of, open_store, store_url
 from evalkit.types import Case
 
 
@@ -40,11 +40,10 @@ class PlannedJob:
 
 
 @contextmanager
-def plan_ahead(config: StoreConfig) -> Iterator[SqliteStore | None]:
+def plan_ahead(config: StoreConfig) -> Iterator[Store | None]:
     """Open the store, if it is there and would be read, as long as the block lasts: making one is left to the run."""
-    path = store_path(config.url)
-    new = not path.exists() or path.stat().st_size == 0
-    looks = config.mode == "read_only" or (config.mode == "read_write" and not new)
+    url = store_url(config.url)
+    looks = config.mode == "read_only" or (config.mode == "read_write" and backend_of(url).exists(url))
     store = open_store(config) if looks else None
     try:
         yield store

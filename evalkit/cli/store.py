@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from evalkit.cli.hydra_runner import check_words
 from evalkit.cli.usage import USAGE
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app import DEFAULT, load_jobs
-from evalkit.store import SqliteStore, store_path
+from evalkit.store import backend_of, open_url, store_location, store_url
 from evalkit.store.maintenance import StoreStats, export_to, import_from, prune, stats
 
 OLDER_THAN = "--older-than"
@@ -33,69 +34,54 @@ def main(words: Sequence[str]) -> int:
         remedy = did_you_mean(words[0], ACTIONS) if words else USAGE["store"]
         raise ConfigError("no such action" if words else "needs to be told what to do", where=what, remedy=remedy)
     overrides = [word for word in words[1:] if word.startswith("store.")]
-    ACTIONS[words[0]](_path(overrides), [word for word in words[1:] if word not in overrides])
+    ACTIONS[words[0]](_url(overrides), [word for word in words[1:] if word not in overrides])
     return 0
 
 
-def _path(overrides: Sequence[str]) -> Path:
+def _url(overrides: Sequence[str]) -> str:
     check_words(overrides, flags=())
-    return store_path(load_jobs(DEFAULT, overrides, sweep=False)[0][1].store.url)
+    return store_url(load_jobs(DEFAULT, overrides, sweep=False)[0][1].store.url)
 
 
-def _stats(path: Path, rest: Sequence[str]) -> None:
+def _stats(url: str, rest: Sequence[str]) -> None:
     _no_more(rest)
-    store = SqliteStore(path, read_only=True, whole=False)
-    try:
+    with closing(open_url(url, read_only=True, verify=False)) as store:
         _print(stats(store))
-    finally:
-        store.close()
 
 
-def _prune(path: Path, rest: Sequence[str]) -> None:
+def _prune(url: str, rest: Sequence[str]) -> None:
     words = [part for word in rest for part in word.split("=", 1)]
     if len(words) != 2 or words[0] != OLDER_THAN:
         raise ConfigError("needs an age", where="evalkit store prune", remedy=f"write {OLDER_THAN} 30d (h, d or w)")
-    age, store = _age(words[1]), SqliteStore(_existing(path))
-    try:
+    age, where = _age(words[1]), store_location(url)
+    if not backend_of(url).exists(url):
+        raise ConfigError("no such file", where=where, remedy="name the store in store.url or EVALKIT_STORE")
+    with closing(open_url(url)) as store:
         gone = prune(store, age)
-    finally:
-        store.close()
-    print(f"{gone:,} answers older than {words[1]} taken out of {path}")
+    print(f"{gone:,} answers older than {words[1]} taken out of {where}")
 
 
-def _export(path: Path, rest: Sequence[str]) -> None:
+def _export(url: str, rest: Sequence[str]) -> None:
     file = _one_file("export", rest)
-    store = SqliteStore(path, read_only=True, whole=False)
-    try:
+    with closing(open_url(url, read_only=True, verify=False)) as store:
         written, damaged = export_to(store, file)
-    finally:
-        store.close()
     lost = f"; {damaged:,} were damaged and left out" if damaged else ""
     print(f"{written:,} answers written to {file}{lost}")
 
 
-def _import(path: Path, rest: Sequence[str]) -> None:
+def _import(url: str, rest: Sequence[str]) -> None:
     file = _one_file("import", rest)
-    store = SqliteStore(path)
-    try:
+    with closing(open_url(url)) as store:
         added, there = import_from(store, file)
-    finally:
-        store.close()
-    print(f"{added:,} answers added to {path}, {there:,} were there already")
+    print(f"{added:,} answers added to {store_location(url)}, {there:,} were there already")
 
 
-ACTIONS: dict[str, Callable[[Path, Sequence[str]], None]] = {
+ACTIONS: dict[str, Callable[[str, Sequence[str]], None]] = {
     "stats": _stats,
     "prune": _prune,
     "export": _export,
     "import": _import,
 }
-
-
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise ConfigError("no such file", where=str(path), remedy="name the store in store.url or EVALKIT_STORE")
-    return path
 
 
 def _no_more(rest: Sequence[str]) -> None:
@@ -118,7 +104,8 @@ def _age(text: str) -> float:
 
 def _print(found: StoreStats) -> None:
     console = plain_console()
-    console.print(f"{found.path}: {found.completions:,} answers, {found.size / 1e6:,.1f} MB")
+    size = "" if found.size is None else f", {found.size / 1e6:,.1f} MB"
+    console.print(f"{found.path}: {found.completions:,} answers{size}")
     if found.oldest is not None and found.newest is not None:
         console.print(f"stored between {_day(found.oldest)} and {_day(found.newest)}")
     if found.damaged:

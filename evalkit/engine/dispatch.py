@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from evalkit.config import RunnerConfig
 from evalkit.core.redaction import redact
@@ -19,17 +19,8 @@ from evalkit.engine.requests import CompletedCalls
 from evalkit.errors import CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane
-from evalkit.protocols import Judge, Store
+from evalkit.protocols import CompletionCache, Judge
 from evalkit.types import Completion, Failure, JudgeRequest, Spent
-
-
-@runtime_checkable
-class BatchStore(Protocol):
-    """What a store may have besides: a way to keep several completions at the price of one."""
-
-    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Keep completions, each given as (key, model, completion); all are durable when this returns."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +32,7 @@ class _Waiting:
 class StoreWriter:
     """Writes a run's answers to its store, away from the event loop."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: CompletionCache) -> None:
         self._store = store
         self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
@@ -69,19 +60,12 @@ class StoreWriter:
             batch, self._waiting = self._waiting, []
             outcome: BaseException | None = None
             try:
-                await asyncio.to_thread(self._put, [one.answer for one in batch])
+                await asyncio.to_thread(self._store.put_many, [one.answer for one in batch])
             except BaseException as error:
                 outcome = error
             for one in batch:
                 _settle(one.kept, outcome)
         self._writing = None
-
-    def _put(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        if isinstance(self._store, BatchStore):
-            self._store.put_many(answers)
-            return
-        for key, model, completion in answers:
-            self._store.put(key, model, completion)
 
 
 def _settle(kept: asyncio.Future[None], error: BaseException | None) -> None:
@@ -120,7 +104,7 @@ class Caller:
     def __init__(
         self,
         judges: Sequence[Judge],
-        store: Store | None,
+        store: CompletionCache | None,
         runner: RunnerConfig,
         tally: Tally,
         clock: Clock,
@@ -253,23 +237,6 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5  # seconds between looks whether another process has its answer
 
 
-@runtime_checkable
-class Claiming(Protocol):
-    """What a store may have besides: claims on keys, so that of all runs that use it only one asks at a time."""
-
-    def claim(self, key: str) -> bool:
-        """Claim a key, and say whether it is claimed now; false while somebody else has it."""
-        ...
-
-    def release(self, key: str) -> None:
-        """Let others claim a key that was claimed here."""
-        ...
-
-    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return the stored completions among `keys`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A completion, and whether it was had without a call of this request's own."""
@@ -307,12 +274,12 @@ class Sender:
     def __init__(
         self,
         judges: Sequence[Judge],
-        store: Store | None,
+        store: CompletionCache | None,
         runner: RunnerConfig,
         tally: Tally,
         *,
         calls: bool = True,
-        claims: Store | None = None,
+        claims: CompletionCache | None = None,
         clock: Clock,
         changed: Callable[[], None] = lambda: None,
         spool: Path | None = None,
@@ -321,7 +288,7 @@ class Sender:
         self._caller = Caller(judges, store, runner, tally, clock, self._unless_over, spent)
         self.lengths = self._caller.lengths
         self._runner, self._tally, self._calls, self._clock, self._changed = runner, tally, calls, clock, changed
-        self._claims = claims if isinstance(claims, Claiming) else None
+        self._claims = claims
         self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}
         self._landed = CompletedCalls(spool)
         self._given_up = asyncio.Event()
@@ -392,7 +359,7 @@ class Sender:
         finally:
             self._claims.release(call.key)
 
-    async def _claim(self, key: str, claims: Claiming) -> None:
+    async def _claim(self, key: str, claims: CompletionCache) -> None:
         wait = FIRST_LOOK
         while not claims.claim(key):
             self._unless_over()

@@ -14,9 +14,7 @@ from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
 from evalkit.engine.requests import CallGroup, JudgmentCollector, OpenGroups, PlannedCall, PlannedCalls, call_key
 from evalkit.errors import EvalkitError
-from evalkit.protocols import Evaluator, FollowUpEvaluator, Judge, Store
-from evalkit.store import SqliteStore
-from evalkit.store.recent import recent_answers
+from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment, Spent
 
 GRACE_SECONDS = 30.0
@@ -33,7 +31,7 @@ async def judge(
     cases: Iterable[Case],
     evaluator: Evaluator,
     judges: Sequence[Judge],
-    store: Store | None,
+    store: CompletionCache | None,
     runner: RunnerConfig,
     *,
     store_mode: str = "read_write",
@@ -95,7 +93,7 @@ class _Run:
         self,
         evaluator: Evaluator,
         judges: Sequence[Judge],
-        store: Store | None,
+        store: CompletionCache | None,
         runner: RunnerConfig,
         store_mode: str,
         observe: Observe | None,
@@ -134,10 +132,10 @@ class _Run:
 
     def look_back(self) -> None:
         """Learn from the store how long the judges' answers have been."""
-        if not isinstance(self.reads, SqliteStore):
+        if self.reads is None:
             return
         for index, judge in enumerate(self._judges):
-            found = [one.usage.completion_tokens or 0 for one in recent_answers(self.reads, judge.spec.model)]
+            found = [one.usage.completion_tokens or 0 for one in self.reads.recent(judge.spec.model)]
             if found:
                 self._sender.lengths.earlier[index] = max(found)
 

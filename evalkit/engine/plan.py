@@ -10,7 +10,7 @@ from evalkit.core.hash_set import HashSet, find_new
 from evalkit.core.hashing import text_digest
 from evalkit.engine.requests import PlannedCall, PlannedCalls, call_key
 from evalkit.engine.token_estimates import Kind, prompt_tokens, response_tokens
-from evalkit.protocols import Evaluator, Store
+from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
 
 
@@ -114,7 +114,7 @@ def plan(
     cases: Iterable[Case],
     evaluator: Evaluator,
     specs: Sequence[JudgeSpec],
-    store: Store | None,
+    store: CompletionCache | None,
     draw: PilotSample | None = None,
 ) -> Plan:
     """Return what judging `cases` would ask of the judges `specs`, given what is stored; `draw` is offered every ask.
@@ -147,7 +147,7 @@ def plan(
 
 
 def _steps(
-    ask: PlannedCall, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None
+    ask: PlannedCall, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: CompletionCache | None
 ) -> Iterator[PlannedCall]:
     """Yield an ask and those it prepares for; a key that hangs on an answer yet to come is one for equal asks only."""
     yield ask

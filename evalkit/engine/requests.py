@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evalkit.core.hashing import canonical_json, content_key
 from evalkit.core.spool import Spool
-from evalkit.protocols import Evaluator, Store
+from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import AnswerFormat, Case, Completion, Failure, JudgeRequest, JudgeSpec, Judgment, Unit
 
 BATCH = 64
@@ -76,7 +76,7 @@ class PlannedCalls:
     """The asks of a run, read from its cases in batches; each batch is looked up in the store at once."""
 
     def __init__(
-        self, cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec], store: Store | None
+        self, cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec], store: CompletionCache | None
     ) -> None:
         self._evaluator, self._specs, self._store = evaluator, specs, store
         self._size = len(cases) if isinstance(cases, Sequence) else None

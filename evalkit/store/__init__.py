@@ -1,41 +1,156 @@
-"""Stored completions: where they are, and how they are kept, claimed and looked after."""
+"""Stored completions: which backend keeps them, by the scheme of `store.url`, and the guard around third-party ones.
+
+A URL without a scheme is a file's path, kept by SQLite.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar, cast
 
 from evalkit.config import StoreConfig
-from evalkit.errors import StoreError
-from evalkit.store.sqlite import SqliteStore
+from evalkit.core.redaction import redact, without_password
+from evalkit.errors import EvalkitError, PluginError, StoreError
+from evalkit.plugins import STORES, find
+from evalkit.protocols import Store, StoreBackend
+from evalkit.types import Completion, StoredCompletion, StoreDescription
 
-__all__ = ["SqliteStore", "open_store", "store_path"]
+__all__ = ["BACKENDS", "backend_of", "open_store", "open_url", "store_location", "store_url"]
+
+BACKENDS: Mapping[str, str] = MappingProxyType({"sqlite": "evalkit.store.sqlite:SqliteStore"})
+"""Scheme of a URL → `module:class`; other packages offer theirs as entry points of the group `evalkit.stores`."""
+WHERE = "store.url"
+_SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
+T = TypeVar("T")
 
 
-def store_path(url: str | None) -> Path:
-    """Return the file a store's url names: `sqlite:///path`, a plain path, or none for the user's cache folder.
+def store_url(url: str | None) -> str:
+    """Return the URL of the store: the given one, else `$EVALKIT_STORE`, else a file in the user's cache folder."""
+    if named := url or os.environ.get("EVALKIT_STORE"):
+        return named
+    from platformdirs import user_cache_path
+
+    return str(user_cache_path("evalkit") / "completions.sqlite")
+
+
+def store_location(url: str) -> str:
+    """Return a URL as messages show it: a file by its path, anything else without user and password."""
+    path = url.removeprefix("sqlite:///")
+    return without_password(url) if "://" in path else str(Path(path).expanduser())
+
+
+def backend_of(url: str) -> StoreBackend:
+    """Return the backend for a URL, by its scheme.
 
     Raises:
-        StoreError: on a url that is not SQLite's.
+        PluginError: if there is none of that name, it cannot be imported, or it is no backend.
     """
-    named = url or os.environ.get("EVALKIT_STORE")
-    if not named:
-        from platformdirs import user_cache_path
+    named = _SCHEME.match(url)
+    scheme = named[1] if named else "sqlite"
+    found = find(STORES, scheme, BACKENDS, where=WHERE, methods=("get_many",))
+    if scheme in BACKENDS:
+        backend: StoreBackend = found
+        return backend
+    if not isinstance(found, StoreBackend):
+        remedy = "give a class as evalkit.protocols.StoreBackend describes"
+        raise PluginError(f"'{scheme}' is not a store backend", where=WHERE, remedy=remedy)
+    return _GuardedBackend(found, scheme)
 
-        return user_cache_path("evalkit") / "completions.sqlite"
-    if named.startswith("sqlite:///"):
-        named = named.removeprefix("sqlite:///")
-    elif "://" in named:
-        raise StoreError(f"store.url: '{named}' is not an SQLite file; write sqlite:///path or a plain path")
-    return Path(named).expanduser()
 
+def open_url(url: str, *, read_only: bool = False, verify: bool = True) -> Store:
+    """Open the store at a URL, or make it.
 
-def open_store(config: StoreConfig) -> SqliteStore | None:
-    """Open the store that `config` describes, or return none when its mode is `off`.
+    Args:
+        url: as `store_url` returns it.
+        read_only: never write; a missing store is an error.
+        verify: refuse a damaged store; false to save what can be read of it.
 
     Raises:
-        StoreError: if the file cannot be used, or is to be read only and is not there.
+        PluginError: if there is no backend for it.
+        StoreError: if it cannot be used.
     """
-    if config.mode == "off":
-        return None
-    return SqliteStore(store_path(config.url), read_only=config.mode == "read_only", reads=config.mode != "refresh")
+    return backend_of(url)(url, read_only=read_only, verify=verify)
+
+
+def open_store(config: StoreConfig) -> Store | None:
+    """Open the store that `config` describes, or return `None` if its mode is `off`.
+
+    In the mode `refresh` it is the engine that reads nothing: the store itself can be read as always.
+
+    Raises:
+        PluginError: if there is no backend for its URL.
+        StoreError: if it cannot be used, or is to be read only and is not there.
+    """
+    return None if config.mode == "off" else open_url(store_url(config.url), read_only=config.mode == "read_only")
+
+
+class _Guard:
+    """Whatever goes wrong in a third-party backend is a StoreError of one line, without secrets."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except EvalkitError:
+            raise
+        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+            text = redact(" ".join(f"{type(error).__name__}: {error}".split()))
+            raise StoreError(f"{WHERE}: the backend '{self._name}' failed: {text}") from error
+
+
+class _GuardedBackend:
+    def __init__(self, backend: StoreBackend, name: str) -> None:
+        self._backend, self._guard = backend, _Guard(name)
+
+    def __call__(self, url: str, *, read_only: bool = False, verify: bool = True) -> Store:
+        return _GuardedStore(self._guard(lambda: self._backend(url, read_only=read_only, verify=verify)), self._guard)
+
+    def exists(self, url: str) -> bool:
+        return self._guard(lambda: self._backend.exists(url))
+
+    def check_creatable(self, url: str) -> None:
+        self._guard(lambda: self._backend.check_creatable(url))
+
+
+class _GuardedStore(Store):
+    def __init__(self, store: Store, guard: _Guard) -> None:
+        self._store, self._guard = store, guard
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
+        return self._guard(lambda: self._store.get_many(keys))
+
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        self._guard(lambda: self._store.put_many(answers))
+
+    def claim(self, key: str) -> bool:
+        return self._guard(lambda: self._store.claim(key))
+
+    def release(self, key: str) -> None:
+        self._guard(lambda: self._store.release(key))
+
+    def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
+        return self._guard(lambda: self._store.recent(model, limit))
+
+    def add_many(self, rows: Sequence[StoredCompletion]) -> int:
+        return self._guard(lambda: self._store.add_many(rows))
+
+    def scan(self) -> Iterator[StoredCompletion | None]:
+        rows = self._guard(lambda: iter(self._store.scan()))
+        end = object()
+        while (row := self._guard(lambda: next(rows, end))) is not end:
+            yield cast("StoredCompletion | None", row)
+
+    def prune(self, before: float) -> int:
+        return self._guard(lambda: self._store.prune(before))
+
+    def describe(self) -> StoreDescription:
+        return self._guard(lambda: self._store.describe())
+
+    def close(self) -> None:
+        self._guard(lambda: self._store.close())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import StoreError
-from evalkit.store.sqlite import Row, SqliteStore, completion_in, pragma, row_of
+from evalkit.protocols import Store
+from evalkit.store.codec import decode, encode
+from evalkit.types import StoredCompletion
 
 BATCH = 1000
-_IMPORT = "INSERT OR IGNORE INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?)"
 
 
 @dataclass(slots=True)
@@ -32,11 +32,11 @@ class ModelStats:
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """What a store holds; times in seconds since 1970, `size` in bytes."""
+    """What a store holds; times in seconds since 1970, `size` in bytes if known."""
 
     path: str
     version: int
-    size: int
+    size: int | None
     completions: int
     damaged: int
     oldest: float | None
@@ -44,73 +44,47 @@ class StoreStats:
     models: dict[str, ModelStats] = field(default_factory=dict)
 
 
-def stats(store: SqliteStore) -> StoreStats:
+def stats(store: Store) -> StoreStats:
     """Read a store through and return what it holds.
 
     Raises:
-        StoreError: if the file cannot be read.
+        StoreError: if it cannot be read.
     """
     models: defaultdict[str, ModelStats] = defaultdict(ModelStats)
-    times: list[float] = []
-    damaged = 0
-    for row in readable(store):
-        damaged += row is None or not _add(models, row)
-        times += [row.created] if row is not None else []
-    version = store.locked(lambda db: pragma(db, "user_version"))
-    files = (store.path, Path(f"{store.path}-wal"))
-    size = sum(file.stat().st_size for file in files if file.exists())
-    oldest, newest = min(times, default=None), max(times, default=None)
+    completions = damaged = 0
+    oldest: float | None = None
+    newest: float | None = None
+    for row in store.scan():
+        if row is None:
+            damaged += 1
+            continue
+        completions += 1
+        oldest = row.created if oldest is None else min(oldest, row.created)
+        newest = row.created if newest is None else max(newest, row.created)
+        _add(models[row.model], row)
+    about = store.describe()
     found = dict(sorted(models.items()))
-    return StoreStats(str(store.path), version, size, len(times), damaged, oldest, newest, found)
+    return StoreStats(about.location, about.version, about.size, completions, damaged, oldest, newest, found)
 
 
-def _add(models: defaultdict[str, ModelStats], row: Row) -> bool:
-    try:
-        completion = completion_in(row)
-    except ValueError:
-        return False
-    of = models[row.model]
+def _add(of: ModelStats, row: StoredCompletion) -> None:
+    completion = row.completion
     of.completions += 1
     of.tokens += (completion.usage.prompt_tokens or 0) + (completion.usage.completion_tokens or 0)
     of.cost_usd += completion.cost_usd or 0.0
     of.unpriced += completion.cost_usd is None
-    return True
 
 
-def readable(store: SqliteStore) -> Iterator[Row | None]:
-    """Yield every row that can be read, and none for each that cannot.
-
-    Raises:
-        StoreError: if not even the list of rows can be read.
-    """
-    for (place,) in store.places():
-        try:
-            yield from store.at(place)
-        except StoreError:
-            yield None
-
-
-def prune(store: SqliteStore, older_than: float, *, now: float | None = None) -> int:
-    """Take out the answers stored more than `older_than` seconds ago, give their room back, and return how many.
+def prune(store: Store, older_than: float, *, now: float | None = None) -> int:
+    """Delete the answers stored more than `older_than` seconds ago, and return how many.
 
     Raises:
-        StoreError: if the store cannot be written; then nothing was taken out.
+        StoreError: if the store cannot be written; then nothing was deleted.
     """
-    before = (time.time() if now is None else now) - older_than
-    gone = store.locked(lambda db: db.execute("DELETE FROM completions WHERE created < ?", (before,)).rowcount)
-    if gone:
-        # Only room is at stake: where the disk is full, or others are at work, the file stays as large as it is.
-        with suppress(StoreError):
-            store.locked(_shrink)
-    return gone
+    return store.prune((time.time() if now is None else now) - older_than)
 
 
-def _shrink(db: sqlite3.Connection) -> None:
-    db.execute("VACUUM")
-    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def export_to(store: SqliteStore, path: Path) -> tuple[int, int]:
+def export_to(store: Store, path: Path) -> tuple[int, int]:
     """Write every readable answer as a line of JSON, and return how many there were and how many were damaged.
 
     Raises:
@@ -128,29 +102,25 @@ def export_to(store: SqliteStore, path: Path) -> tuple[int, int]:
     return counts
 
 
-def _export(store: SqliteStore, path: Path) -> tuple[int, int]:
+def _export(store: Store, path: Path) -> tuple[int, int]:
     written = damaged = 0
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
-        for row in readable(store):
-            line = None if row is None else _line(row)
-            damaged += line is None
-            written += line is not None
-            file.write(line or "")
+        for row in store.scan():
+            damaged += row is None
+            written += row is not None
+            file.write("" if row is None else _line(row))
         file.flush()
         os.fsync(file.fileno())
     return written, damaged
 
 
-def _line(row: Row) -> str | None:
-    try:
-        completion_in(row)
-    except ValueError:
-        return None
-    held = {"key": row.key, "model": row.model, "created": row.created, "completion": json.loads(row.value)}
+def _line(row: StoredCompletion) -> str:
+    completion = json.loads(encode(row.completion))
+    held = {"key": row.key, "model": row.model, "created": row.created, "completion": completion}
     return json.dumps(held, ensure_ascii=False) + "\n"
 
 
-def import_from(store: SqliteStore, path: Path) -> tuple[int, int]:
+def import_from(store: Store, path: Path) -> tuple[int, int]:
     """Add the answers of an exported file, and return how many were new and how many were there already.
 
     Every line is read before the first is added, and an answer that is there already stays.
@@ -161,18 +131,18 @@ def import_from(store: SqliteStore, path: Path) -> tuple[int, int]:
     for _ in _imported(path):
         pass
     added = seen = 0
-    batch: list[Row] = []
+    batch: list[StoredCompletion] = []
     for row in _imported(path):
         batch.append(row)
         seen += 1
         if len(batch) == BATCH:
-            added += store.commit(batch, _IMPORT)
+            added += store.add_many(batch)
             batch = []
-    added += store.commit(batch, _IMPORT) if batch else 0
+    added += store.add_many(batch) if batch else 0
     return added, seen - added
 
 
-def _imported(path: Path) -> Iterator[Row]:
+def _imported(path: Path) -> Iterator[StoredCompletion]:
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -183,13 +153,13 @@ def _imported(path: Path) -> Iterator[Row]:
         raise StoreError(f"{path}: cannot be read ({why}); name a file that `evalkit store export` wrote") from error
 
 
-def _row(line: str, where: str) -> Row:
+def _row(line: str, where: str) -> StoredCompletion:
     try:
         held: dict[str, Any] = json.loads(line)
         key, model, created = held["key"], held["model"], float(held["created"])
         int(key, 16)
-        completion = completion_in(Row(key, model, created, json.dumps(held["completion"]), None))
-        return row_of(key, model, created, completion)
+        f"{key}{model}".encode()
+        return StoredCompletion(key, model, created, decode(json.dumps(held["completion"])))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(
             f"{where}: not a stored answer ({_why(error)}); name a file that `evalkit store export` wrote"

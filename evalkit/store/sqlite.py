@@ -7,16 +7,17 @@ import os
 import sqlite3
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from evalkit.errors import StoreError
+from evalkit.protocols import Store
 from evalkit.store.claims import Claims
-from evalkit.types import Completion
+from evalkit.store.codec import decode, encode
+from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x65766B74  # "evkt": tells our files from other people's
@@ -32,7 +33,7 @@ CREATE TABLE IF NOT EXISTS completions (
 
 def row_digest(key: str, model: str, value: str) -> int:
     """Return the CRC-32 of a row: SQLite notices damaged pages, but not other letters in a value."""
-    return zlib.crc32("\0".join((key, model, value)).encode("utf-8", "surrogatepass"))
+    return crc32("\0".join((key, model, value)).encode())
 
 
 def connect(uri: str) -> sqlite3.Connection:
@@ -40,7 +41,7 @@ def connect(uri: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
-def check(db: sqlite3.Connection, path: Path, *, read_only: bool, whole: bool) -> None:
+def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) -> None:
     """Make sure that a file is evalkit's, whole and of a version that is understood, and bring an older one up to date.
 
     Raises:
@@ -54,7 +55,7 @@ def check(db: sqlite3.Connection, path: Path, *, read_only: bool, whole: bool) -
             f"{path}: written by a newer evalkit (store version {version}, this one reads "
             f"{SCHEMA_VERSION}); update evalkit, or name another file in store.url"
         )
-    if whole and path.stat().st_size <= LARGEST_CHECKED:
+    if verify and path.stat().st_size <= LARGEST_CHECKED:
         _check_pages(db)
     if not read_only:
         _prepare(db)
@@ -129,9 +130,6 @@ def explain(error: sqlite3.DatabaseError) -> str:
     return f"cannot be used ({text}); name another file in store.url"
 
 
-Decode = Callable[[bytes, bytes, bytes, "int | None"], Completion]
-
-
 class Row(NamedTuple):
     """One stored completion as the file holds it; `created` in seconds since 1970, `value` JSON."""
 
@@ -143,43 +141,27 @@ class Row(NamedTuple):
 
 
 def row_of(key: str, model: str, created: float, completion: Completion) -> Row:
-    """Return a completion as a row."""
-    value = _codec().serializer.to_json(completion, exclude_defaults=True).decode()
-    return Row(key, model, created, value, row_digest(key, model, value))
+    """Return a completion as a row.
+
+    Raises:
+        StoreError: if its texts are not valid Unicode.
+    """
+    value = encode(completion)
+    try:
+        return Row(key, model, created, value, row_digest(key, model, value))
+    except UnicodeEncodeError as error:
+        raise StoreError(f"the key or the model's name {model!r} is not valid Unicode; name another model") from error
 
 
-def completion_in(row: Row) -> Completion:
-    """Return the completion in a row.
+def completion_in(key: bytes, model: bytes, value: bytes, digest: int | None) -> Completion:
+    """Return the completion in a row whose texts are in UTF-8; rows of older versions have no digest.
 
     Raises:
         ValueError: if the row is damaged.
     """
-    key, model, value = (text.encode("utf-8", "surrogatepass") for text in (row.key, row.model, row.value))
-    return decoder()(key, model, value, row.digest)
-
-
-@cache
-def decoder() -> Decode:
-    """Return what makes a completion of key, model and value, each in UTF-8, and digest.
-
-    Rows of older versions have no digest, and count as whole. It raises ValueError on a damaged row.
-    """
-    read = _codec().validator.validate_json
-
-    def decode(key: bytes, model: bytes, value: bytes, digest: int | None) -> Completion:
-        if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
-            raise ValueError("not what was written")
-        completion: Completion = read(value)
-        return completion
-
-    return decode
-
-
-@cache
-def _codec() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Completion)
+    if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
+        raise ValueError("not what was written")
+    return decode(value)
 
 
 CHUNK = 500
@@ -191,25 +173,39 @@ _INSERT = (
     "ON CONFLICT (key) DO UPDATE SET model = excluded.model, created = excluded.created, "
     "value = excluded.value, digest = excluded.digest"
 )
+_ADD = "INSERT OR IGNORE INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?)"
+LOOKED_AT = 5_000
+"""Rows, the last ones, among which a model's recent completions are looked for: there is no index by model."""
 T = TypeVar("T")
 
 
-class SqliteStore:
+def path_of(url: str) -> Path:
+    """Return the file that a URL of SQLite's, or a plain path, names.
+
+    Raises:
+        StoreError: if it names a host.
+    """
+    if url.startswith("sqlite://") and not url.startswith("sqlite:///"):
+        raise StoreError("store.url: 'sqlite://' needs a third slash before the file; write sqlite:///path")
+    return Path(url.removeprefix("sqlite:///")).expanduser()
+
+
+class SqliteStore(Store):
     """A store in one SQLite file in WAL mode, for any number of threads and processes.
 
     Args:
-        path: the file; it and its folder are made when missing, for the owner's eyes only.
+        url: `sqlite:///path`, or the file's path; it and its folder are made when missing, for the owner's eyes only.
         read_only: never write; a missing file is an error.
-        reads: whether `get_many` looks; false to judge anew and keep the new answers.
-        whole: whether the file must be undamaged; false to save what can be read of it.
+        verify: whether the file must be undamaged; false to save what can be read of it.
 
     Raises:
         StoreError: if the file is corrupt, foreign, newer than this version, locked or not writable.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False, reads: bool = True, whole: bool = True) -> None:
-        self.path, self.read_only, self.reads, self._whole = path, read_only, reads, whole
-        self._file_lock, self._look_lock = threading.Lock(), threading.Lock()
+    def __init__(self, url: str | Path, *, read_only: bool = False, verify: bool = True) -> None:
+        self.path = url if isinstance(url, Path) else path_of(url)
+        self.read_only, self._verify = read_only, verify
+        self._file_lock, self._look_lock, self._claims_lock = threading.Lock(), threading.Lock(), threading.Lock()
         self._claims: Claims | None = None
         self._db = self.guard(self._open)
         # To look up must not wait for others' answers to reach the disk: it has a connection of its own.
@@ -217,15 +213,32 @@ class SqliteStore:
         # A file that was only opened to be read may be of the version before rows had a digest.
         self._digest = "digest" if pragma(self._db, "user_version") > 1 else "NULL"
 
+    @staticmethod
+    def exists(url: str) -> bool:
+        """Say whether there is a file at `url`; an empty one is none yet."""
+        path = path_of(url)
+        try:
+            return path.stat().st_size > 0
+        except OSError:
+            return path.exists()
+
+    @staticmethod
+    def check_creatable(url: str) -> None:
+        """Check that the file could be made.
+
+        Raises:
+            StoreError: if its folder cannot be written.
+        """
+        folder = next(folder for folder in path_of(url).absolute().parents if folder.exists())
+        if not os.access(folder, os.W_OK):
+            raise StoreError(f"{folder} cannot be written; set store.url")
+
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return the stored completions among `keys`; none of them when the store is only written."""
-        if not self.reads:
-            return {}
-        decode = decoder()
+        """Return the stored completions among `keys`."""
         found: dict[str, Completion] = {}
         for key, model, value, digest in self._looked_up(keys):
             try:
-                found[key.decode()] = decode(key, model, value, digest)
+                found[key.decode()] = completion_in(key, model, value, digest)
             except ValueError as error:
                 raise StoreError(
                     f"{self.path}: the completion stored under {key.decode()[:12]} is damaged; "
@@ -247,10 +260,16 @@ class SqliteStore:
         Raises:
             StoreError: if they could not be written, or the store is read only; then none of them was.
         """
-        if self.read_only:
-            raise StoreError(f"{self.path}: opened read-only (store.mode=read_only), nothing can be added")
         now = time.time()
         self.commit([row_of(key, model, now, completion) for key, model, completion in answers])
+
+    def add_many(self, rows: Sequence[StoredCompletion]) -> int:
+        """Keep completions that are not there yet, with the times they have, and return how many were new.
+
+        Raises:
+            StoreError: if they could not be written, or the store is read only; then none of them was.
+        """
+        return self.commit([row_of(row.key, row.model, row.created, row.completion) for row in rows], _ADD)
 
     def claim(self, key: str) -> bool:
         """Say whether this run may ask for a key: not while another run, in any process, is asking.
@@ -258,20 +277,73 @@ class SqliteStore:
         Raises:
             StoreError: if the file of claims cannot be made.
         """
-        if self.read_only or not self.reads:
+        if self.read_only:
             return True
-        if self._claims is None:
-            self._claims = self.guard(lambda: Claims(self.path))
-        return self._claims.take(key)
+        with self._claims_lock:
+            if self._claims is None:
+                self._claims = self.guard(lambda: Claims(self.path))
+            return self._claims.take(key)
 
     def release(self, key: str) -> None:
         """Let others ask for a key; what was answered must have been put before."""
-        if self._claims is not None:
-            self._claims.give_back(key)
+        with self._claims_lock:
+            if self._claims is not None:
+                self._claims.give_back(key)
+
+    def recent(self, model: str, limit: int = 500) -> list[Completion]:
+        """Return a model's last completions among the last `LOOKED_AT` rows, at most `limit`, without damaged ones.
+
+        Raises:
+            StoreError: if the file cannot be read.
+        """
+        last = "rowid > (SELECT max(rowid) FROM completions) - ?"
+        query = f"SELECT key, model, created, value, NULL FROM completions WHERE {last} AND model = ?"
+        values = (LOOKED_AT, model, limit)
+        rows = self.locked(lambda db: db.execute(f"{query} ORDER BY rowid DESC LIMIT ?", values).fetchall())
+        found = (_stored(Row(*row)) for row in rows)
+        return [one.completion for one in found if one is not None]
+
+    def scan(self) -> Iterator[StoredCompletion | None]:
+        """Yield every completion in the order in which they were first put, and `None` for each damaged one.
+
+        Raises:
+            StoreError: if not even the list of rows can be read.
+        """
+        for (place,) in self.places():
+            try:
+                rows = self.at(place)
+            except StoreError:
+                yield None
+                continue
+            yield from map(_stored, rows)
+
+    def prune(self, before: float) -> int:
+        """Delete the rows stored before a time, give their room back, and return how many.
+
+        Raises:
+            StoreError: if the file cannot be written; then nothing was deleted.
+        """
+        gone = self.locked(lambda db: db.execute("DELETE FROM completions WHERE created < ?", (before,)).rowcount)
+        if gone:
+            # Only room is at stake: where the disk is full, or others are at work, the file stays as large as it is.
+            with suppress(StoreError):
+                self.locked(_shrink)
+        return gone
+
+    def describe(self) -> StoreDescription:
+        """Return the file's path, version and size.
+
+        Raises:
+            StoreError: if the file cannot be read.
+        """
+        version = self.locked(lambda db: pragma(db, "user_version"))
+        files = (self.path, Path(f"{self.path}-wal"))
+        size = sum(file.stat().st_size for file in files if file.exists())
+        return StoreDescription(str(self.path), version, size)
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._file_lock, self._look_lock:
+        with self._file_lock, self._look_lock, self._claims_lock:
             self._db.close()
             self._eyes.close()
             if self._claims is not None:
@@ -310,6 +382,8 @@ class SqliteStore:
         Raises:
             StoreError: if they could not be; then none was.
         """
+        if self.read_only:
+            raise StoreError(f"{self.path}: opened read-only (store.mode=read_only), nothing can be added")
         with self._file_lock:
             self.guard(self._keep_file)
             return self.guard(lambda: _commit(self._db, rows, statement))
@@ -375,12 +449,26 @@ class SqliteStore:
 
     def _ready(self, db: sqlite3.Connection) -> sqlite3.Connection:
         try:
-            check(db, self.path, read_only=self.read_only, whole=self._whole)
+            check(db, self.path, read_only=self.read_only, verify=self._verify)
         except BaseException:
             db.close()
             raise
         self._identity = _identity_of(self.path)
         return db
+
+
+def _stored(row: Row) -> StoredCompletion | None:
+    """Return the completion in a row, or `None` if the row is damaged."""
+    try:
+        key, model, value = (text.encode() for text in (row.key, row.model, row.value))
+        return StoredCompletion(row.key, row.model, row.created, completion_in(key, model, value, row.digest))
+    except ValueError:
+        return None
+
+
+def _shrink(db: sqlite3.Connection) -> None:
+    db.execute("VACUUM")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _identity_of(path: Path) -> tuple[int, int]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evalkit.cli import main
-from evalkit.store import SqliteStore
+from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion, Usage
 
 

@@ -23,7 +23,7 @@ from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key
 from evalkit.evaluators import make_evaluator
 from evalkit.scoring import score_run
-from evalkit.store import SqliteStore
+from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Calls, Case, Completion, JudgeRequest, JudgeSpec, Response
 
 CASES = 150
@@ -75,7 +75,7 @@ class Acknowledging:
         self._store = SqliteStore(Path(path))
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.get_many, self.claim, self.release = self._store.get_many, self._store.claim, self._store.release
-        self.close = self._store.close
+        self.close, self.recent = self._store.close, self._store.recent
 
     def put(self, key: str, model: str, completion: Completion) -> None:
         self.put_many([(key, model, completion)])

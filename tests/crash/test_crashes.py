@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.store import SqliteStore
+from evalkit.store.sqlite import SqliteStore
 
 HERE = Path(__file__).parent
 REQUESTS = 300

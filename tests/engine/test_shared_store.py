@@ -7,7 +7,7 @@ import pytest
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
 from evalkit.errors import CallError
-from evalkit.store import SqliteStore
+from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 

@@ -18,7 +18,7 @@ from evalkit.engine import JudgingResult, judge
 from evalkit.engine.event_loop import Clock
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import make_judges
-from evalkit.store import SqliteStore
+from evalkit.store.sqlite import SqliteStore
 from tests.support import fault_server
 from tests.support.engine_fakes import Both, cases
 from tests.support.fault_server import FAULTS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from evalkit.errors import ConfigError, PluginError, TrackingError
 from evalkit.evaluators import make_evaluator
 from evalkit.hydra_app import load_config
 from evalkit.scoring import score_run
-from evalkit.testing import check_evaluator
+from evalkit.testing import check_evaluator, check_store
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Completion, Judgment, Response, RunResult
 
@@ -27,8 +28,8 @@ TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\n
 def test_everything_found_is_listed_with_where_it_is_from(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plugins"]) == 0
     out = capsys.readouterr().out
-    assert out.count("evalkit-example 0.3.0") == 6
-    for what in ("mode", "output format", "dataset format", "tracker", "prompts", "configs"):
+    assert out.count("evalkit-example 0.3.0") == 7
+    for what in ("mode", "output format", "dataset format", "tracker", "store", "prompts", "configs"):
         assert any(line.startswith(what) for line in out.splitlines())
     assert str(example / "duel.py") in out
     assert str(example / "conf") in out
@@ -247,3 +248,48 @@ def test_what_is_broken_is_said_and_listed(example: Path, tmp_path: Path, capsys
 def test_the_command_takes_no_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plugins", "all"]) == 1
     assert "evalkit plugins: takes no words" in capsys.readouterr().err
+
+
+RUN = ["run", "judge=simulated/good", "tracking=none", "scoring.bootstrap=0"]
+
+
+@pytest.mark.parametrize("scheme", ["memory", "evalkit_example.memory_store.MemoryStore"])
+def test_a_store_by_the_scheme_of_its_url(example: Path, capsys: pytest.CaptureFixture[str], scheme: str) -> None:
+    url = f"store.url={scheme}://{scheme}"
+    assert main([*RUN, url, "hydra.run.dir=one"]) == 0
+    assert main([*RUN, url, "hydra.run.dir=two", "store.mode=read_only"]) == 0
+    calls = [json.loads(Path(run, "metrics.json").read_text("utf-8"))["calls"] for run in ("one", "two")]
+    assert calls[0]["sent"] == calls[1]["stored"] > 0
+    capsys.readouterr()
+    assert main(["store", "stats", url]) == 0
+    assert f"{scheme}://{scheme}: {calls[0]['sent']:,} answers\n" in capsys.readouterr().out
+    assert main(["store", "export", "saved.jsonl", url]) == 0
+    assert main(["store", "import", "saved.jsonl", "store.url=answers.sqlite"]) == 0
+    assert f"{calls[0]['sent']:,} answers added to answers.sqlite" in capsys.readouterr().out
+
+
+def test_a_store_is_held_to_the_protocol_and_its_failures_are_one_line(
+    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from evalkit_example.memory_store import MemoryStore
+
+    check_store(MemoryStore, "memory://checked")
+
+    def fail(self: Any, keys: Any) -> None:
+        raise OSError("could not connect to\npostgresql://user:hidden@host")
+
+    monkeypatch.setattr(MemoryStore, "get_many", fail)
+    assert main([*RUN, "store.url=memory://failing"]) == 1
+    error = capsys.readouterr().err
+    assert "store.url: the backend 'memory' failed: OSError: could not connect to" in error
+    assert "hidden" not in error
+    assert "Traceback" not in error
+
+
+def test_code_that_is_named_by_a_store_url_runs_only_if_allowed(
+    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("EVALKIT_ALLOW_CODE")
+    assert main(["store", "stats", "store.url=evalkit_example.memory_store.MemoryStore://x"]) == 1
+    assert "--allow-code" in capsys.readouterr().err
+    assert "evalkit_example.memory_store" not in sys.modules

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from evalkit.errors import StoreError
-from evalkit.store import SqliteStore
+from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion
 
 WRITE = """
 import resource, sys
 from pathlib import Path
 from evalkit.errors import StoreError
-from evalkit.store import SqliteStore
+from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion
 store = SqliteStore(Path(sys.argv[1]))
 if len(sys.argv) > 2:

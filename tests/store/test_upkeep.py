@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from evalkit.errors import StoreError
-from evalkit.store import SqliteStore
 from evalkit.store.maintenance import export_to, import_from, prune, stats
-from evalkit.store.sqlite import SCHEMA_VERSION, completion_in, pragma
+from evalkit.store.sqlite import SCHEMA_VERSION, SqliteStore, pragma
 from evalkit.types import Completion, TokenLogprob, Usage
 
 FULL = Completion(
@@ -116,7 +115,7 @@ def test_a_line_that_is_no_answer_is_named_and_nothing_is_added(store, tmp_path,
     assert str(error.value).startswith(f"{file}:3: ")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
-    assert not store.places()
+    assert not list(store.scan())
 
 
 def test_an_export_that_cannot_be_written_leaves_what_was_there(store, tmp_path, monkeypatch):
@@ -145,7 +144,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path):
     looking.close()
     store = SqliteStore(path)
     assert pragma(store._db, "user_version") == SCHEMA_VERSION
-    assert len([completion_in(row) for (place,) in store.places() for row in store.at(place)]) == 3
+    assert [row.completion.text for row in store.scan()] == ["é0", "é1", "é2"]
     assert all(row.digest is not None for (place,) in store.places() for row in store.at(place))
     assert store.get_many([key(2)])[key(2)].text == "é2"
     store.close()
@@ -193,7 +192,7 @@ def test_flipped_bits_never_give_another_answer_and_what_can_be_read_is_saved(tm
         assert sum(bool(one) for one in found) >= 30
         opened.close()
     assert path.read_bytes() == data
-    if (saving := unless_refused(lambda: SqliteStore(path, read_only=True, whole=False))) is not None:
+    if (saving := unless_refused(lambda: SqliteStore(path, read_only=True, verify=False))) is not None:
         saved = unless_refused(lambda: export_to(saving, file))
         lines = [json.loads(line) for line in file.read_text().splitlines()] if saved else []
         assert all(line["completion"]["text"] == kept[line["key"]].text for line in lines)

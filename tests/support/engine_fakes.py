@@ -135,5 +135,15 @@ class Memory:
         self.puts.append(key)
         self.kept[key] = completion
 
-    def close(self) -> None:
+    def put_many(self, answers: Iterable[tuple[str, str, Completion]]) -> None:
+        for answer in answers:
+            self.put(*answer)
+
+    def claim(self, key: str) -> bool:
+        return True
+
+    def release(self, key: str) -> None:
         pass
+
+    def recent(self, model: str, limit: int = 500) -> list[Completion]:
+        return []
