@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    ROOT / "experiments" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PAGES = [path for path in PAGES if path.parts[-2] != "zh"]
 UNWANTED = {
     r"\btold\b": "detected, reported",
@@ -47,6 +52,13 @@ def test_no_private_word_comes_back(path: Path) -> None:
     text = prose(path)
     found = {word: better for word, better in UNWANTED.items() if re.search(word, text, re.IGNORECASE)}
     assert not found
+
+
+@pytest.mark.parametrize("folder", ["conf", "experiments"])
+def test_no_private_word_comes_back_in_a_comment(folder: str) -> None:
+    for path in (ROOT / folder).rglob("*.yaml"):
+        text = " ".join(re.findall(r"^\s*# ?(.*)$", path.read_text("utf-8"), re.MULTILINE))
+        assert not [word for word in UNWANTED if re.search(word, text, re.IGNORECASE)], path
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
