@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +18,16 @@ from tests.support.command_line import Done, call_main
 from tests.support.fake_provider import Provider, serving
 from tests.support.report_tables import summarise
 
+if sys.dont_write_bytecode:
+    # Else each process that a test starts would compile all of LiteLLM and MLflow for itself, in twice the time.
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So a shell starts what it runs in the background; tests interrupt themselves and what they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # How long an example takes says how busy the machine is.
 settings.register_profile("evalkit", deadline=None)
 settings.load_profile("evalkit")
@@ -24,6 +37,17 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tables", metavar="FILE.md", help="write the tables of hostile outputs and attacks to a file")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Count the processors; where files are named, one process is quicker than several that begin."""
+    return 0 if all(".py" in arg for arg in config.args) else len(os.sched_getaffinity(0))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the modules that take long, so that none of them is left at the end."""
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

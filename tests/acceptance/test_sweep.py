@@ -71,11 +71,11 @@ def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
 
     provider.rule = rule
     sweep = [*words(provider), "judge.model=openai/quick,openai/slow", "hydra.sweep.dir=s", "-m"]
-    started = commands.start(*sweep, log=tmp_path / "log")
-    assert asked.wait(60), (tmp_path / "log").read_text()
-    started.send_signal(signal.SIGINT)
-    answers.set()
-    assert started.wait(60) == 130, (tmp_path / "log").read_text()
+    with commands.started(*sweep, log=tmp_path / "log") as begun:
+        begun.wait_for(asked)
+        begun.send(signal.SIGINT)
+        answers.set()
+        assert begun.ended() == 130, begun.said()
     first = json.loads((commands.folder / "s" / "0" / "manifest.json").read_text())
     states = query(commands.folder, "select run_uuid, status from runs where name like 'judge.model=%'")
     assert states == [(first["mlflow_run_id"], "FINISHED")]

@@ -49,7 +49,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
-    for name in ("PYTHONPATH", "VIRTUAL_ENV"):
+    for name in ("PYTHONPATH", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "empty"
     folder.mkdir()

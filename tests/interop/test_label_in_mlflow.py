@@ -6,11 +6,7 @@ import json
 import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +19,9 @@ from evalkit.config import TrackingConfig
 from evalkit.runs import read_run
 from evalkit.tracking import server_environment
 from evalkit.tracking.labels import RUN, SHOWN, fetch_labels
+from tests.support.servers import free_port, served
 
 pytestmark = pytest.mark.slow
-FLAGS = ("gpu", "quic", "background-networking", "component-update", "sync")
 PAGE = "mlflow.experiment-review-queue"
 LONG = "so that it goes on, " * 120
 
@@ -61,45 +57,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pages(folder: Path) -> Iterator[str]:
     """MLflow's pages, as `evalkit ui` serves them."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
     environment = {**server_environment(), "EVALKIT_STORE": str(folder / "store.sqlite")}
     command = [sys.executable, "-m", "evalkit", "ui", "--port", str(port)]
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
-    deadline = time.monotonic() + 240
-    try:
-        while not _answers(f"http://127.0.0.1:{port}/health"):
-            assert server.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=30)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as reply:
-            return reply.status == 200
-    except OSError:
-        return False
+    with served(command, f"{url}/health", folder, environment):
+        yield url
 
 
 @pytest.fixture
-def page(pages: str) -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium (Debian's package `chromium`)")
-    with api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--no-first-run", *(f"--disable-{flag}" for flag in FLAGS)]
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        opened = browser.new_page(viewport={"width": 1500, "height": 950})
-        opened.set_default_timeout(60_000)
-        yield opened
-        browser.close()
+def page(browser: Any, pages: str) -> Iterator[Any]:
+    opened = browser.new_page(viewport={"width": 1500, "height": 950})
+    opened.set_default_timeout(60_000)
+    yield opened
+    opened.close()
 
 
 def experiment(pages: str) -> str:

@@ -7,7 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,9 @@ import pytest
 
 from evalkit.cli import main
 from tests.support.fake_provider import Provider, Reply, said
+from tests.support.servers import PATIENCE
 
+ROOT = Path(__file__).resolve().parents[2]
 BRIEF = ("tracking=none", "scoring.bootstrap=50")
 
 
@@ -47,6 +52,34 @@ def call_main(capfd: pytest.CaptureFixture[str], *words: str, status: int = 0) -
     return Done(words, ended, out, err)
 
 
+@dataclass(frozen=True)
+class Started:
+    """A command that runs, its output, and the pipe on which it notes that it has handled a signal."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    notes: int
+
+    def send(self, number: int) -> None:
+        """Send a signal, and wait until it has been handled."""
+        self.process.send_signal(number)
+        assert os.read(self.notes, 1), self.said()
+
+    def ended(self) -> int:
+        """Wait for its end; return its exit status."""
+        return self.process.wait(PATIENCE)
+
+    def wait_for(self, event: threading.Event) -> None:
+        """Wait for what it is to bring about; its end and a long time are failures."""
+        deadline = time.monotonic() + PATIENCE
+        while not event.wait(0.1):
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+
+    def said(self) -> str:
+        return self.log.read_text("utf-8", "replace")
+
+
 @dataclass
 class Commands:
     """Runs evalkit's commands in `folder` with `environment` beside the test's own."""
@@ -55,7 +88,7 @@ class Commands:
     environment: dict[str, str] = field(default_factory=dict)
     python: str = sys.executable
 
-    def __call__(self, *words: str, status: int = 0, timeout: float = 240, **environment: str) -> Done:
+    def __call__(self, *words: str, status: int = 0, timeout: float = PATIENCE, **environment: str) -> Done:
         ended = subprocess.run(
             [self.python, "-m", "evalkit", *words],
             cwd=self.folder,
@@ -71,18 +104,29 @@ class Commands:
         assert ended.returncode == status, ended.stderr + ended.stdout
         return Done(words, ended.returncode, ended.stdout, ended.stderr)
 
-    def start(self, *words: str, log: Path, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a command that the test ends; its output goes to `log`."""
+    @contextmanager
+    def started(self, *words: str, log: Path, **environment: str) -> Iterator[Started]:
+        """Start a command that the test interrupts; its output goes to `log`. It is killed at the end."""
+        notes, write = os.pipe()
+        path = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         with log.open("wb") as output:
-            return subprocess.Popen(
-                [self.python, "-m", "evalkit", *words],
+            process = subprocess.Popen(
+                [self.python, "-m", "tests.support.noted_signals", str(write), *words],
                 cwd=self.folder,
-                env=self.env(environment),
+                env=self.env({**path, **environment}),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=[write],
             )
+        os.close(write)
+        try:
+            yield Started(process, log, notes)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(notes)
 
     def env(self, more: Mapping[str, str] = {}) -> dict[str, str]:
         return {**os.environ, **self.environment, **more}

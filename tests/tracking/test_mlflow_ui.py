@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
 import sqlite3
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +15,7 @@ from evalkit.cli import main
 from tests.support.chromium import shoot
 from tests.support.command_line import fake, pair, prefers
 from tests.support.fake_provider import serving
+from tests.support.servers import free_port, served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PATIENCE = 60_000
@@ -57,36 +52,11 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def site(swept: Path) -> Iterator[Site]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
-    log = swept / "ui.log"
-    with log.open("w") as output:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "evalkit", "ui", "--port", str(port)],
-            cwd=swept,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + 240
-    try:
-        while not _answers(f"{url}/health"):
-            assert server.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.2)
+    command = [sys.executable, "-m", "evalkit", "ui", "--port", str(port)]
+    with served(command, f"{url}/health", swept):
         yield Site(url, *_recorded(swept / "mlflow.db"))
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=60)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as reply:
-            return reply.status == 200
-    except OSError:
-        return False
 
 
 def _recorded(database: Path) -> tuple[str, dict[str, str]]:

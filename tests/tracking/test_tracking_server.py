@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,28 +14,16 @@ import pytest
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.tracking import make_tracker, server_environment
+from tests.support.servers import free_port, served
 
 pytestmark = pytest.mark.slow
 ADMIN, USER, PASSWORD = "admin", "judge", "open-sesame-12"
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as reply:
-            return reply.status == 200
-    except OSError:
-        return False
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """MLflow's own server with its own basic auth: who is not known gets nothing, and everybody may read."""
-    folder, port = tmp_path_factory.mktemp("server"), _free_port()
+    folder, port = tmp_path_factory.mktemp("server"), free_port()
     (folder / "auth.ini").write_text(
         f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{folder / 'auth.db'}\n"
         f"admin_username = {ADMIN}\nadmin_password = {PASSWORD}\n"
@@ -49,26 +32,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     secrets = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "any"}
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, "--app-name", "basic-auth"],
-            cwd=folder,
-            env={**server_environment(), **secrets},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + 150
-    try:
-        while not _answers(f"http://127.0.0.1:{port}/health"):
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.2)
-        _add_user(f"http://127.0.0.1:{port}")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=30)
+    url = f"http://127.0.0.1:{port}"
+    with served([*command, "--app-name", "basic-auth"], f"{url}/health", folder, {**server_environment(), **secrets}):
+        _add_user(url)
+        yield url
 
 
 def _add_user(url: str) -> None:
