@@ -16,13 +16,10 @@ from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
-from evalkit.core.sweep_cache import SweepCache
 from evalkit.datasets import CaseStream, Dataset, Fetch, iter_cases, load_cases, with_examples
-from evalkit.datasets.case_cache import reuse_cases
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.event_loop import run_async
-from evalkit.engine.judgment_cache import judging_key, reuse_judging
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import apply_gate, check_gate, check_rules, write_with_gate
 from evalkit.judges import describe_judges, make_arbiter, make_judges
@@ -51,19 +48,14 @@ class RunInterruption(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """What a config turns into before anything is judged; `recall` holds what jobs of its sweep have alike."""
+    """What a config turns into before anything is judged."""
 
     dataset: Dataset
     evaluator: Evaluator
-    recall: SweepCache | None = None
 
 
-def load_materials(
-    config: RunConfig, folder: Path | None = None, cases: Any = None, recall: SweepCache | None = None
-) -> Materials:
+def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = None) -> Materials:
     """Load the cases, from `cases` if they are given, and make the evaluator; many wait in a file in or above `folder`.
-
-    Cases that are in `recall` already are those very ones.
 
     Raises:
         ConfigError: if the dataset, a template or a plug-in is not what the config says.
@@ -72,7 +64,7 @@ def load_materials(
     hold = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, told=_told, hold=hold)
-    return Materials(dataset if recall is None else reuse_cases(recall, config.dataset, dataset), evaluator, recall)
+    return Materials(dataset, evaluator)
 
 
 def stream_cases(config: RunConfig) -> CaseStream:
@@ -147,18 +139,17 @@ def judge_and_score(
     sweep: Mapping[str, Any] | None = None,
     cases: Any = None,
     observe: Callable[[Progress], None] | None = None,
-    recall: SweepCache | None = None,
     overwrite: bool = False,
     spent: Spent | None = None,
 ) -> RunResult:
-    """Judge the cases, score and write the run folder; jobs of a `sweep` with one `recall` do once what is alike.
+    """Judge the cases, score and write the run folder.
 
     A folder that holds another run is refused before anything is paid for, unless `overwrite` says to replace that run.
     `spent` is what the jobs of the sweep have spent, for a budget that they share.
     """
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
-    materials = load_materials(config, folder, cases, recall)
+    materials = load_materials(config, folder, cases)
     Clusters.of(config, materials.dataset.cases)  # a column that no case has is to be known before anything is paid
     check_gate(config, materials.dataset.cases)
     if overwrite:
@@ -168,12 +159,7 @@ def judge_and_score(
         check_free(folder, config, fingerprint=None if sweep else materials.dataset.fingerprint)
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
-    judged = reuse_judging(
-        recall,
-        lambda: judging_key(config, materials.evaluator, materials.dataset.fingerprint),
-        lambda see: run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, see, folder, spent)),
-        observe,
-    )
+    judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, observe, folder, spent))
     judging = time.perf_counter() - begun
     if judged.interrupted:
         raise RunInterruption(judged)
@@ -266,8 +252,8 @@ def _write(
         cost_usd=judged.cost_usd,
     )
     result, gate = apply_gate(config, result)
-    files = run_files(config, result, scores, materials.evaluator, materials.recall)
-    return write_with_gate(folder, result, files, gate, materials.recall, replace_run=True)
+    files = run_files(config, result, scores, materials.evaluator)
+    return write_with_gate(folder, result, files, gate, replace_run=True)
 
 
 def rescore(

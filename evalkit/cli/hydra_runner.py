@@ -15,10 +15,10 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any
 
-import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import CompactHydraException, MissingConfigException
-from hydra.types import RunMode
+from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from evalkit.cli import complain
@@ -27,8 +27,6 @@ from evalkit.cli.console import log
 from evalkit.cli.sweep import BackgroundRecordings, find_sweep_jobs
 from evalkit.config import NOT_MEASURED, RunConfig
 from evalkit.core.redaction import redact, remedy_for, secret_in
-from evalkit.core.resources import shipped
-from evalkit.core.sweep_cache import SweepCache
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.hydra_app import (
     DEFAULT,
@@ -36,7 +34,6 @@ from evalkit.hydra_app import (
     as_composed,
     as_written,
     check_place,
-    checked,
     constant_keys,
     enter_project_of,
     find_study,
@@ -44,8 +41,7 @@ from evalkit.hydra_app import (
     hidden_files,
     hydra_error,
     not_utf8,
-    register,
-    reuse_composed_jobs,
+    own_hydra,
     to_run_config,
     unknown_study_error,
     user_files,
@@ -97,15 +93,14 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 class Job:
     """One job of a command: its checked config, its folder, and its place in a sweep, if it is in one.
 
-    Jobs that are run one after the other share `recall`, and are recorded by `recordings` if nobody asks for a job's
-    end before the next. `overwrite` says to replace another run that the folder holds, `spent` what the
-    jobs before it spent of a budget for the sweep.
+    Jobs that are run one after the other are recorded by `recordings`, unless a job's end is needed before the next.
+    `overwrite` says to replace another run that the folder holds, `spent` what the jobs before it spent of a budget for
+    the sweep.
     """
 
     config: RunConfig
     folder: Path
     sweep: dict[str, Any] | None
-    recall: SweepCache | None = None
     recordings: BackgroundRecordings | None = None
     overwrite: bool = False
     spent: Spent | None = None
@@ -123,7 +118,6 @@ class Driver:
     constant: Collection[str] = ()
     statuses: list[int] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
-    recall: SweepCache = field(default_factory=SweepCache)
     recordings: BackgroundRecordings = field(default_factory=BackgroundRecordings)
     overwrite: bool = False
     spent: Spent = field(default_factory=Spent)
@@ -152,7 +146,7 @@ class Driver:
                 _check_budget(config)
                 return self.work(Job(config, folder, sweep, overwrite=self.overwrite))
             recordings = None if searched else self.recordings
-            return self.work(Job(config, folder, sweep, self.recall, recordings, self.overwrite, self.spent))
+            return self.work(Job(config, folder, sweep, recordings, self.overwrite, self.spent))
         except EvalkitError as error:
             complain(error)
             return int(error.status)
@@ -243,7 +237,6 @@ def run_jobs(words: Sequence[str], work: Callable[[Job], int]) -> int:
     study, rest = split_study(words)
     check_words(rest, also=tuple(SPOKEN))
     overwrite, rest = OVERWRITE in rest, [word for word in rest if word != OVERWRITE]
-    register()
     for file in hidden_files():
         print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
     name = add_study(study) if study else DEFAULT
@@ -254,10 +247,9 @@ def run_jobs(words: Sequence[str], work: Callable[[Job], int]) -> int:
     if sweep is None:
         _run_hydra(name, rest, driver)
         return max(driver.statuses, default=0)
-    register()
     with sweep.going_on():
         try:
-            _run_hydra(name, [*rest, *sweep.words], driver)
+            _run_hydra(name, [*rest, *sweep.words], driver, sweep=True)
         finally:
             driver.recordings.settle()
         return max([*driver.statuses, *driver.recordings.statuses, sweep.finish()])
@@ -300,25 +292,11 @@ def _is_override(word: str) -> bool:
 
 def is_sweep(study: Path | None, words: Sequence[str]) -> bool:
     """Say whether a command's words, or its study, ask for a sweep."""
-    if any(w in MULTIRUN for w in words):
+    if any(word in MULTIRUN for word in words):
         return True
+    modes = [word.partition("=")[2] for word in words if word.lstrip("+").startswith("hydra.mode=")]
     asked = OmegaConf.select(OmegaConf.load(study), "hydra.mode") if study else None
-    return str(asked) == "MULTIRUN"
-
-
-@contextmanager
-def _arguments(words: Sequence[str]) -> Iterator[None]:
-    """Let Hydra see these words as its command line, and raise its errors instead of printing them."""
-    argv, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    # argparse takes overrides in one piece only, so that a flag between them would be an error.
-    sys.argv = [argv[0], *filter(_is_override, words), *(w for w in words if not _is_override(w))]
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    try:
-        yield
-    finally:
-        sys.argv = argv
-        if full is None:
-            os.environ.pop("HYDRA_FULL_ERROR", None)
+    return str([asked, *modes][-1]).strip("'\"") == "MULTIRUN"
 
 
 @contextmanager
@@ -336,13 +314,34 @@ def _shown(words: Sequence[str]) -> Iterator[None]:
         print(redact(as_composed(printed.getvalue()) if changed else printed.getvalue()), end="")
 
 
-def _run_hydra(name: str, words: Sequence[str], driver: Driver) -> None:
+def _dispatch(hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *, sweep: bool) -> None:
+    """Do what a command's words ask of Hydra, as `hydra.main` does, which can only read them from `sys.argv`."""
+    parser = get_args_parser()
+    # argparse takes overrides in one piece only, so that a flag between them would be an error.
+    args = parser.parse_args([*filter(_is_override, words), *(word for word in words if not _is_override(word))])
+    if args.help:
+        hydra.app_help(name, parser, args)
+    elif args.hydra_help:
+        hydra.hydra_help(name, parser, args)
+    elif args.cfg:
+        hydra.show_cfg(name, args.overrides, args.cfg, args.package, args.resolve)
+    elif args.info:
+        hydra.show_info(args.info, name, args.overrides)
+    elif args.shell_completion:
+        hydra.shell_completion(name, args.overrides)
+    elif sweep:
+        hydra.multirun(name, task, [*args.overrides, "hydra.mode=MULTIRUN"])
+    else:
+        hydra.run(name, task, args.overrides)
+
+
+def _run_hydra(name: str, words: Sequence[str], driver: Driver, *, sweep: bool = False) -> None:
     def task(cfg: DictConfig) -> int | float | list[float]:
         return driver(cfg)
 
     try:
-        with _arguments(words), _shown(words), checked(), reuse_composed_jobs():
-            hydra.main(config_path=str(shipped("conf")), config_name=name, version_base="1.3")(task)()
+        with _shown(words), own_hydra() as hydra:
+            _dispatch(hydra, name, words, task, sweep=sweep)
     except JobError as error:
         driver.statuses.append(error.status)
     except (EvalkitError, KeyboardInterrupt, BrokenPipeError):

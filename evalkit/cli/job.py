@@ -37,7 +37,6 @@ def run_job(job: Job) -> int:
                 job.folder,
                 sweep=job.sweep,
                 observe=display.update,
-                recall=job.recall,
                 overwrite=job.overwrite,
                 spent=job.spent,
             )

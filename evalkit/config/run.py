@@ -249,36 +249,16 @@ class RunConfig(Section):
         """Return the resolved config as JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
-    def _ordered(self) -> dict[str, Any]:
-        """Return the config as JSON values whose hash depends on the order of criteria: judges see it."""
-        dumped = self.dump()
-        return {**dumped, "criteria": [{"name": name, **one} for name, one in dumped["criteria"].items()]}
-
     def hash(self) -> str:
         """Return the hash of everything that can change the run's numbers.
 
-        Where and how fast it runs, and what it must come to, is not in it.
+        Where and how fast it runs, and what it must come to, is not in it. The order of criteria is: judges see it.
         """
-        dumped = self._ordered()
+        dumped = self.dump()
+        dumped["criteria"] = [{"name": name, **one} for name, one in dumped["criteria"].items()]
         for section in NOT_MEASURED:
             dumped.pop(section)
         return digest(dumped)
-
-    def judging(self) -> dict[str, Any]:
-        """Return all of the config that judging the same cases by a mode of evalkit's own depends on, as JSON values.
-
-        What differs only in the rest asks for the same and reads it in the same way: scoring and its like, what
-        resolves orders after the last answer, and where a tie begins.
-        """
-        dumped = self._ordered()
-        for section in ("dataset", "scoring", "gate", "tracking", "objective"):
-            dumped.pop(section)
-        for section, free in (("tie", ("threshold", "min_confidence")), ("swap", ("resolve",))):
-            dumped[section] = {key: value for key, value in dumped[section].items() if key not in free}
-        if not self.prompt.show_weights:
-            dumped["criteria"] = [{**one, "weight": None} for one in dumped["criteria"]]
-        follows = self.swap.resolve == "third_pass"
-        return {**dumped, "follows": [follows, follows and self.weighs_criteria()]}
 
 
 def defaults() -> Mapping[str, Any]:

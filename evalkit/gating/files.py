@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from evalkit.core.sweep_cache import SweepCache
 from evalkit.errors import ConfigError
 from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import FILES
@@ -122,7 +121,6 @@ def write_with_gate(
     result: RunResult,
     files: Mapping[str, str],
     gate: Mapping[str, str],
-    recall: SweepCache | None = None,
     *,
     replace_run: bool = False,
 ) -> RunResult:
@@ -136,7 +134,7 @@ def write_with_gate(
     stale = written_files(folder) if replace_run else {JSON, JUNIT, MARKDOWN}
     names = {*files, *gate, *(() if replace_run else result.manifest.get("files") or ())}
     result = replace(result, manifest={**result.manifest, "files": sorted(name for name in names if "/" not in name)})
-    written = write_run(folder, result, {**files, **gate}, recall)
+    written = write_run(folder, result, {**files, **gate})
     remove_files(folder, stale - {*FILES, *files, *gate})
     return written
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
@@ -24,29 +24,23 @@ from evalkit.config import RunConfig, criteria_by_name, defaults
 from evalkit.core.resources import PROJECT_VARIABLE, project, shipped
 from evalkit.datasets import with_examples
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.hydra_app.code_policy import check_place, checked
+from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path
 from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place
 from evalkit.hydra_app.error_mapping import RECORDED, config_error, hydra_error, not_utf8
-from evalkit.hydra_app.jobs import (
-    SweepPlace,
-    apply_values,
-    constant_keys,
-    job_signature,
-    reuse_composed_jobs,
-    sweep_jobs,
-    sweep_place,
-)
+from evalkit.hydra_app.jobs import SweepPlace, apply_values, constant_keys, job_signature, sweep_jobs, sweep_place
 from evalkit.plugins import CONF, allowing_code, folders
 from evalkit.runs.config_file import DEFAULTS as RUN_DEFAULTS
 from evalkit.runs.config_file import escaped
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
+
+if TYPE_CHECKING:
+    from hydra._internal.hydra import Hydra
 
 __all__ = [
     "SweepPlace",
     "as_composed",
     "as_written",
     "check_place",
-    "checked",
     "constant_keys",
     "find_sweep",
     "for_hydra",
@@ -55,8 +49,8 @@ __all__ = [
     "load_jobs",
     "load_settings",
     "not_utf8",
+    "own_hydra",
     "register",
-    "reuse_composed_jobs",
     "to_run_config",
 ]
 
@@ -184,6 +178,7 @@ def add_study(path: Path) -> str:
     name = STUDY + _slug(path.stem)
     if node.get("defaults") == RUN_DEFAULTS:
         node = _with_recorded_options(node, str(path))
+    check_search_path(node)
     ConfigStore.instance().store(name=name, node=node, provider=str(path))
     return name
 
@@ -246,14 +241,18 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
 
 
 @contextmanager
-def _own_hydra() -> Iterator[None]:
+def own_hydra() -> Iterator[Hydra]:
+    """Let Hydra compose with evalkit's configs, schema and rules as long as the block lasts."""
     with _HYDRA:
         before = GlobalHydra.instance().hydra
         GlobalHydra.instance().clear()
         register()
         try:
-            with checked(), initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
-                yield
+            with initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
+                hydra = GlobalHydra.instance().hydra
+                assert hydra is not None
+                hydra.config_loader = CheckedLoader(hydra.config_loader)
+                yield hydra
         finally:
             GlobalHydra.instance().hydra = before
 
@@ -261,13 +260,6 @@ def _own_hydra() -> Iterator[None]:
 def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
     try:
         return compose(name, overrides=list(overrides), return_hydra_config=False)
-    except Exception as error:
-        raise hydra_error(error) from None
-
-
-def _with_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
-    try:
-        return apply_values(cfg, job)
     except Exception as error:
         raise hydra_error(error) from None
 
@@ -297,8 +289,9 @@ def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) ->
     """
     chosen = {word.partition("=")[0] for word in overrides}
     values = {group: value for group, value in settings.items() if group not in chosen}
-    with _own_hydra():
+    with own_hydra():
         node = OmegaConf.create({"defaults": SETTLED, **escaped(values)})
+        check_search_path(node)
         ConfigStore.instance().store(name=SETTINGS, node=node, provider="evalkit")
         return to_run_config(_compose(SETTINGS, for_hydra(overrides)), user_files())
 
@@ -312,7 +305,7 @@ def load_jobs(
         ConfigError: if any job is described wrongly, naming the job.
     """
     words = for_hydra(overrides, sweep=sweep)
-    with _own_hydra():
+    with own_hydra():
         study = None if name == DEFAULT else find_study(name)
         if name != DEFAULT and study is None:
             raise unknown_study_error(name)
@@ -320,12 +313,13 @@ def load_jobs(
         sources = ([study] if study else []) + user_files()
         if not sweep:
             return [((), to_run_config(_compose(config_name, words), sources, adjust))]
-        jobs, alike = [], dict[tuple[str, ...], DictConfig]()
+        jobs, composed = [], dict[tuple[str, ...], DictConfig]()
         for job in sweep_jobs(config_name, words):
             try:
                 kind = job_signature(job)
-                alike[kind] = _with_values(alike[kind], job) if kind in alike else _compose(config_name, job)
-                jobs.append((tuple(map(as_written, job)), to_run_config(alike[kind], sources)))
+                cfg = apply_values(composed[kind], job) if kind in composed else _compose(config_name, job)
+                composed = {kind: cfg}
+                jobs.append((tuple(map(as_written, job)), to_run_config(cfg, sources)))
             except ConfigError as error:
                 place = f"(job {as_written(' '.join(job))})"
                 remedy, what = (
@@ -341,7 +335,7 @@ def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
     Raises:
         ConfigError: if Hydra's part of the config is described wrongly.
     """
-    with _own_hydra():
+    with own_hydra():
         study = None if name == DEFAULT else find_study(name)
         return sweep_place(add_study(study) if study else DEFAULT, for_hydra(overrides, sweep=True))
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hydra._internal import hydra as _hydra
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.plugins.config_source import ConfigSource
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -28,8 +28,11 @@ _INSTALLED = re.compile(r"(hydra_plugins|hydra\._internal\.core_plugins)(\.\w+)+
 _SAMPLER = re.compile(r"optuna\.samplers\.\w+")
 
 
-class CheckedLoader(ConfigLoaderImpl):
-    """Hydra's own loader, which gives out no config that asks for code."""
+class CheckedLoader(ConfigLoader):
+    """Pass on what another loader composes, unless it asks for code."""
+
+    def __init__(self, loader: ConfigLoader) -> None:
+        self._loader = loader
 
     def load_configuration(self, *args: Any, **kwargs: Any) -> DictConfig:
         """Return a composed config.
@@ -37,29 +40,52 @@ class CheckedLoader(ConfigLoaderImpl):
         Raises:
             ConfigError: if it asks Hydra for code, and code is not allowed.
         """
-        cfg = super().load_configuration(*args, **kwargs)
-        if not code_allowed():
-            check(cfg)
-        return cfg
+        return _checked(self._loader.load_configuration(*args, **kwargs))
 
-    def _process_config_searchpath(self, config_name: str | None, parsed_overrides: Any, repo: Any) -> None:
-        """Refuse packages in a config's own search path before they are imported; a command line is the user's own."""
-        loaded = repo.load_config(config_path=config_name) if config_name and not code_allowed() else None
-        for path in (OmegaConf.select(loaded.config, "hydra.searchpath") or []) if loaded else []:
-            if str(path).startswith("pkg://"):
-                raise ConfigError("names a package, which is imported", where="hydra.searchpath", remedy=TRUST)
-        super()._process_config_searchpath(config_name, parsed_overrides, repo)
+    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        """Return the composed config of a sweep's job.
+
+        Raises:
+            ConfigError: if it asks Hydra for code, and code is not allowed.
+        """
+        return _checked(self._loader.load_sweep_config(master_config, sweep_overrides))
+
+    def get_search_path(self) -> ConfigSearchPath:
+        """Return where configs are looked for."""
+        return self._loader.get_search_path()
+
+    def get_sources(self) -> list[ConfigSource]:
+        """Return what the search path refers to."""
+        return self._loader.get_sources()
+
+    def list_groups(self, parent_name: str) -> list[str]:
+        """Return the groups in a group."""
+        return self._loader.list_groups(parent_name)
+
+    def get_group_options(self, *args: Any, **kwargs: Any) -> list[str]:
+        """Return the options of a group."""
+        return self._loader.get_group_options(*args, **kwargs)
+
+    def compute_defaults_list(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the defaults list of a config."""
+        return self._loader.compute_defaults_list(*args, **kwargs)
 
 
-@contextmanager
-def checked() -> Iterator[None]:
-    """Let Hydra compose with the checked loader as long as the block lasts."""
-    main: Any = _hydra  # it makes its loader itself, from a name in its module
-    before, main.ConfigLoaderImpl = main.ConfigLoaderImpl, CheckedLoader
-    try:
-        yield
-    finally:
-        main.ConfigLoaderImpl = before
+def _checked(cfg: DictConfig) -> DictConfig:
+    if not code_allowed():
+        check(cfg)
+    return cfg
+
+
+def check_search_path(study: DictConfig) -> None:
+    """Check the search path that a primary config sets; one on the command line is the user's own.
+
+    Raises:
+        ConfigError: if it names a package, which Hydra would import, and code is not allowed.
+    """
+    for path in () if code_allowed() else OmegaConf.select(study, "hydra.searchpath") or ():
+        if str(path).startswith("pkg://"):
+            raise ConfigError("names a package, which is imported", where="hydra.searchpath", remedy=TRUST)
 
 
 def check(cfg: DictConfig) -> None:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from copy import deepcopy
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 from hydra import compose
-from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
-from hydra.plugins.sweeper import Sweeper
 from omegaconf import DictConfig, OmegaConf
 
 from evalkit.errors import ConfigError
 from evalkit.hydra_app.error_mapping import hydra_error
 
 EVERYTHING = "BasicSweeper"
-_KINDS = 50  # kept composed, of about half a megabyte each
 _PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
 
 
@@ -90,14 +86,14 @@ def constant_keys(study: Path | None, overrides: Sequence[str]) -> frozenset[str
 
 
 def job_signature(job: Sequence[str]) -> tuple[str, ...]:
-    """Return what jobs have in common that differ only in plain values of the same keys: groups are chosen alike."""
+    """Return what jobs have in common that differ only in plain values of the same keys, and not in options."""
     return tuple(word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job)
 
 
 def apply_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
-    """Turn the config of a job into that of another of its kind, as Hydra would have composed it."""
-    words = [word for word in job if _PLAIN.fullmatch(word)]
-    ConfigLoaderImpl._apply_overrides_to_config(OverridesParser.create().parse_overrides(words), cfg)
+    """Turn the config of a job into that of another with the same signature, as Hydra would compose it."""
+    for word in OverridesParser.create().parse_overrides([word for word in job if _PLAIN.fullmatch(word)]):
+        OmegaConf.update(cfg, word.key_or_group, word.value(), force_add=word.is_force_add())
     return cfg
 
 
@@ -107,48 +103,3 @@ def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
         return compose(config_name, overrides=own, return_hydra_config=True)
     except Exception as error:
         raise hydra_error(error) from None
-
-
-@contextmanager
-def reuse_composed_jobs() -> Iterator[None]:
-    """Spare Hydra, as long as the block lasts, what was composed already.
-
-    Its own sweeper does not compose every job to check it: that was done. What its launcher runs a job with is composed
-    once for all jobs of a kind, and the job's values are put into a copy.
-    """
-    check, load = Sweeper.validate_batch_is_legal, ConfigLoaderImpl.load_sweep_config
-
-    def checked(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
-        if type(sweeper).__name__ != EVERYTHING:
-            check(sweeper, batch)
-
-    kinds: dict[tuple[str, ...], DictConfig] = {}
-
-    def loaded(self: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        kind = job_signature(sweep_overrides)
-        if kind in kinds:
-            return _told(apply_values(deepcopy(kinds[kind]), sweep_overrides), sweep_overrides)
-        if len(kinds) >= _KINDS:
-            kinds.clear()
-        kinds[kind] = load(self, master_config, sweep_overrides)
-        return deepcopy(kinds[kind])
-
-    # On the class above it: of its own plug-ins Hydra may have loaded another copy.
-    Sweeper.validate_batch_is_legal = checked  # type: ignore[method-assign, assignment]
-    ConfigLoaderImpl.load_sweep_config = loaded  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Sweeper.validate_batch_is_legal = check  # type: ignore[method-assign]
-        ConfigLoaderImpl.load_sweep_config = load  # type: ignore[method-assign]
-
-
-def _told(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
-    """Put into Hydra's own part of a job's config what it was composed of."""
-    words = [word for word in OverridesParser.create().parse_overrides(list(job)) if not word.is_hydra_override()]
-    cfg.hydra.overrides.task = [word.input_line for word in words]
-    said = cfg.hydra.job.config.override_dirname
-    cfg.hydra.job.override_dirname = get_overrides_dirname(
-        words, exclude_keys=said.exclude_keys, item_sep=said.item_sep, kv_sep=said.kv_sep
-    )
-    return cfg

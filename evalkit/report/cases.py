@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from evalkit.core.sweep_cache import SweepCache
 from evalkit.errors import EvalkitError
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.scoring.metrics.transitivity import cycles_among
@@ -124,8 +123,6 @@ def _vote(vote: Winner | float | None, unit: Unit) -> str | float | None:
     return vote if isinstance(vote, float | int) else _winner(vote, unit)
 
 
-_PROMPT = 4_000  # characters kept, on average
-
 Asked: TypeAlias = Callable[[Case, Sequence[Judgment]], Mapping[str, tuple[Message, ...]]]
 """Returns the messages behind a case's judgments by content key, as many as can be rendered again."""
 
@@ -163,29 +160,6 @@ def render_prompts(evaluator: Evaluator, specs: Sequence[JudgeSpec], arbiter: Ju
         return {key: messages for key, messages in keyed if key in wanted}
 
     return asked
-
-
-def prompt_as_sent(recall: SweepCache, judgments: Sequence[Judgment], asked: Asked) -> Asked:
-    """Return what renders a case's prompts again, unless that was done for a report on these very judgments before."""
-    room = _PROMPT * len(judgments)
-    known = recall.of(judgments, "asked", dict[str, Mapping[str, tuple[Message, ...]]], lambda _: room)
-    left = room - sum(map(_characters, known.values()))
-
-    def again(case: Case, judgments: Sequence[Judgment]) -> Mapping[str, tuple[Message, ...]]:
-        nonlocal left
-        if case.id in known:
-            return known[case.id]
-        found = asked(case, judgments)
-        left -= _characters(found)
-        if left >= 0:
-            known[case.id] = found
-        return found
-
-    return again
-
-
-def _characters(found: Mapping[str, tuple[Message, ...]]) -> int:
-    return sum(len(message["content"]) for messages in found.values() for message in messages)
 
 
 def _passes(judgments: Sequence[Judgment]) -> Iterator[tuple[str, list[Judgment]]]:

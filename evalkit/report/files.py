@@ -9,11 +9,10 @@ from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
-from evalkit.core.sweep_cache import SweepCache
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
-from evalkit.report.cases import Asked, prompt_as_sent, render_prompts
+from evalkit.report.cases import Asked, render_prompts
 from evalkit.report.figures.standalone import alone
 from evalkit.report.findings import findings_of
 from evalkit.report.page import draw_report, language_of
@@ -24,23 +23,15 @@ from evalkit.types import RunResult
 
 
 def run_files(
-    config: RunConfig,
-    result: RunResult,
-    scores: Scores,
-    evaluator: Evaluator | None = None,
-    recall: SweepCache | None = None,
+    config: RunConfig, result: RunResult, scores: Scores, evaluator: Evaluator | None = None
 ) -> dict[str, str]:
     """Return `report.html`, its figures and words and the JSON files of a run just scored; `prompts.json` of a new one.
 
     Without the `evaluator` that asked for its judgments one is made of the config again, so that the page can show
-    prompts; where that cannot be, it shows none. Prompts of judgments of which another run with the same `recall` had a
-    page are not rendered once more.
+    prompts; where that cannot be, it shows none.
     """
     further = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
-    asked = _asked(config, evaluator)
-    if asked is not None and recall is not None:
-        asked = prompt_as_sent(recall, result.judgments, asked)
-    page, figures = draw_report(result, further, asked)
+    page, figures = draw_report(result, further, _asked(config, evaluator))
     language, texts = language_of(result.config), getattr(evaluator, "prompt_texts", {})
     return {
         "report.html": page,

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.core.sweep_cache import SweepCache
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.runs import layout
 from evalkit.runs.codec import encode_finite, encode_line, encode_pretty, metric_values
@@ -17,15 +16,10 @@ from evalkit.runs.config_file import dump
 from evalkit.types import RunResult
 
 _AT_ONCE = 16
-_LINE = 500  # bytes of a case or a judgment, at least
 
 
-def write_run(
-    folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None, recall: SweepCache | None = None
-) -> RunResult:
+def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None) -> RunResult:
     """Write a run to its folder, with any further `files` by name, and return it with the folder set.
-
-    Cases and judgments that were written with the same `recall` before are not encoded once more.
 
     A further file stands in the folder itself or, as `figures/NAME`, with its figures; figures of an earlier writing
     that are none of these are removed. Every file is written beside its place first and moved there last, so that it
@@ -37,7 +31,7 @@ def write_run(
         EvalkitError: if a number of a verdict, a metric or the manifest is not finite.
     """
     folder = folder.absolute()
-    contents = {**_contents(result, recall), **_further(files or {})}
+    contents = {**_contents(result), **_further(files or {})}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write_all(folder, contents)
@@ -98,22 +92,15 @@ def _drop_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _contents(result: RunResult, recall: SweepCache | None) -> dict[str, Iterable[bytes]]:
+def _contents(result: RunResult) -> dict[str, Iterable[bytes]]:
     return {
         layout.CONFIG: [dump(result.config)],
         layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
-        layout.CASES: _lines(result.cases, recall),
-        layout.JUDGMENTS: _lines(result.judgments, recall),
+        layout.CASES: map(encode_line, result.cases),
+        layout.JUDGMENTS: map(encode_line, result.judgments),
         layout.VERDICTS: _finite(layout.VERDICTS, result.verdicts, encode_finite),
         layout.METRICS: _finite(layout.METRICS, [_metrics(result)], encode_pretty),
     }
-
-
-def _lines(values: Sequence[Any], recall: SweepCache | None) -> Iterable[bytes]:
-    lines = map(encode_line, values)
-    if recall is None or not recall.takes(_LINE * len(values)):
-        return lines
-    return recall.of(values, "lines", lambda: [b"".join(lines)], lambda made: len(made[0]))
 
 
 def _metrics(result: RunResult) -> dict[str, Any]:

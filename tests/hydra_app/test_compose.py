@@ -5,15 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.types import RunMode
-from omegaconf import OmegaConf
 
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError
-from evalkit.hydra_app import find_study, load_config, load_jobs, register, reuse_composed_jobs
-from evalkit.hydra_app.jobs import sweep_jobs
+from evalkit.hydra_app import find_study, load_config, load_jobs
 from evalkit.runs.config_file import dump
 
 GROUPS = sorted(p.name for p in shipped("conf").iterdir() if p.is_dir())
@@ -198,22 +193,6 @@ def test_jobs_that_differ_in_plain_values_are_what_each_would_be_alone() -> None
     jobs = load_jobs("config", words, sweep=True)
     assert len({config.hash() for _, config in jobs}) == 8
     assert all(config == load_config("config", job) for job, config in jobs)
-
-
-def test_a_job_is_launched_with_what_hydra_would_have_composed_for_it() -> None:
-    words = ["swap=both,none", "tie.threshold=0,0.25", "judge.seed=null,3", "judge.name=a-b"]
-    register()
-    with initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
-        loader = GlobalHydra.instance().config_loader()
-        master = loader.load_configuration("config", [*words, "hydra.sweep.dir=there"], RunMode.MULTIRUN)
-        jobs = [list(job) for job in sweep_jobs("config", words)]
-        with reuse_composed_jobs():
-            launched = [loader.load_sweep_config(master, job) for job in jobs]
-        for job, config in zip(jobs, launched, strict=True):
-            assert OmegaConf.to_yaml(config) == OmegaConf.to_yaml(loader.load_sweep_config(master, job))
-            assert OmegaConf.is_struct(config)
-    launched[0].tie.threshold = 0.5
-    assert [config.tie.threshold for config in launched[1:4]] == [0.0, 0.25, 0.25]
 
 
 @pytest.fixture

@@ -1,19 +1,15 @@
-"""Jobs of a sweep share what they have alike, and no file of theirs shows it."""
+"""A job of a sweep writes the files that it writes as a run of its own."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evalkit.api import load_materials
-from evalkit.core.sweep_cache import SweepCache
-from evalkit.hydra_app import load_config
-from evalkit.types import Case
 from tests.support.command_line import Done, fake, pair, shown
 from tests.support.fake_provider import Provider, Reply, said, serving
 
@@ -59,9 +55,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return found | {"report.html": page}
 
 
-def test_a_job_that_takes_over_what_one_before_it_read_writes_what_it_would_have_written_alone(
-    run: Call, tmp_path: Path, provider: Provider
-) -> None:
+def test_a_job_of_a_sweep_writes_what_it_writes_alone(run: Call, tmp_path: Path, provider: Provider) -> None:
     resolves, thresholds = ("tie", "third_pass"), ("0", "0.6")
     words = [f"swap.resolve={','.join(resolves)}", f"tie.threshold={','.join(thresholds)}"]
     run("hydra.sweep.dir=asked", *words, "-m")
@@ -74,17 +68,3 @@ def test_a_job_that_takes_over_what_one_before_it_read_writes_what_it_would_have
         assert content(tmp_path / "stored" / str(number)) == content(folder)
         assert alone.err in done.err
     assert len(provider.requests) == asked
-
-
-def test_cases_that_change_between_two_jobs_are_seen_by_the_second(tmp_path: Path) -> None:
-    path, recall = tmp_path / "cases.jsonl", SweepCache()
-    config = load_config("config", ["dataset=file", f"dataset.path={path}"])
-
-    def read(*rows: dict[str, Any]) -> Sequence[Case]:
-        path.write_text("\n".join(map(json.dumps, rows)))
-        return load_materials(config, recall=recall).dataset.cases
-
-    first, again, other = read(pair(1)), read(pair(1)), read(pair(1, label="B"))
-    assert again is first
-    assert other[0].label == "B"
-    assert load_materials(config).dataset.cases is not other
