@@ -12,47 +12,8 @@ from evalkit.cli.console import plain_console, print_heading
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.findings import findings_of
 from evalkit.report.sentences import dollars
-from evalkit.scoring.published import RULES
+from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
 from evalkit.types import Metric, RunResult
-
-HEADLINES = {
-    "tie_rate",
-    "tie_rate/judged",
-    "tie_rate/swap_disagreement",
-    "tie_rate/threshold",
-    "tie_rate/split",
-    "tie_rate/equal_scores",
-    "win_rate/a",
-    "win_rate/b",
-    "position/consistency",
-    "position/first_rate",
-    "length/longer_rate",
-    "conflict/rate",
-    "conflict/chance_rate",
-    "conflict/ratio",
-    "conflict/weak_rate",
-    "agreement/accuracy",
-    "agreement/accuracy_decided",
-    "agreement/accuracy_per_order",
-    "agreement/accuracy_both_orders",
-    "agreement/kappa",
-    "agreement/pearson",
-    "agreement/spearman",
-    "agreement/kendall",
-    "panel/alpha",
-    "samples/flip_rate",
-    "calibration/ece",
-    "calibration/brier",
-    "score/mean",
-    "score/distinct",
-    "missing/unparseable",
-    "missing/refused",
-    "missing/failed",
-    "missing/budget",
-}
-COEFFICIENTS = ("agreement/kappa", "agreement/pearson", "agreement/spearman", "agreement/kendall")
-HIDDEN_WHEN_ZERO = ("missing/", "conflict/", "tie_rate/")
-OF_A_JUDGE = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "tie_rate", "position/consistency")
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
@@ -73,17 +34,8 @@ def interval(metric: Metric) -> str:
 
 
 def _worth_a_row(metric: Metric) -> bool:
-    group, _, rest = metric.name.partition("/")
-    if group in RULES and ("/" not in rest or rest.startswith("overall/") or _of_a_model(rest)):
-        return True
-    if metric.name not in HEADLINES:
-        return False
-    return bool(metric.value) or not metric.name.startswith(HIDDEN_WHEN_ZERO)
-
-
-def _of_a_model(rest: str) -> bool:
-    """Say whether a benchmark's metric is one model's score or win rate, and not of a part of it."""
-    return rest.startswith(("score/", "win_rate/", "length_controlled_win_rate/")) and rest.count("/") == 1
+    spec = CATALOG.spec(metric.name)
+    return CATALOG.is_headline(metric.name) and spec is not None and bool(metric.value or not spec.hidden_at_zero)
 
 
 def _shown(metric: Metric) -> bool:
@@ -92,7 +44,9 @@ def _shown(metric: Metric) -> bool:
 
 def _undefined(metric: Metric) -> bool:
     """Say whether a coefficient has no value although it has data: all labels are of one class, or all scores equal."""
-    return metric.value is None and metric.name in COEFFICIENTS and metric.n > 0
+    spec = CATALOG.spec(metric.name)
+    undefined = metric.value is None and metric.n > 0 and CATALOG.is_headline(metric.name)
+    return undefined and spec is not None and spec.group == "agreement" and spec.is_coefficient
 
 
 def _worst(metric: Metric) -> str:
@@ -125,7 +79,7 @@ def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
 def judge_table(metrics: Mapping[str, Metric]) -> Table | None:
     """Return the table of a panel's judges, none where there is no panel."""
     judges = list(dict.fromkeys(name.split("/")[1] for name in metrics if name.startswith("judge/")))
-    known = [name for name in OF_A_JUDGE if any(_of(metrics, judge, name) for judge in judges)]
+    known = [name for name in JUDGE_COLUMNS if any(_of(metrics, judge, name) for judge in judges)]
     if not judges:
         return None
     table = Table(box=None, pad_edge=False, header_style="bold")

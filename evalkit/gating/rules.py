@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,26 +15,25 @@ from evalkit.config import LeadRule, RunConfig
 from evalkit.core.resources import project
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.gating.files import gate_files
-from evalkit.scoring import GROUPS, score_run
+from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.catalog.availability import available_names, fits, is_available
 from evalkit.scoring.columns.codes import KINDS, READABLE
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import Gate, Ruling, judge_lead, judge_metrics, lead_text, less_is_better
+from evalkit.scoring.published.view import slug
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
 from evalkit.types import Case, Metric, RunResult
 
-LOOKED_AT = 200
-"""So many of the cases are enough to know which metrics they can have."""
-_OF_DATA = ("corrected/", "human/", "jnd/", "length/", "ranking/", "self/", "variance/")
-OF_ANSWERS = (*_OF_DATA, "between/", "panel/", "third_pass/", "tie_rate/split", "weighted/")
-"""Metrics whose names hang on what is answered: of them only the run itself can tell."""
+LONGEST_NAME = 100
+"""Longer texts of a case's metadata name nothing."""
 
 
 def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
     """Check that every metric and every run that a gate names can be there, as far as that is known before judging.
 
-    A run in which nothing was answered has its metrics by name, so that no answer is needed to know them. The cases are
-    gone through once for each run that is compared with, and before.
+    The metric catalog says which names there are. The cases are gone through once for each run that is compared with,
+    and before if a metric is named by what they hold.
 
     Raises:
         ConfigError: naming the first metric or run that is not.
@@ -43,12 +41,10 @@ def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
     """
     if not config.gate:
         return
-    known = _metrics_of(config, list(islice(cases, LOOKED_AT)))
-    members = [member.label for member in config.judge.members]
     for name in config.gate.rules:
-        _check_name(name, known, members, f"gate.{name}")
+        _check_name(name, config, cases, f"gate.{name}")
     for lead in config.gate.leads:
-        _check_name(lead.metric, known, members, "gate.no_worse_than.metric")
+        _check_name(lead.metric, config, cases, "gate.no_worse_than.metric")
         less_is_better(lead)
         with other_run(lead, config) as other:
             if lead.metric not in other.metrics:
@@ -59,27 +55,35 @@ def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
                 raise ConfigError("shares no case with this run", where=_where(lead), remedy="name one of its dataset")
 
 
-def _metrics_of(config: RunConfig, cases: Sequence[Case]) -> set[str]:
-    """Return the metrics that cases can have; a ranking implies scores as well as pairs."""
-    plain = config.model_copy(update={"scoring": config.scoring.model_copy(update={"bootstrap": 0, "cluster": None})})
-    modes = [plain.mode.name, *(["pointwise"] if plain.mode.name not in ("pairwise", "pointwise") else [])]
-    as_mode = [plain.model_copy(update={"mode": plain.mode.model_copy(update={"name": mode})}) for mode in modes]
-    return {name for one in as_mode for name in score_run(one, cases, []).metrics}
-
-
 def _where(lead: LeadRule) -> str:
     return f"gate.no_worse_than.run {lead.run}"
 
 
-def _check_name(name: str, known: Set[str], members: Sequence[str], where: str) -> None:
+def _check_name(name: str, config: RunConfig, cases: Iterable[Case], where: str) -> None:
+    members = [member.label for member in config.judge.members]
     parts = [metric_part(member) for member in members] if len(members) > 1 else []
     of_judge = re.fullmatch(r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name) if parts else None
     plain = of_judge[1] if of_judge else name
-    if plain in known or (plain.startswith(OF_ANSWERS) and plain.partition("/")[0] in GROUPS):
-        return
     if parts and plain.startswith("judge/"):
         raise ConfigError("no such judge", where=where, remedy=f"in names of metrics they are {', '.join(parts)}")
-    raise ConfigError("no such metric", where=where, remedy=did_you_mean(plain, known))
+    found = None if plain.startswith("judge/") else CATALOG.find(plain)
+    if (
+        found is None
+        or not is_available(found.spec, config, CATALOG)
+        or not fits(found, config, lambda: _names_in(cases))
+    ):
+        remedy = did_you_mean(plain, available_names(config, CATALOG, _names_in(cases)))
+        raise ConfigError("no such metric", where=where, remedy=remedy)
+
+
+def _names_in(cases: Iterable[Case]) -> dict[str, None]:
+    """Return the names of models, subsets and the like that cases hold, as they stand in names of metrics."""
+    return dict.fromkeys(slug(name) for case in cases for name in _names_of(case))
+
+
+def _names_of(case: Case) -> Iterator[str]:
+    yield from (response.model for response in case.responses if response.model)
+    yield from (value for value in case.metadata.values() if isinstance(value, str) and len(value) <= LONGEST_NAME)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import numpy as np
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.sequences import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns.codes import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, kappa, unless_one_label
 from evalkit.scoring.metrics.contradiction import contradiction_statistics
@@ -186,8 +187,6 @@ def _worst(one: Codes, two: Codes) -> Bounds:
 
 
 ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"
-PRIMARY = (ACCURACY, ERROR, "agreement/spearman", "position/consistency", SCORE, "tie_rate")
-"""The metric that is tested unless others are named: the first that the runs have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +312,7 @@ def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, 
             raise ConfigError("not a metric that every run has", where=name, remedy=did_you_mean(name, known))
     if wanted:
         return tuple(dict.fromkeys(wanted))
-    return tuple(name for name in PRIMARY if name in known)[:1]
+    return tuple(name for name in TESTED if name in known)[:1]
 
 
 def _known(measured: _Measured, name: str) -> bool:

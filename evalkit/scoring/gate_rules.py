@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from operator import ge, gt, le, lt
@@ -10,6 +9,7 @@ from typing import Any, Literal
 
 from evalkit.config import GateConfig, LeadRule, ScoringConfig
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.types import Metric
@@ -17,11 +17,6 @@ from evalkit.types import Metric
 State = Literal["held", "failed", "undecided"]
 
 _SIGNS = {">=": ge, ">": gt, "<=": le, "<": lt}
-_LESS = ("agreement/error", "calibration/brier", "calibration/ece", "conflict/", "cost/", "forced_rate", "human/gap")
-LESS_IS_BETTER = (*_LESS, "jnd/noise", "latency/", "missing/", "samples/flip_rate", "samples/spread", "tie_rate")
-"""Metrics, or beginnings of their names, of which a lower value is the better one."""
-MORE_IS_BETTER = ("agreement/", "human/advantage", "panel/alpha", "panel/unanimous", "position/consistency")
-"""And of which a higher value is; those of `LESS_IS_BETTER` come first. Of all others it has to be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +104,10 @@ def less_is_better(rule: LeadRule) -> bool:
     """
     if rule.better:
         return rule.better == "lower"
-    # A panel's judge may have slashes in its name: judge/openai/gpt-4o/tie_rate.
-    name = rule.metric
-    ends = [name[found.end() :] for found in re.finditer("/", name)] if name.startswith("judge/") else [name]
-    for beginnings, less in ((LESS_IS_BETTER, True), (MORE_IS_BETTER, False)):
-        if any(end.startswith(beginnings) for end in ends):
-            return less
+    if (better := CATALOG.better(rule.metric)) is not None:
+        return better == "lower"
     where, remedy = "gate.no_worse_than", "write better: higher, or better: lower"
-    raise ConfigError(f"it is not known whether more of {name} is better", where=where, remedy=remedy)
+    raise ConfigError(f"it is not known whether more of {rule.metric} is better", where=where, remedy=remedy)
 
 
 def judge_lead(rule: LeadRule, mine: RunEntry, other: RunEntry, scoring: ScoringConfig, by: str = "interval") -> Ruling:

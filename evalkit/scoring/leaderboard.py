@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.chance_level import DECIDED, Side, against_chance
+from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, RANKED_BY
+from evalkit.scoring.chance_level import Side, against_chance
 from evalkit.scoring.columns.codes import NONE
 from evalkit.scoring.metrics.contradiction import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
@@ -25,27 +26,6 @@ COST = "cost/per_case"
 CONTRADICTION = "between/contradiction"
 SCORING = "pointwise"
 """The mode that gives each response a score of its own."""
-RANKED_BY = (ACCURACY, SPEARMAN, CONSISTENCY)
-"""What configurations are ranked by: the first that every job has, else the first that any has."""
-COLUMNS = (
-    ACCURACY,
-    "agreement/accuracy_per_order",
-    DECIDED,
-    "agreement/accuracy_both_orders",
-    "agreement/kappa",
-    SPEARMAN,
-    CONSISTENCY,
-    "position/first_rate",
-    "length/longer_rate",
-    "length/slope_at_label",
-    "tie_rate",
-    "conflict/ratio",
-    CONTRADICTION,
-    COST,
-    "latency/per_case",
-)
-"""The metrics of a leaderboard, in order; those that no job has are left out of it."""
-
 BEHIND = "leaderboard/behind_best"
 CHEAPER = 0.95
 """A configuration costs less than another if it costs at most this share of it and their intervals do not overlap."""
@@ -159,7 +139,7 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     found_against = _contradictions(contenders, scoring)
     contenders = [_with_contradiction(one, found_against) for one in contenders]
     by = _ranked_by(contenders)
-    columns = tuple(name for name in COLUMNS if any(_value(one, name) is not None for one in contenders))
+    columns = tuple(name for name in LEADERBOARD_COLUMNS if any(_value(one, name) is not None for one in contenders))
     groups = {name: [one for one in contenders if one.dataset == name] for name in _unique(contenders)}
     found = [contrast for group in groups.values() for contrast in _contrasts(group, by, scoring)]
     adjusted = tests.holm([contrast.p for contrast in found])

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns.judgments import Answers, read_answers
 from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.metrics.agreement import panel_agreement
 from evalkit.scoring.metrics.cost import cost_statistics
-from evalkit.scoring.published import RULES
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
@@ -40,36 +40,6 @@ class Scores:
     details: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     clusters: Clusters = field(default_factory=lambda: Clusters.each(0))
-
-
-GROUPS = (
-    *RULES,
-    "tie_rate",
-    "forced_rate",
-    "win_rate",
-    "position",
-    "third_pass",
-    "samples",
-    "length",
-    "conflict",
-    "criteria",
-    "agreement",
-    "human",
-    "self",
-    "calibration",
-    "score",
-    "ranking",
-    "jnd",
-    "corrected",
-    "variance",
-    "weighted",
-    "cost",
-    "latency",
-    "missing",
-    "panel",
-    "judge",
-)
-"""The order in which metrics stand in every table."""
 
 
 def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Scores:
@@ -166,7 +136,7 @@ def _panel_frontier(
 
 def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:
     measured = measure([item for item in found if isinstance(item, Statistic)], config.scoring, clusters)
-    ordered = sorted(found, key=lambda item: GROUPS.index(item.name.split("/")[0]))
+    ordered = sorted(found, key=lambda item: CATALOG.order(item.name))
     return {item.name: item if isinstance(item, Metric) else measured[item.name] for item in ordered}
 
 

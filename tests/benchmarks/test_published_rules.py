@@ -12,7 +12,8 @@ from sklearn.metrics import cohen_kappa_score, f1_score, precision_score, recall
 from evalkit.config import RunConfig
 from evalkit.datasets.named import BENCHMARKS
 from evalkit.errors import ConfigError
-from evalkit.scoring import GROUPS, score_run
+from evalkit.scoring import score_run
+from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.published import RULES
 from evalkit.types import Case, Judgment, Response
 
@@ -22,7 +23,7 @@ SCALE = {"min": 0, "max": 10}
 
 def test_every_benchmark_that_is_read_has_a_rule_and_a_place_in_tables():
     assert list(RULES) == list(BENCHMARKS)
-    assert set(RULES) <= set(GROUPS)
+    assert set(RULES) == CATALOG.benchmarks
 
 
 def test_an_unknown_benchmark_has_no_rule():

@@ -11,6 +11,7 @@ from evalkit.report.figures.captions import FIGURES
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, shorten, text
 from evalkit.report.metric_names import Words, metric_words
 from evalkit.report.sentences import interval
+from evalkit.scoring.catalog import CATALOG
 from evalkit.types import Metric
 
 LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0
@@ -30,7 +31,6 @@ RATES = (
     "calibration/ece",
 )
 COEFFICIENTS = ("agreement/kappa", "agreement/pearson", "agreement/spearman", "agreement/kendall")
-CHANCE = {"position/first_rate": 0.5, "length/longer_rate": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
     An interval without width is no finding: of scores no cycle can arise.
     """
     panels = [
-        _panel("rates", _rows(metrics, RATES, {**CHANCE, **_by_chance(metrics)}), 0.0, 1.0),
-        _panel("coefficients", _rows(metrics, COEFFICIENTS, dict.fromkeys(COEFFICIENTS, 0.0)), -1.0, 1.0),
+        _panel("rates", _rows(metrics, RATES, _by_chance(metrics)), 0.0, 1.0),
+        _panel("coefficients", _rows(metrics, COEFFICIENTS, {}), -1.0, 1.0),
     ]
     return [panel for panel in panels if panel is not None]
 
@@ -66,7 +66,9 @@ def _by_chance(metrics: Mapping[str, Metric]) -> dict[str, float]:
 
 def _rows(metrics: Mapping[str, Metric], names: Iterable[str], chance: Mapping[str, float]) -> list[Row]:
     there = [metric for name in names if (metric := metrics.get(name)) is not None and metric.low != metric.high]
-    return [Row(metric_words(metric.name), metric, chance.get(metric.name)) for metric in there]
+    return [
+        Row(metric_words(metric.name), metric, chance.get(metric.name, CATALOG.chance(metric.name))) for metric in there
+    ]
 
 
 def _panel(name: str, rows: Sequence[Row], low: float, high: float) -> Figure | None:

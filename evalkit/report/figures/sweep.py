@@ -12,15 +12,13 @@ from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, pat
 from evalkit.report.figures.forest import Row, bounds, forest
 from evalkit.report.metric_names import metric_words
 from evalkit.report.sentences import interval
+from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.leaderboard import COST, Contrast, Standing
 from evalkit.types import Metric
 
 WIDTH, HEIGHT = 740.0, 380.0
 MOST_ROWS, MOST_SQUARES, LARGE = 80, 80, 30
 SIDE, MARGIN, LEFT = 20.0, 390.0, 390.0
-SIGNED = ("agreement/kappa", "agreement/spearman", "agreement/pearson", "agreement/kendall")
-UNBOUNDED = ("conflict/ratio", COST, "latency/per_case")
-CHANCE = {"position/first_rate": 0.5, "length/longer_rate": 0.5, "conflict/ratio": 1.0, "agreement/kappa": 0.0}
 
 
 def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> Figure | None:
@@ -30,12 +28,12 @@ def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> 
     ]
     if not known:
         return None
-    digits = _digits([metric for _, metric in known]) if name in UNBOUNDED else 2
-    drawn = [Row((names[row.job],) * 2, metric, CHANCE.get(name), digits=digits) for row, metric in known]
-    low, high = (-1.0, 1.0) if name in SIGNED else (0.0, 1.0)
-    if name in UNBOUNDED:
-        low, high = 0.0, bounds(drawn)[1]
-    elif name in SIGNED and all((one.metric.low or one.metric.value or 0) >= 0 for one in drawn):
+    spec = CATALOG[name]
+    digits = _digits([metric for _, metric in known]) if spec.high is None else 2
+    drawn = [Row((names[row.job],) * 2, metric, CATALOG.chance(name), digits=digits) for row, metric in known]
+    least, most = bounds(drawn)
+    low, high = least if spec.low is None else spec.low, most if spec.high is None else spec.high
+    if low == -1 and all((one.metric.low or one.metric.value or 0) >= 0 for one in drawn):
         low = 0.0
     title, left = metric_words(name), room((names[row.job] for row in rows), 28.0, LEFT)
     return Figure(

@@ -1,0 +1,257 @@
+"""Rows of the metric catalog, and how to look metrics up by name, names with placeholders included."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+Better: TypeAlias = Literal["higher", "lower"]
+Scope: TypeAlias = Literal["run", "comparison", "sweep"]
+
+BOTH: Final = ("pairwise", "pointwise", "listwise")
+PAIRS: Final = ("pairwise", "listwise")
+SCORES: Final = ("pointwise", "listwise")
+POINTWISE: Final = ("pointwise",)
+
+BOOTSTRAP: Final = "cluster bootstrap percentiles"
+NO_INTERVAL: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One row of the catalog.
+
+    Attributes:
+        name: the metric's name; `{placeholders}` stand for what only a run's config or data determine.
+        title: what a report calls it, in English. Translations are in `evalkit/locale`.
+        definition: what it is, in one sentence.
+        formula: how it is computed, where a sentence is not precise enough.
+        unit: `share`, `coefficient`, or whatever its numbers count.
+        low: the least value it can have; `None` if there is none.
+        high: the largest value it can have; `None` if there is none.
+        better: whether higher or lower values are better; `None` if neither is.
+        chance: its value for a judge that ignores the responses: a number, words where it depends on the run, or
+            `None` where there is no such value.
+        headline: whether the summary of a run shows it.
+        hidden_at_zero: whether the summary leaves it out where it is 0.
+        source: paper and section.
+        modes: the modes whose runs have it.
+        needs: the setting or data without which no run has it.
+        interval: how its interval is made.
+        benchmark: whether it is a benchmark's own, which a run has by `dataset.benchmark`.
+        scope: where it is measured: in a run, between two compared runs, or between the jobs of a sweep.
+    """
+
+    name: str
+    title: str
+    definition: str
+    formula: str = ""
+    unit: str = "share"
+    low: float | None = 0.0
+    high: float | None = 1.0
+    better: Better | None = None
+    chance: float | str | None = None
+    headline: bool = False
+    hidden_at_zero: bool = False
+    source: str = ""
+    modes: tuple[str, ...] = BOTH
+    needs: str = ""
+    interval: str = BOOTSTRAP
+    scope: Scope = "run"
+    benchmark: bool = False
+
+    @property
+    def group(self) -> str:
+        """The first part of its name."""
+        return self.name.partition("/")[0]
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """What stands in braces in its name."""
+        return tuple(_PLACEHOLDER.findall(self.name))
+
+    @property
+    def is_coefficient(self) -> bool:
+        """Whether it is a coefficient of agreement or correlation."""
+        return self.unit == "coefficient"
+
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_ANY = ("criterion", "system")
+"""Placeholders whose values may have slashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The row that a metric's name is of, with the value of each placeholder, and the judge it is of in a panel."""
+
+    spec: MetricSpec
+    values: Mapping[str, str]
+    judge: str | None = None
+
+
+class Catalog:
+    """Rows by name, in order."""
+
+    def __init__(self, rows: Iterable[MetricSpec]) -> None:
+        self.rows = tuple(rows)
+        names = [row.name for row in self.rows]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"the metric catalog has {', '.join(sorted(twice))} twice")
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """The groups, in the order in which they stand in every table."""
+        return tuple(dict.fromkeys(row.group for row in self.rows))
+
+    @cached_property
+    def benchmarks(self) -> frozenset[str]:
+        """The groups of metrics that a run has by `dataset.benchmark` only."""
+        return frozenset(row.group for row in self.rows if row.benchmark)
+
+    def extended(self, rows: Iterable[MetricSpec]) -> Catalog:
+        """Return a catalog with more rows: each after its group, or last."""
+        more = tuple(rows)
+        return Catalog(sorted((*self.rows, *more), key=self._group_place)) if more else self
+
+    def _group_place(self, row: MetricSpec) -> int:
+        return self.groups.index(row.group) if row.group in self.groups else len(self.groups)
+
+    def find(self, name: str) -> Match | None:
+        """Return the row that a metric is of, `None` if the catalog does not know it.
+
+        Of a panel's judge it is the row of the metric without `judge/NAME/`; the judge's name may hold slashes.
+        """
+        if name.startswith("judge/"):
+            for found in re.finditer("/", name.removeprefix("judge/")):
+                end = len("judge/") + found.end()
+                if (own := self._own(name[end:])) is not None:
+                    return replace(own, judge=name[len("judge/") : end - 1])
+            return None
+        return self._own(name)
+
+    def spec(self, name: str) -> MetricSpec | None:
+        """Return the row that a metric is of, `None` if the catalog does not know it."""
+        found = self.find(name)
+        return None if found is None else found.spec
+
+    def __getitem__(self, name: str) -> MetricSpec:
+        return self._exact[name]
+
+    def _own(self, name: str) -> Match | None:
+        if (row := self._exact.get(name)) is not None:
+            return Match(row, {})
+        for pattern, row in self._patterns.get(name.partition("/")[0], ()):
+            if (match := pattern.fullmatch(name)) is not None:
+                return Match(row, match.groupdict())
+        return None
+
+    @cached_property
+    def _exact(self) -> dict[str, MetricSpec]:
+        return {row.name: row for row in self.rows}
+
+    @cached_property
+    def _patterns(self) -> dict[str, list[tuple[re.Pattern[str], MetricSpec]]]:
+        """Patterns by group, those with fewer placeholders and fixed values first."""
+        found: dict[str, list[tuple[re.Pattern[str], MetricSpec]]] = {}
+        for row in sorted(self.rows, key=_looseness):
+            if row.placeholders:
+                found.setdefault(row.group, []).append((_pattern(row.name), row))
+        return found
+
+    def order(self, name: str) -> tuple[int, int]:
+        """Return a key that sorts metrics as tables show them: by row, then a panel's judges, then unknown ones.
+
+        Rows with placeholders that follow one another are one block: their metrics keep the order they are given in.
+        """
+        if name.startswith("judge/"):
+            return 1, 0
+        found = self.find(name)
+        return (2, 0) if found is None else (0, self._places[found.spec.name])
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        places: dict[str, int] = {}
+        previous: MetricSpec | None = None
+        for place, row in enumerate(self.rows):
+            same = previous is not None and previous.placeholders and previous.group == row.group
+            places[row.name] = places[previous.name] if previous and same and row.placeholders else place
+            previous = row
+        return places
+
+    def better(self, name: str) -> Better | None:
+        """Return whether higher or lower values of a metric are better; `None` if neither is, or it is unknown."""
+        spec = self.spec(name)
+        return None if spec is None else spec.better
+
+    def chance(self, name: str) -> float | None:
+        """Return a metric's value for a judge that ignores the responses, where that is one number for all runs."""
+        spec = self.spec(name)
+        return spec.chance if spec is not None and isinstance(spec.chance, float | int) else None
+
+    def is_headline(self, name: str) -> bool:
+        """Say whether the summary of a run shows a metric; never those of a panel's single judges."""
+        found = self.find(name)
+        return found is not None and found.judge is None and found.spec.headline
+
+    def in_run(self) -> Iterator[MetricSpec]:
+        """Yield the rows that a run can have."""
+        return (row for row in self.rows if row.scope == "run")
+
+
+def _looseness(row: MetricSpec) -> tuple[int, int]:
+    """Return a key by which stricter patterns come before those that take anything."""
+    free = [name for name in row.placeholders if name not in VALUES]
+    return len(free), len(row.placeholders)
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    parts = _PLACEHOLDER.split(name)
+    return re.compile("".join(_group(part) if place % 2 else re.escape(part) for place, part in enumerate(parts)))
+
+
+def _group(placeholder: str) -> str:
+    if placeholder in _ANY:
+        return f"(?P<{placeholder}>.+)"
+    if placeholder in VALUES:
+        return f"(?P<{placeholder}>{'|'.join(map(re.escape, VALUES[placeholder]))})"
+    return f"(?P<{placeholder}>[^/]+)"
+
+
+VALUES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "turn": ("turn1", "turn2"),
+        "level": ("easy", "normal", "hard"),
+        "section": ("chat", "chat_hard", "safety", "reasoning"),
+        "grouping": ("sample", "summary", "system"),
+        "dimension": (
+            "coherence",
+            "complexity",
+            "consistency",
+            "correctness",
+            "engagingness",
+            "fluency",
+            "groundedness",
+            "helpfulness",
+            "naturalness",
+            "overall",
+            "relevance",
+            "understandability",
+            "verbosity",
+        ),
+    }
+)
+"""The values of placeholders that have the same ones in every run."""
+
+EXTRA_VALUES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "set": ("adversarial",),
+        "category": ("coding", "knowledge", "math", "reasoning"),
+        "domain": ("safety",),
+    }
+)
+"""The values that placeholders can have beside what the cases hold: models, subsets, kinds of question."""

@@ -1,0 +1,175 @@
+"""The metric catalog knows every metric of every run, and what it says of one holds."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from evalkit import load_config, run
+from evalkit.config import DatasetConfig, RunConfig
+from evalkit.datasets import load_cases
+from evalkit.datasets.named import BENCHMARKS
+from evalkit.errors import ConfigError
+from evalkit.gating import check_gate
+from evalkit.scoring import score_run
+from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, LEADERBOARD_COLUMNS, RANKED_BY, TESTED, Catalog, MetricSpec
+from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
+from evalkit.scoring.catalog.spec import BOTH
+from evalkit.types import Case, Metric, RunResult
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT / "tests" / "benchmarks" / "files"
+PANEL = "judge={judges: [{model: simulated/good, name: x/y}, {model: simulated/good, name: b, seed: 1}]}"
+SETTING_NEEDS = (*SETTINGS, "")
+
+
+@cache
+def composed(*overrides: str) -> RunConfig:
+    return load_config(overrides=overrides)
+
+
+def judged(tmp_path: Path, *overrides: str) -> RunResult:
+    quiet = ["tracking=none", f"store.url=sqlite:///{tmp_path}/answers.db", "scoring.bootstrap=20"]
+    judge = [] if any(one.startswith("judge=") for one in overrides) else ["judge=simulated/good"]
+    return run(load_config(overrides=[*judge, *quiet, *overrides]), tmp_path / "run")
+
+
+def unfit(metric: Metric) -> str | None:
+    spec = CATALOG.spec(metric.name)
+    if spec is None:
+        return f"{metric.name} is not in the catalog"
+    values = [value for value in (metric.value, metric.low, metric.high) if value is not None]
+    if any(spec.low is not None and value < spec.low - 1e-9 for value in values):
+        return f"{metric.name} has {min(values)}, and its range begins at {spec.low}"
+    if any(spec.high is not None and value > spec.high + 1e-9 for value in values):
+        return f"{metric.name} has {max(values)}, and its range ends at {spec.high}"
+    return None
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["dataset=quick", "mode.samples=2", "swap.resolve=net_vote", "tie=forbid"],
+        ["dataset=quick", "swap.resolve=third_pass", "criteria=overall", "output=bracket"],
+        ["dataset=quick", PANEL],
+        ["dataset=graded", "mode=pointwise", "mode.samples=2"],
+        ["dataset=graded", "mode=pointwise", "rubric=binary", "scoring.conflict_edges=ties", PANEL],
+        ["dataset=graded", "mode=listwise"],
+    ],
+    ids=lambda overrides: " ".join(overrides)[:40],
+)
+def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_gate(
+    tmp_path: Path, overrides: Sequence[str]
+) -> None:
+    result = judged(tmp_path, *overrides)
+    assert not [why for metric in result.metrics.values() if (why := unfit(metric))]
+    gate = dict.fromkeys(result.metrics, ">= 0")
+    config = RunConfig.model_validate({**result.config, "gate": gate})
+    check_gate(config, result.cases)
+    # The other way round: a name that only settings decide on is there.
+    certain = {s.name for s in CATALOG.rows if s.needs in SETTING_NEEDS and not s.placeholders}
+    absent = {name for name in certain if is_available(CATALOG[name], config, CATALOG)} - set(result.metrics)
+    assert absent <= {"criteria/overall_disagreement", "tie_rate/split", "panel/unanimous", "variance/criterion"} | {
+        name for name in certain if name.startswith(("position/", "samples/", "jnd/")) and PANEL in overrides
+    }
+
+
+@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_metric_of_a_benchmark_is_in_the_catalog(name: str, mode: str) -> None:
+    path = FILES / {"prometheus": "prometheus/feedback_bench.json"}.get(name, name)
+    try:
+        cases = load_cases(DatasetConfig(benchmark=name, path=str(path)), mode=mode).cases
+    except ConfigError:
+        return  # not for this mode
+    config = composed(f"mode={mode}", "scoring.bootstrap=0")
+    config = config.model_copy(update={"dataset": DatasetConfig(benchmark=name, path=str(path))})
+    found = score_run(config, cases, []).metrics
+    own = [metric for metric in found if metric.startswith(f"{name}/")]
+    assert own
+    assert not [metric for metric in found if CATALOG.spec(metric) is None]
+    gate = type(config.gate).model_validate(dict.fromkeys(own, ">= 0"))
+    check_gate(config.model_copy(update={"gate": gate}), cases)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name", "remedy"),
+    [
+        (["mode=pointwise"], "position/consistency", "did you mean 'criteria/"),
+        ([], "forced_rate", "did you mean"),
+        ([], "between/kappa", "did you mean 'agreement/kappa'"),
+        ([], "conflict/rate/clarty", "did you mean 'conflict/rate/clarity'"),
+        ([], "llmbar/mean_accuracy", "did you mean"),
+        (["+dataset.benchmark=llmbar"], "llmbar/mean_accuracy/naturl", "did you mean 'llmbar/mean_accuracy/natural'"),
+        ([], "ranking/rating/nobody", "did you mean"),
+        ([], "panel/alpha", "did you mean"),
+    ],
+)
+def test_what_a_run_cannot_have_is_refused_before_it(overrides: list[str], name: str, remedy: str) -> None:
+    benchmark = "llmbar" if any("llmbar" in one for one in overrides) else None
+    config = composed(*(one for one in overrides if "llmbar" not in one))
+    config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"benchmark": benchmark})})
+    gate = type(config.gate).model_validate({name: ">= 0"})
+    cases = [Case("1", "?", (), metadata={"subset": "Natural"})]
+    with pytest.raises(ConfigError, match=f"gate.{name}: no such metric"):
+        check_gate(config.model_copy(update={"gate": gate}), cases)
+
+
+def test_a_typo_is_told_the_name_that_it_may_mean() -> None:
+    names = available_names(composed(), CATALOG, ["gpt-4"])
+    assert {"agreement/kappa", "conflict/rate/clarity", "ranking/rating/gpt-4"} <= set(names)
+    assert not {"score/mean", "llmbar/mean_accuracy", "between/kappa", "forced_rate"} & set(names)
+
+
+def test_every_row_says_what_a_metric_is() -> None:
+    for row in CATALOG.rows:
+        assert row.definition.endswith("."), row.name
+        assert row.definition.count(". ") == 0, row.name
+        assert row.title, row.name
+        assert set(row.modes) <= set(BOTH), row.name
+        assert row.low is None or row.high is None or row.low < row.high, row.name
+        assert not isinstance(row.chance, float) or (row.low is None or row.low <= row.chance), row.name
+    chosen = {*JUDGE_COLUMNS, *LEADERBOARD_COLUMNS, *RANKED_BY, *TESTED}
+    assert all(CATALOG[name].name == name for name in chosen)
+
+
+def test_a_row_is_found_by_the_stricter_of_two_patterns_and_of_a_judge_with_slashes() -> None:
+    def found(name: str) -> tuple[str, dict[str, str], str | None]:
+        match = CATALOG.find(name)
+        assert match is not None
+        return match.spec.name, dict(match.values), match.judge
+
+    assert found("rewardbench/chat_hard") == ("rewardbench/{section}", {"section": "chat_hard"}, None)
+    assert found("rewardbench/hep-go") == ("rewardbench/{subset}", {"subset": "hep-go"}, None)
+    model, turn = {"model": "gpt-4", "turn": "turn2"}, "mt_bench/score/{model}/{turn}"
+    assert found("mt_bench/score/gpt-4/turn2") == (turn, model, None)
+    assert found("summeval/overall/system/kendall")[0] == "summeval/overall/{grouping}/kendall"
+    assert found("judge/a/b/ranking/rating/c/d") == ("ranking/rating/{system}", {"system": "c/d"}, "a/b")
+    assert CATALOG.find("judge/a/nothing") is None
+    assert CATALOG.find("nothing/at/all") is None
+    assert (CATALOG.better("judge/x/tie_rate"), CATALOG.better("human/gap")) == ("lower", "higher")
+    assert not CATALOG.is_headline("judge/x/tie_rate")
+
+
+def test_a_package_adds_rows_in_their_group_or_last() -> None:
+    more = CATALOG.extended([MetricSpec("position/third", "Third", "A share."), MetricSpec("mine/rate", "M", "One.")])
+    names = [row.name for row in more.rows]
+    assert names.index("position/third") == names.index("position/identical_preference") + 1
+    assert names[-1] == "mine/rate"
+    assert sorted(["unknown", "judge/x/tie_rate", "mine/rate"], key=more.order) == [
+        "mine/rate",
+        "judge/x/tie_rate",
+        "unknown",
+    ]
+    assert CATALOG.extended([]) is CATALOG
+    with pytest.raises(ValueError, match="tie_rate twice"):
+        Catalog([*CATALOG.rows, CATALOG["tie_rate"]])
+
+
+def test_the_page_of_metrics_is_the_catalog() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "generate_metrics.py"))["page"]()
+    assert (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8") == page, "run docs/generate_metrics.py"
