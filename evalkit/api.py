@@ -10,10 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from evalkit.config import RunConfig
-from evalkit.core.hashing import digest
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
 from evalkit.datasets import CaseStream, Dataset, Fetch, iter_cases, load_cases, with_examples
@@ -27,7 +25,7 @@ from evalkit.plugins import allowing_code
 from evalkit.protocols import Evaluator
 from evalkit.report import run_files
 from evalkit.runs import check_free, check_no_sweep, unused_folder
-from evalkit.runs.versions import environment_versions
+from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.self_preference import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
@@ -150,23 +148,52 @@ def judge_and_score(
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials = load_materials(config, folder, cases)
-    Clusters.of(config, materials.dataset.cases)  # a column that no case has is to be known before anything is paid
+    _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
+    warm_up(config.tracking, folder=Path.cwd())
+    begun = time.perf_counter()
+    judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, observe, folder, spent))
+    if judged.interrupted:
+        raise RunInterruption(judged)
+    timing = {"judging": round(time.perf_counter() - begun, 4), "sending": round(judged.sending, 4)}
+    manifest = run_manifest(
+        config,
+        materials,
+        started,
+        sweep=sweep,
+        judges=[{**one, "dropped": [*judged.dropped.get(one["name"], ())]} for one in describe_judges(config)],
+        judging={"stopped": judged.stopped, "timing": timing},
+    )
+    begun = time.perf_counter()
+    scores = score_run(config, materials.dataset.cases, judged.judgments)
+    scoring = round(time.perf_counter() - begun, 4)
+    result = RunResult(
+        folder=str(folder.resolve()),
+        config=config.dump(),
+        manifest=describe_scoring(manifest, **_scoring_facts(scores), seconds=scoring),
+        cases=materials.dataset.cases,
+        judgments=judged.judgments,
+        verdicts=scores.verdicts,
+        metrics=scores.metrics,
+        calls=judged.calls,
+        tokens=judged.tokens,
+        cost_usd=judged.cost_usd,
+    )
+    return _write(config, folder, result, scores, evaluator=materials.evaluator, replace_run=True)
+
+
+def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: bool, overwrite: bool) -> None:
+    """Check what would only fail once the judges are paid.
+
+    Raises:
+        ConfigError: if no case has the column for clusters, a gate cannot be decided, or the folder holds another run.
+    """
+    Clusters.of(config, materials.dataset.cases)
     check_gate(config, materials.dataset.cases)
     if overwrite:
         check_no_sweep(folder)
     else:
         # A sweep runs a job again whose data have changed.
-        check_free(folder, config, fingerprint=None if sweep else materials.dataset.fingerprint)
-    warm_up(config.tracking, folder=Path.cwd())
-    begun = time.perf_counter()
-    judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, observe, folder, spent))
-    judging = time.perf_counter() - begun
-    if judged.interrupted:
-        raise RunInterruption(judged)
-    manifest = {**run_manifest(config, materials, started, sweep), "stopped": judged.stopped}
-    manifest["judges"] = [{**one, "dropped": list(judged.dropped.get(one["name"], ()))} for one in manifest["judges"]]
-    manifest["timing"] = {"judging": round(judging, 4), "sending": round(judged.sending, 4)}
-    return _write(config, folder, materials, judged, manifest)
+        check_free(folder, config, fingerprint=None if in_sweep else materials.dataset.fingerprint)
 
 
 async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
@@ -228,34 +255,6 @@ async def check_judges(config: RunConfig) -> str:
             await judge.close()
 
 
-def _write(
-    config: RunConfig, folder: Path, materials: Materials, judged: JudgingResult, manifest: Mapping[str, Any]
-) -> RunResult:
-    begun = time.perf_counter()
-    dataset = materials.dataset
-    scores = score_run(config, dataset.cases, judged.judgments)
-    timing = {**manifest["timing"], "scoring": round(time.perf_counter() - begun, 4)}
-    result = RunResult(
-        folder=str(folder.resolve()),
-        config=config.dump(),
-        manifest={
-            **_understood(manifest, scores),
-            "timing": timing,
-            "ended": datetime.now(UTC).isoformat(),
-        },
-        cases=dataset.cases,
-        judgments=judged.judgments,
-        verdicts=scores.verdicts,
-        metrics=scores.metrics,
-        calls=judged.calls,
-        tokens=judged.tokens,
-        cost_usd=judged.cost_usd,
-    )
-    result, gate = apply_gate(config, result)
-    files = run_files(config, result, scores, materials.evaluator)
-    return write_with_gate(folder, result, files, gate, replace_run=True)
-
-
 def rescore(
     config: RunConfig,
     result: RunResult,
@@ -270,32 +269,43 @@ def rescore(
     files are to remain.
     """
     scores = score_run(config, result.cases, result.judgments)
-    manifest = {
-        **_understood(result.manifest, scores),
-        "config_hash": config.hash(),
-        "rescored": datetime.now(UTC).isoformat(),
-    }
     again = replace(
         result,
         folder=str(folder.resolve()),
         config=config.dump(),
-        manifest=manifest,
+        manifest=describe_scoring(result.manifest, **_scoring_facts(scores), rescored=config),
         verdicts=scores.verdicts,
         metrics=scores.metrics,
     )
     check_rules(config, again)
-    again, gate = apply_gate(config, again)
-    further = {**run_files(config, again, scores), **(files or {})}
-    return write_with_gate(folder, again, further, gate, replace_run=replace_run)
+    return _write(config, folder, again, scores, files, replace_run=replace_run)
 
 
-def _understood(manifest: Mapping[str, Any], scores: Scores) -> dict[str, Any]:
-    """Return a manifest that says how scoring understood its settings, in place of what it said before."""
-    notes = [note for note in manifest.get("notes") or () if not note.startswith((AGGREGATE, NOTE))]
+def _write(
+    config: RunConfig,
+    folder: Path,
+    result: RunResult,
+    scores: Scores,
+    files: Mapping[str, str] | None = None,
+    *,
+    evaluator: Evaluator | None = None,
+    replace_run: bool,
+) -> RunResult:
+    """Decide the gate and write the run folder."""
+    result, gate = apply_gate(config, result)
+    written = {**run_files(config, result, scores, evaluator), **(files or {})}
+    return write_with_gate(folder, result, written, gate, replace_run=replace_run)
+
+
+def _scoring_facts(scores: Scores) -> dict[str, Any]:
+    """Return what a manifest says of scoring."""
     clusters = scores.clusters
-    said = [note] if (note := clusters.note()) else []
-    told = {"by": clusters.by, "count": clusters.count, "cases": clusters.cases}
-    return {**manifest, "notes": [*notes, *scores.notes, *said], "clusters": told}
+    own = [note] if (note := clusters.note()) else []
+    return {
+        "notes": [*scores.notes, *own],
+        "stale": (AGGREGATE, NOTE),
+        "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
+    }
 
 
 def track(config: RunConfig, result: RunResult) -> RunResult:
@@ -311,30 +321,29 @@ def run_manifest(
     config: RunConfig,
     materials: Materials,
     started: datetime,
-    sweep: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
     judges: Sequence[Mapping[str, Any]] | None = None,
+    sweep: Mapping[str, Any] | None = None,
+    judging: Mapping[str, Any] | None = None,
+    imported: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what a run's manifest says before it has ended; `judges` replaces what the config says of them."""
-    prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
-    return {
-        "run_id": uuid4().hex,
-        **environment_versions(),
-        "config_hash": config.hash(),
-        "prompt_hashes": prompts,
-        "prompt_hash": digest(prompts),
-        "dataset": {
-            "name": materials.dataset.name,
-            "source": materials.dataset.source,
-            "fingerprint": materials.dataset.fingerprint,
-            "rows": len(materials.dataset.cases),
-            **({"benchmark": dict(materials.dataset.benchmark)} if materials.dataset.benchmark else {}),
+    """Return the manifest of a run before scoring; `name` and `judges` replace what the data and the config say."""
+    dataset = materials.dataset
+    return describe_run(
+        config,
+        started=started,
+        dataset={
+            "name": name or dataset.name,
+            "source": dataset.source,
+            "fingerprint": dataset.fingerprint,
+            "rows": len(dataset.cases),
+            **({"benchmark": {**dataset.benchmark}} if dataset.benchmark else {}),
         },
-        "judges": describe_judges(config) if judges is None else [*judges],
-        "mode": config.mode.name,
-        "judge": config.judge.label,
-        "started": started.isoformat(),
-        "ended": None,
-        "sweep": dict(sweep) if sweep else None,
-        "mlflow_run_id": None,
-        "notes": [*config.notes(), *materials.dataset.notes, *family_notes(config, materials.dataset.cases)],
-    }
+        prompt_hashes=getattr(materials.evaluator, "prompt_hashes", {}),
+        judges=describe_judges(config) if judges is None else judges,
+        notes=[*config.notes(), *dataset.notes, *family_notes(config, dataset.cases)],
+        sweep=sweep,
+        judging=judging,
+        imported=imported,
+    )

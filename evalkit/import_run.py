@@ -73,23 +73,16 @@ def import_run(
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
     dataset = _dataset(config, brought, source)
-    # No template of evalkit's was used.
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
-    described = run_manifest(config, Materials(dataset, evaluator), started)
-    manifest = {
-        **described,
-        "dataset": {**described["dataset"], "name": _name(Path(source))},
-        "prompt_hashes": {},
-        "ended": datetime.now(UTC).isoformat(),
-        "imported": {
-            "format": brought.format,
-            "source": source,
-            "judgments": len(judgments),
-            "texts": texts,
-            # A file that holds texts alone says nothing that they could differ from.
-            "differences": None if brought.unread else len(differs),
-        },
+    imported = {
+        "format": brought.format,
+        "source": source,
+        "judgments": len(judgments),
+        "texts": texts,
+        # A file that holds texts alone says nothing that they could differ from.
+        "differences": None if brought.unread else len(differs),
     }
+    manifest = run_manifest(config, Materials(dataset, evaluator), started, name=_name(Path(source)), imported=imported)
     result = RunResult(None, config.dump(), manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)
     compared = texts > 0 and not brought.unread
