@@ -15,9 +15,10 @@ from rich.table import Table
 
 from evalkit.cli.console import plain_console, print_heading
 from evalkit.cli.run_folders import apply_settings
-from evalkit.cli.summary import number
 from evalkit.cli.usage import USAGE
 from evalkit.config import ScoringConfig, TrackingConfig
+from evalkit.core.atomic_files import write_files
+from evalkit.core.display import number
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs.codec import metric_values
 from evalkit.runs.spreadsheet import as_csv
@@ -128,11 +129,7 @@ def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
 def _write(folder: Path, comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> None:
     texts = (_json(comparison, words, results), _csv(comparison))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in zip(_FILES, texts, strict=True):
-            written = folder / f".{name}.tmp"
-            written.write_text(text, encoding="utf-8")
-            written.replace(folder / name)
+        write_files(folder, {name: [text.encode()] for name, text in zip(_FILES, texts, strict=True)})
     except OSError as bad:
         raise ConfigError(
             f"cannot be written ({bad.strerror or bad})", where=str(folder), remedy="choose another with folder=PATH"

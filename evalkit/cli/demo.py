@@ -14,9 +14,10 @@ from rich.table import Table
 
 from evalkit.cli.console import log, plain_console, with_log_style
 from evalkit.config import TrackingConfig
+from evalkit.core.display import percent
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, ExitStatus
-from evalkit.report.sentences import percent, side
+from evalkit.report.sentences import side
 from evalkit.tracking import warm_up
 from evalkit.types import Metric
 

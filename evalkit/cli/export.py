@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evalkit.cli.args import pop_options
 from evalkit.cli.usage import USAGE
+from evalkit.core.atomic_files import write_file
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.runs import read_run
 
@@ -58,11 +59,8 @@ def _name(layout: str, suffix: str) -> str:
 
 
 def _write(file: Path, content: bytes) -> None:
-    written = file.with_name(f".{file.name}.tmp")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        written.write_bytes(content)
-        written.replace(file)
+        write_file(file, [content])
     except OSError as bad:
         remedy = "give another --output"
         raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(file), remedy=remedy) from None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from evalkit.core.atomic_files import write_file
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError
 
@@ -87,8 +87,5 @@ def _contents() -> dict[str, str]:
 def _write(place: Path, text: str) -> bool:
     if place.exists():
         return False
-    place.parent.mkdir(parents=True, exist_ok=True)
-    partial = place.with_name(f".{place.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    shutil.move(partial, place)
+    write_file(place, [text.encode()])
     return True

@@ -17,6 +17,7 @@ from evalkit.cli.console import log
 from evalkit.cli.hydra_runner import MULTIRUN, check_words, is_sweep, split_study
 from evalkit.cli.planned_job import PlannedJob, plan_ahead
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
+from evalkit.core.display import dollars
 from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
 from evalkit.engine.event_loop import run_async
@@ -28,7 +29,6 @@ from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.judges import max_concurrency, spec_of
 from evalkit.judges.pricing import price_of
 from evalkit.protocols import Store
-from evalkit.report.sentences import dollars
 from evalkit.types import Completion, JudgeSpec
 
 Origin: TypeAlias = Literal["own", "alike", "assumed"]

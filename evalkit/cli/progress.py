@@ -11,8 +11,8 @@ from rich.console import Console
 
 from evalkit.cli.console import log, log_style
 from evalkit.cli.hydra_runner import Job
+from evalkit.core.display import dollars
 from evalkit.engine import Progress
-from evalkit.report.sentences import dollars
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

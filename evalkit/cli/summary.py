@@ -9,21 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from evalkit.cli.console import plain_console, print_heading
+from evalkit.core.display import dollars, number, relative
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.findings import findings_of
-from evalkit.report.sentences import dollars
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
 from evalkit.types import Metric, RunResult
-
-
-def number(value: float | None, *, signed: bool = False) -> str:
-    """Return a number as people read it, or a dash where there is none."""
-    if value is None:
-        return "–"
-    if float(value).is_integer() and abs(value) >= 2:
-        return f"{value:+.0f}" if signed else f"{value:.0f}"
-    value = round(value, 3) + 0.0  # 0 has no sign
-    return f"{value:+.3f}" if signed else f"{value:.3f}"
 
 
 def interval(metric: Metric) -> str:
@@ -134,15 +124,8 @@ def _print_calls(console: Console, result: RunResult) -> None:
 def _print_places(console: Console, result: RunResult) -> None:
     if result.folder:
         more = sum(metric.value is not None for metric in result.metrics.values())
-        console.print(f"report: {_short(Path(result.folder) / 'report.html')} (all {more} metrics)")
+        console.print(f"report: {relative(Path(result.folder) / 'report.html')} (all {more} metrics)")
     if run_id := result.manifest.get("mlflow_run_id"):
         console.print(f"MLflow: run {run_id}; `evalkit ui` opens it")
     if tracked := result.manifest.get("tracked"):
         console.print(f"{tracked['tracker']}: run {tracked['id']}")
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

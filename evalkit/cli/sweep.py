@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.table import Table
 
 from evalkit.cli.console import log, log_style, plain_console, print_heading
-from evalkit.cli.summary import number
 from evalkit.config import RunConfig, TrackingConfig
+from evalkit.core.display import estimate, number, relative
 from evalkit.errors import EvalkitError, ExitStatus, TrackingError
 from evalkit.hydra_app import DEFAULT, find_sweep, load_jobs
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
@@ -40,7 +40,7 @@ class Sweep:
         """Note in the folder that the sweep was begun, and hold it against others that would go on with it."""
         with journal.begun(self.folder, _hashes(self.jobs or ())):
             if self.resumed:
-                log("note", f"going on in {_short(self.folder)}: jobs that are finished there are not run again")
+                log("note", f"going on in {relative(self.folder)}: jobs that are finished there are not run again")
             yield
 
     def finish(self) -> int:
@@ -89,10 +89,6 @@ def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool
 
 def _hashes(jobs: Sequence[RunConfig]) -> list[str]:
     return [config.hash() for config in jobs]
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 SHOWN = 40  # rows; the files hold all
@@ -152,7 +148,7 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
     console.print()
     for line in _legend(board):
         console.print(line)
-    console.print(f"leaderboard: {', '.join(map(_short, files))}")
+    console.print(f"leaderboard: {', '.join(str(relative(file)) for file in files)}")
 
 
 def _table(board: Leaderboard, rows: Sequence[Standing]) -> Table:
@@ -176,10 +172,7 @@ def _rank(row: Standing) -> str:
 def _cell(metric: Metric | None) -> str:
     if metric is None or metric.value is None:
         return "–"
-    if metric.low is None or metric.high is None:
-        return _number(metric.name, metric.value)
-    low, high = _number(metric.name, metric.low), _number(metric.name, metric.high)
-    return f"{_number(metric.name, metric.value)} [{low}, {high}]"
+    return estimate(metric.value, metric.low, metric.high, lambda value: _number(metric.name, value))
 
 
 def _number(name: str, value: float) -> str:

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any
 
 from evalkit.core.annotations import annotation_grades, choice_for, chosen, majority, parse_pair_key
+from evalkit.core.display import shorten
 from evalkit.errors import DatasetError, pasted
 from evalkit.types import Annotation, Response, Unit, Winner
 
@@ -174,8 +175,7 @@ def _listed(text: str, place: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return shorten(json.dumps(value, ensure_ascii=False), 40)
 
 
 SAID = "labels taken from what most people chose, or from the mean of their grades"

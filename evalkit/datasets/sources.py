@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import DatasetConfig
+from evalkit.core.display import relative
 from evalkit.core.resources import DISTRIBUTION
 from evalkit.datasets.compression import reading
 from evalkit.datasets.formats import Reader, Row, is_readable, placed, reader_for
@@ -98,12 +99,7 @@ def _matching(pattern: Path) -> list[Path]:
     start = next(p for p in rooted.parents if not has_magic(str(p)))
     shown = pattern.is_absolute()
     found = (p for p in start.glob(str(rooted.relative_to(start))) if p.is_file() and not p.name.startswith("."))
-    return sorted(p if shown else _short(p) for p in found)
-
-
-def _short(path: Path) -> Path:
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    return sorted(p if shown else relative(p) for p in found)
 
 
 def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - the config's own word

@@ -13,6 +13,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
 from evalkit.config import RunConfig
+from evalkit.core.display import relative
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
 
@@ -34,7 +35,7 @@ def locate(key: Sequence[str | int], files: Sequence[Path], given: Any = None) -
             continue
         for path in (list(key), list(key[1:]) if file.parent.name == key[0] else None):
             if path and (found := _line(root, path)) is not None and _says(found[1], given):
-                return f"{_short(file)}:{found[0]}"
+                return f"{relative(file)}:{found[0]}"
     return ""
 
 
@@ -68,13 +69,6 @@ def _line(node: yaml.Node | None, path: Sequence[str | int]) -> tuple[int, yaml.
 def _name_of(node: yaml.Node) -> str | None:
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return next((value.value for key, value in pairs if key.value == "name"), None)
-
-
-def _short(file: Path) -> str:
-    try:
-        return str(file.relative_to(Path.cwd()))
-    except ValueError:
-        return str(file)
 
 
 def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
@@ -154,7 +148,7 @@ def hydra_error(error: Exception) -> EvalkitError:
         )
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
         mark = error.problem_mark
-        return ConfigError(f"is not YAML ({error.problem})", where=f"{_short(Path(mark.name))}:{mark.line + 1}")
+        return ConfigError(f"is not YAML ({error.problem})", where=f"{relative(Path(mark.name))}:{mark.line + 1}")
     if several := _SEVERAL.search(str(error)):
         word = as_written(several[1])
         name, _, values = word.partition("=")
@@ -179,7 +173,7 @@ def not_utf8(file: Path) -> ConfigError | None:
         file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         what = f"the byte at offset {error.start} is not UTF-8"
-        return ConfigError(what, where=_short(file), remedy="save the file as UTF-8")
+        return ConfigError(what, where=str(relative(file)), remedy="save the file as UTF-8")
     except OSError:
         return None
     return None

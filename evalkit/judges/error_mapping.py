@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
 from evalkit.errors import CallError
 from evalkit.judges.responses import writable
@@ -62,8 +63,7 @@ def clean_message(message: str) -> str:
     text = " ".join(_NOISE.sub("", message).split())
     while (prefix := _PREFIX.match(text)) is not None:
         text = text[prefix.end() :]
-    text = redact(writable(_unwrapped(text)))
-    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"
+    return shorten(redact(writable(_unwrapped(text))), LONGEST_MESSAGE)
 
 
 def _unwrapped(text: str) -> str:

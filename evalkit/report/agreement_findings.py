@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evalkit.core.display import interval
 from evalkit.report.diagnostics import label_words
 from evalkit.report.metric_names import Words
-from evalkit.report.sentences import Finding, Metrics, Tone, interval, known, side
+from evalkit.report.sentences import Finding, Metrics, Tone, known, side
 from evalkit.scoring.chance_level import (
     ACCURACY,
     CORRELATIONS,

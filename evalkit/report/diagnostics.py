@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from evalkit.core.display import interval, percent
 from evalkit.report.metric_names import PARTS, TITLES, Words
-from evalkit.report.sentences import Finding, Metrics, Tone, interval, known, percent, side
+from evalkit.report.sentences import Finding, Metrics, Tone, known, side
 from evalkit.types import Metric
 
 

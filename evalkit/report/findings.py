@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from evalkit.core.display import estimate, interval, percent
 from evalkit.report.agreement_findings import agreement
 from evalkit.report.diagnostics import (
     benchmark_finding,
@@ -18,7 +19,7 @@ from evalkit.report.diagnostics import (
     ranking_findings,
     simulated,
 )
-from evalkit.report.sentences import Finding, Metrics, Tone, interval, known, percent, side
+from evalkit.report.sentences import Finding, Metrics, Tone, known, side
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.chance_level import FIRST as FIRST_RATE
 from evalkit.scoring.chance_level import one_order
@@ -68,10 +69,8 @@ def _lead(metric: Metric) -> str:
     """Return by how many points one of two outcomes leads, from its share: 0.56 against 0.44 is 12 points."""
     points = [None if x is None else abs(200 * x - 100) for x in (metric.value, metric.low, metric.high)]
     value, *ends = points
-    if any(end is None for end in ends):
-        return f"{value:.0f}"
-    low, high = sorted(end for end in ends if end is not None)
-    return f"{value:.0f} [{low:.0f}, {high:.0f}]"
+    low, high = sorted(end for end in ends if end is not None) if None not in ends else (None, None)
+    return estimate(value, low, high, "{:.0f}".format)
 
 
 def _missing(metrics: Metrics, _: str) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from evalkit.config import RunConfig
+from evalkit.core.display import brief, dollars, exact, span
 from evalkit.report.cases import Asked
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures import Figure, run_figures
@@ -18,7 +19,6 @@ from evalkit.report.findings import findings_of
 from evalkit.report.metric_names import Words, metric_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
-from evalkit.report.sentences import dollars
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, RunResult
 
@@ -52,7 +52,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"number": number, "brief": brief}
+    environment.filters |= {"number": exact, "brief": brief}
     environment.globals["span"] = span
     return environment
 
@@ -84,29 +84,6 @@ def filled(words: Words, **values: str) -> Words:
 def script_json(value: Any) -> str:
     """Return JSON that cannot end the script element it stands in."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def number(value: float | None) -> str:
-    """Return a number with three decimals, a whole one without, a small one with two digits that count, or nothing."""
-    if value is None:
-        return ""
-    if 0 < abs(value) < 0.0095:
-        return f"{value:.2g}"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
-
-
-def span(low: float, high: float) -> str:
-    """Return an interval as `[0.380, 0.660]`, both ends with the same decimals unless all of it is small."""
-    if 0 < high < 0.0095:
-        return f"[{low:.2g}, {high:.2g}]"
-    digits = 0 if float(low).is_integer() and float(high).is_integer() else 3
-    return f"[{low:,.{digits}f}, {high:,.{digits}f}]"
-
-
-def brief(value: float, metric: Metric) -> str:
-    """Return a number of a metric with as many decimals as the metric's value asks for: three digits that count."""
-    size = abs(metric.value or 0.0)
-    return f"{value:,.{5 if 0 < size < 0.01 else 3 if size < 10 else 1}f}"
 
 
 def render_report(result: RunResult, further: Mapping[str, Any] | None = None, asked: Asked | None = None) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from evalkit.core.display import dollars, interval, percent
 from evalkit.report.metric_names import Words, metric_words
-from evalkit.report.sentences import Finding, dollars, interval, percent, side
+from evalkit.report.sentences import Finding, side
 from evalkit.scoring.leaderboard import (
     CONSISTENCY,
     CONTRADICTION,

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from evalkit.core.display import dollars
 from evalkit.report.diagnostics import simulated
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.sweep import MOST_ROWS, by_metric, pareto_front, significance_groups
 from evalkit.report.metric_names import Words, metric_words
 from evalkit.report.page import filled, render
 from evalkit.report.page_text import SWEEP
-from evalkit.report.sentences import dollars
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evalkit.core import atomic_files
+from evalkit.core.atomic_files import drop_empty, remove_leftovers
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.runs import layout
 from evalkit.runs.codec import encode_finite, encode_line, encode_pretty, metric_values
 from evalkit.runs.config_file import dump
 from evalkit.types import RunResult
-
-_AT_ONCE = 16
 
 
 def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None) -> RunResult:
@@ -33,7 +31,6 @@ def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] 
     folder = folder.absolute()
     contents = {**_contents(result), **_further(files or {})}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         _write_all(folder, contents)
         if files:
             _clear(folder / layout.FIGURES, contents)
@@ -65,7 +62,6 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
         ConfigError: if they cannot be written.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         _write_all(folder, {name: [_bytes(text)] for name, text in files.items()})
     except OSError as bad:
         raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder)) from None
@@ -84,12 +80,7 @@ def _clear(figures: Path, contents: Mapping[str, Any]) -> None:
     for figure in figures.glob("*.svg"):
         if f"{layout.FIGURES}/{figure.name}" not in contents:
             figure.unlink(missing_ok=True)
-    _drop_empty(figures)
-
-
-def _drop_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
+    drop_empty(figures)
 
 
 def _contents(result: RunResult) -> dict[str, Iterable[bytes]]:
@@ -125,73 +116,6 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
-    _sweep(folder)
-    with ExitStack() as leftovers:
-        leftovers.callback(_drop_empty, folder / layout.FIGURES)
-        staged = [(_stage(folder, name, chunks, leftovers), folder / name) for name, chunks in contents.items()]
-        _sync([written for written, _ in staged])
-        # The manifest comes last: a new folder that has one has all the rest.
-        for written, place in sorted(staged, key=lambda one: one[1].name == layout.MANIFEST):
-            written.replace(place)
-        _settle(folder)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what processes that were killed while they wrote here have left."""
-    for left in (*folder.glob(".*.tmp"), *(folder / layout.FIGURES).glob(".*.tmp")):
-        process = left.name.split(".")[-2]
-        if process.isdigit() and not _alive(int(process)):
-            left.unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    if os.name != "posix":  # elsewhere asking would end it
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _stage(folder: Path, name: str, chunks: Iterable[bytes], leftovers: ExitStack) -> Path:
-    place = folder / name
-    place.parent.mkdir(exist_ok=True)
-    written = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-    leftovers.callback(written.unlink, missing_ok=True)
-    with written.open("wb") as file:
-        file.writelines(chunks)
-    return written
-
-
-def _sync(files: Sequence[Path]) -> None:
-    """Wait until files are on the disk, all at once: it takes hardly longer for twenty than for one."""
-    if len(files) < 2:
-        for file in files:
-            _sync_one(file)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(_AT_ONCE, len(files)), "evalkit-sync") as threads:
-        for _ in threads.map(_sync_one, files):
-            pass
-
-
-def _sync_one(file: Path) -> None:
-    handle = os.open(file, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _settle(folder: Path) -> None:
-    # A rename survives a power cut once its folder is synced; where folders cannot be opened, it is left to the system.
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    for place in (folder, folder / layout.FIGURES):
+        remove_leftovers(place)
+    atomic_files.write_files(folder, contents, last=layout.MANIFEST)

@@ -8,6 +8,7 @@ from operator import ge, gt, le, lt
 from typing import Any, Literal
 
 from evalkit.config import GateConfig, LeadRule, ScoringConfig
+from evalkit.core.display import estimate
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.compare import RunEntry
@@ -90,7 +91,7 @@ def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
         told = metric.note or "none was asked for"
         return "undecided", f"{metric.value:.4g} has no interval ({told}); `by: value` decides by the value alone"
     kept = {_SIGNS[sign](end, limit) for end in (metric.low, metric.high)}
-    shown = f"{metric.value:.4g} [{metric.low:.4g}, {metric.high:.4g}]"
+    shown = estimate(metric.value, metric.low, metric.high, "{:.4g}".format)
     if len(kept) == 2:
         return "undecided", f"{shown}: {limit:g} lies within"
     return ("held" if kept.pop() else "failed"), shown

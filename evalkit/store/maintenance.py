@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.atomic_files import write_file
+from evalkit.core.display import shorten
 from evalkit.errors import StoreError
 from evalkit.protocols import Store
 from evalkit.store.codec import decode, encode
@@ -90,27 +90,20 @@ def export_to(store: Store, path: Path) -> tuple[int, int]:
     Raises:
         StoreError: if the file cannot be written; a file that was there before is left as it was.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    written = damaged = 0
+
+    def lines() -> Iterator[bytes]:
+        nonlocal written, damaged
+        for row in store.scan():
+            written += row is not None
+            damaged += row is None
+            if row is not None:
+                yield _line(row).encode()
+
     try:
-        counts = _export(store, partial)
-        partial.replace(path)
+        write_file(path, lines(), private=True)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error.strerror or error}); name another file") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-    return counts
-
-
-def _export(store: Store, path: Path) -> tuple[int, int]:
-    written = damaged = 0
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
-        for row in store.scan():
-            damaged += row is None
-            written += row is not None
-            file.write("" if row is None else _line(row))
-        file.flush()
-        os.fsync(file.fileno())
     return written, damaged
 
 
@@ -168,4 +161,4 @@ def _row(line: str, where: str) -> StoredCompletion:
 
 def _why(error: Exception) -> str:
     text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    return " ".join(text.split())[:120]
+    return shorten(" ".join(text.split()), 120)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from evalkit.core.display import shorten
 from evalkit.core.redaction import without_password
 from evalkit.errors import TrackingError
 from evalkit.tracking.location import refuse_files, sqlite_file
@@ -139,7 +140,7 @@ def _explain(problem: Exception, uri: str, folder: str | None) -> str:
         reason = "no answer from the server"
     if "error code 401" in reason:
         reason = "it refused the credentials: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
-    reason = reason if len(reason) <= 300 else reason[:299] + "…"
+    reason = shorten(reason, 300)
     later = (
         f"{folder} is complete: `evalkit track {shlex.quote(folder)}` sends it later"
         if folder

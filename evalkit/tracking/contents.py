@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict
 
+from evalkit.core.display import shorten
 from evalkit.core.redaction import without_password
 from evalkit.runs.layout import FINDINGS, simulated_judges
 from evalkit.types import Judgment, RunResult, Unit, Verdict
@@ -52,8 +53,7 @@ def param_text(key: str, value: Any) -> str:
     if _SECRET.search(key):
         return "(hidden)"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    text = without_password(text)
-    return text if len(text) <= MAX_PARAM else text[: MAX_PARAM - 1] + "…"
+    return shorten(without_password(text), MAX_PARAM)
 
 
 def param_name(key: str) -> str:
@@ -216,7 +216,7 @@ def _item(case_id: str, unit: Unit) -> str:
 
 
 def _cell(text: str | None) -> str | None:
-    return text if text is None or len(text) <= MAX_CELL else text[:MAX_CELL] + "…"
+    return None if text is None else shorten(text, MAX_CELL)
 
 
 def _compact(values: Mapping[str, float]) -> str:

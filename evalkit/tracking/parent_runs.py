@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evalkit.core.display import estimate
 from evalkit.runs.spreadsheet import unescaped
 from evalkit.tracking.connection import one_at_a_time
 from evalkit.tracking.contents import MAX_PARAM, NOTE, param_name, param_text
@@ -151,8 +152,7 @@ def description(board: Mapping[str, Any]) -> str:
         return f"The {len(rows)} jobs are not ranked: {why}. See `leaderboard.csv`."
     metric = best["metrics"].get(by) or {}
     value, low, high = (metric.get(key) for key in ("value", "low", "high"))
-    interval = f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
-    shown = f": {value:.3f}{interval}" if value is not None else ""
+    shown = f": {estimate(value, low, high, '{:.3f}'.format)}" if value is not None else ""
     letters = set(best.get("letters") or "")
     alike = [row["name"] for row in rows[1:] if letters & set(row.get("letters") or "")]
     more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
+from evalkit.core.display import dollars, interval
 from evalkit.report.findings import findings
-from evalkit.report.sentences import dollars, interval, side
+from evalkit.report.sentences import side
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 

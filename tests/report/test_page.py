@@ -8,9 +8,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from evalkit.core.display import exact, span
 from evalkit.report import render_report
 from evalkit.report.metric_names import METRICS
-from evalkit.report.page import asset, number, span
+from evalkit.report.page import asset
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT
 from evalkit.types import Completion, Metric
 
@@ -90,7 +91,7 @@ def test_a_run_with_nothing_in_it_still_has_a_page(make_run, empty):
 
 
 def test_numbers_keep_three_decimals_unless_whole():
-    assert [number(x) for x in (None, 0.5, 3.0, 1234.5678, -0.25)] == ["", "0.500", "3", "1,234.568", "-0.250"]
+    assert [exact(x) for x in (None, 0.5, 3.0, 1234.5678, -0.25)] == ["", "0.500", "3", "1,234.568", "-0.250"]
     assert (span(0.0, 0.05), span(1.0, 3.0)) == ("[0.000, 0.050]", "[1, 3]")
 
 

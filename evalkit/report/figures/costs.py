@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
+from evalkit.core.display import dollars, shorten
 from evalkit.report.counts import Spending
 from evalkit.report.figures.captions import FIGURES, LABELS
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, shorten, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
 from evalkit.report.figures.forest import Row, forest
 from evalkit.report.metric_names import metric_words
-from evalkit.report.sentences import dollars
 from evalkit.types import Metric
 
 WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0

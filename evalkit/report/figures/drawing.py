@@ -140,8 +140,3 @@ def room(names: Iterable[str], beside: float, most: float) -> float:
     """Return the pixels that the longest of `names` takes and those `beside` it, `most` at the largest."""
     longest = max((sum(8.5 if letter.isascii() else 14.0 for letter in name) for name in names), default=0.0)
     return min(most, longest + beside)
-
-
-def shorten(name: str, most: int = 28) -> str:
-    """Return a name that fits in a margin."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"

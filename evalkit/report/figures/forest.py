@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from evalkit.core.display import interval, shorten
 from evalkit.report.figures.captions import FIGURES
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, shorten, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
 from evalkit.report.metric_names import Words, metric_words
-from evalkit.report.sentences import interval
 from evalkit.scoring.catalog import CATALOG
 from evalkit.types import Metric
 

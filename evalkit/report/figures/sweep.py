@@ -7,11 +7,11 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
+from evalkit.core.display import interval, shorten
 from evalkit.report.figures.captions import FIGURES, LABELS
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, path, room, shorten, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, path, room, text
 from evalkit.report.figures.forest import Row, bounds, forest
 from evalkit.report.metric_names import metric_words
-from evalkit.report.sentences import interval
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.leaderboard import COST, Contrast, Standing
 from evalkit.types import Metric

@@ -8,9 +8,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from evalkit.core.display import shorten
 from evalkit.report.cases import letter
 from evalkit.report.figures.captions import FIGURES
-from evalkit.report.figures.drawing import Figure, canvas, node, shorten, text
+from evalkit.report.figures.drawing import Figure, canvas, node, text
 from evalkit.report.figures.forest import Row, bounds, forest
 from evalkit.types import Metric
 
@@ -71,7 +72,7 @@ def _graph(case: Mapping[str, Any]) -> list[Markup]:
                 text(x, y + 5, letter(k), "cellvalue"),
             )
         )
-    return [text(SIDE / 2, 14.0, shorten(str(case["case_id"])), "tick"), *drawn]
+    return [text(SIDE / 2, 14.0, shorten(str(case["case_id"]), 28), "tick"), *drawn]
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], class_: str) -> Markup:

@@ -1,0 +1,89 @@
+"""How numbers, amounts, paths and long texts are shown to people, in the terminal, the report and messages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from evalkit.types import Metric
+
+_SMALL = 0.0095
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters; the last one of a text that was cut is `…`."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def relative(path: Path) -> Path:
+    """Return a path relative to the current folder if it is inside, else the path itself."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def fixed(value: float, digits: int) -> str:
+    """Return a number with so many decimals; 0 has no sign."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def number(value: float | None, *, signed: bool = False) -> str:
+    """Return a number for a table in the terminal: three decimals, an integer of 2 or more without; `–` for none."""
+    if value is None:
+        return "–"
+    sign = "+" if signed else ""
+    if float(value).is_integer() and abs(value) >= 2:
+        return f"{value:{sign}.0f}"
+    return f"{round(value, 3) + 0.0:{sign}.3f}"
+
+
+def exact(value: float | None) -> str:
+    """Return a number for a table of the report: three decimals, integers without, small ones with two digits."""
+    if value is None:
+        return ""
+    if 0 < abs(value) < _SMALL:
+        return f"{value:.2g}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
+
+
+def span(low: float, high: float) -> str:
+    """Return an interval as `[0.380, 0.660]`, both ends with the same decimals unless all of it is small."""
+    if 0 < high < _SMALL:
+        return f"[{low:.2g}, {high:.2g}]"
+    digits = 0 if float(low).is_integer() and float(high).is_integer() else 3
+    return f"[{low:,.{digits}f}, {high:,.{digits}f}]"
+
+
+def brief(value: float, metric: Metric) -> str:
+    """Return a number of a metric with as many decimals as the metric's value asks for: three significant digits."""
+    size = abs(metric.value or 0.0)
+    return f"{value:,.{5 if 0 < size < 0.01 else 3 if size < 10 else 1}f}"
+
+
+def estimate(
+    value: float | None, low: float | None, high: float | None, show: Callable[[float], str], unit: str = ""
+) -> str:
+    """Return a value with its interval, as `52% [38, 66]`, or alone if it has none; `-` without a value."""
+    if value is None:
+        return "-"
+    ends = "" if low is None or high is None else f" [{show(low)}, {show(high)}]"
+    return f"{show(value)}{unit}{ends}"
+
+
+def interval(metric: Metric, digits: int = 2) -> str:
+    """Return a metric's value with its interval, as `0.52 [0.38, 0.66]`."""
+    return estimate(metric.value, metric.low, metric.high, lambda value: fixed(value, digits))
+
+
+def percent(metric: Metric) -> str:
+    """Return a rate with its interval, as `52% [38, 66]`."""
+    return estimate(metric.value, metric.low, metric.high, lambda value: f"{100 * value:.0f}", "%")
+
+
+def dollars(amount: float) -> str:
+    """Return a sum of money, as `US$ 12.50`; of less than a dollar two significant digits, as `US$ 0.0000072`."""
+    if amount == 0:
+        return "US$ 0"
+    places = 2 if abs(amount) >= 1 else 1 - math.floor(math.log10(abs(amount)))
+    whole, _, cents = f"{amount:,.{places}f}".partition(".")
+    return f"US$ {whole}.{cents[:2]}{cents[2:].rstrip('0')}"
