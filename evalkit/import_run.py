@@ -13,13 +13,13 @@ from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.datasets import Dataset
 from evalkit.datasets.load import fingerprint
-from evalkit.datasets.named import find_benchmark
 from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import UNSAID
 from evalkit.interop.labeling import Label, has_own_label, with_labels
 from evalkit.interop.rereading import Difference, differences, reread
+from evalkit.plugins import find_benchmark
 from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.codec import encode_line
 from evalkit.types import Judgment, RunResult

@@ -18,10 +18,12 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from inspect import isclass
 from pathlib import Path
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
-from evalkit.errors import EvalkitError, PluginError, did_you_mean
+from evalkit.errors import ConfigError, EvalkitError, PluginError, did_you_mean
+from evalkit.protocols import Benchmark
 
 EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
     "evalkit.evaluators",
@@ -30,6 +32,7 @@ EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
     "evalkit.trackers",
 )
 STORES = "evalkit.stores"
+BENCHMARKS, JUDGES = "evalkit.benchmarks", "evalkit.judges"
 PROMPTS, CONF = "evalkit.prompts", "evalkit.conf"
 GROUPS = MappingProxyType(
     {
@@ -38,6 +41,8 @@ GROUPS = MappingProxyType(
         DATASETS: "dataset format",
         TRACKERS: "tracker",
         STORES: "store",
+        BENCHMARKS: "benchmark",
+        JUDGES: "judge transport",
         PROMPTS: "prompts",
         CONF: "configs",
     }
@@ -112,6 +117,49 @@ def _named_class(path: str, where: str, methods: Sequence[str]) -> type:
         raise PluginError(f"'{path}' does not implement what '{where}' needs", where=where, remedy=remedy)
     made: type = found
     return made
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """Return the benchmark that `dataset.benchmark` names: one of evalkit's, or one that a package offers.
+
+    Raises:
+        ConfigError: if there is none of that name.
+        PluginError: if two packages offer it, it cannot be imported, or it is no benchmark of that name.
+    """
+    where = f"dataset.benchmark={name}"
+    ours = {benchmark.name: benchmark for benchmark in _own_benchmarks()}
+    if name in ours:
+        return ours[name]
+    if found := [point for point in entry_points_in(BENCHMARKS) if point.name == name]:
+        return _checked_benchmark(_load(_only(found, where).value, where), name, where)
+    known = {*ours, *(point.name for point in entry_points_in(BENCHMARKS))}
+    raise ConfigError("no such benchmark", where=where, remedy=did_you_mean(name, known))
+
+
+def iter_benchmarks() -> Iterator[Benchmark]:
+    """Yield evalkit's benchmarks, then those that packages offer; those that cannot be used are left out."""
+    ours = list(_own_benchmarks())
+    yield from ours
+    names = {benchmark.name for benchmark in ours}
+    for point in entry_points_in(BENCHMARKS):
+        if point.name not in names:
+            try:
+                yield find_benchmark(point.name)
+            except PluginError:  # `evalkit plugins` says why
+                continue
+
+
+def _own_benchmarks() -> Iterator[Benchmark]:
+    """Yield the benchmarks of every module of `evalkit.benchmarks` that has some: adding one is adding a module."""
+    for module in iter_modules(import_module(BENCHMARKS).__path__, f"{BENCHMARKS}."):
+        yield from getattr(import_module(module.name), "BENCHMARKS", ())
+
+
+def _checked_benchmark(found: Any, name: str, where: str) -> Benchmark:
+    if not isinstance(found, Benchmark) or found.name != name:
+        what = f"the entry point '{name}' is not a benchmark of that name"
+        raise PluginError(what, where=where, remedy=f"let it name an evalkit.benchmarks.Benchmark('{name}', …)")
+    return found
 
 
 def construct(found: Any, *arguments: Any, name: str, where: str) -> Any:

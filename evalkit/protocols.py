@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from evalkit.types import (
     Case,
@@ -221,6 +222,78 @@ class ScoreReader(Protocol):
         Raises:
             ValueError: if the text, from which thinking is left out already, does not say.
         """
+        ...
+
+
+@runtime_checkable
+class Benchmark(Protocol):
+    """A published benchmark, as datasets, scoring and imports see it; `evalkit.benchmarks.Benchmark` is one.
+
+    Its metrics' names begin with its name.
+    """
+
+    @property
+    def name(self) -> str:
+        """The value of `dataset.benchmark`."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """What its rows are, as in "looks like {kind}"."""
+        ...
+
+    @property
+    def expects(self) -> str:
+        """What `dataset.path` must name."""
+        ...
+
+    @property
+    def cluster(self) -> str | None:
+        """The metadata key that cases are resampled by; `None` for single cases."""
+        ...
+
+    @property
+    def importer(self) -> Any:
+        """What reads judgments as they were published, an `evalkit.benchmarks.Importer`; `None` if there is none."""
+        ...
+
+    def looks_like(self, row: dict[str, Any]) -> bool:
+        """Say whether a row is one of this benchmark's, by its columns."""
+        ...
+
+    def is_folder(self, folder: Path) -> bool:
+        """Say whether a folder is this benchmark's by the files in it, where single rows cannot tell."""
+        ...
+
+    def rows(self, path: Path, baseline: str | None, left_out: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield (place, canonical row) of a file or folder.
+
+        Args:
+            path: what `dataset.path` names.
+            baseline: the model to compare with, if it is set.
+            left_out: counts what is left out, by what it is, before the first row is yielded.
+
+        Raises:
+            DatasetError: if it is not one of the benchmark's.
+        """
+        ...
+
+    def statistics(self, config: Any, cases: Sequence[Case], outcome: Any) -> list[Any]:
+        """Return its metrics of a run, by the rule of its authors: statistics, or metrics without a value."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """The line that tells a user whose data this is, with license and citation."""
+        ...
+
+    def described(self) -> dict[str, str]:
+        """Return what the manifest says of it."""
         ...
 
 

@@ -37,14 +37,15 @@ class ImportArguments:
 
 def main(words: Sequence[str]) -> int:
     """Read a file of judgments, score them, write the run folder, record the run and print the summary."""
-    from evalkit.interop.import_file import FORMATS
+    from evalkit.interop import formats
 
+    known = formats()
     if not words or words[0] in ("-h", "--help"):
-        print(_usage(FORMATS))
+        print(_usage(known))
         return 0 if words else 1
     asked = parse(words)
-    if asked.format not in FORMATS:
-        remedy = did_you_mean(asked.format, FORMATS)
+    if asked.format not in known:
+        remedy = did_you_mean(asked.format, known)
         raise ConfigError("no such format", where=f"evalkit import {asked.format}", remedy=remedy)
     return _import(asked)
 
@@ -156,7 +157,7 @@ def _import(asked: ImportArguments) -> int:
 
 
 def _silent(asked: ImportArguments) -> ConfigError:
-    from evalkit.interop.files import peek
+    from evalkit.benchmarks.judgment_files import peek
     from evalkit.interop.import_file import format_names
 
     remedy = "say how they are read: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"

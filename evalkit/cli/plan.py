@@ -290,12 +290,13 @@ def _probes(jobs: Sequence[PlannedJob], count: int) -> list[PilotResult]:
 def plan_job(job: PlannedJob, whose: set[str]) -> list[Part]:
     """Return what each judge of a job is to be asked; say whose benchmark it is, unless it is in `whose` already."""
     benchmark = stream_cases(job.config).benchmark
+    with plan_ahead(job.config.store) as store:
+        judges = zip(job.config.judge.members, spec_of(job.config.judge), strict=True)
+        parts = [_part(job, judge, spec, store) for judge, spec in judges]
     if benchmark is not None and benchmark.note not in whose:
         whose.add(benchmark.note)
         log("note", benchmark.note)
-    with plan_ahead(job.config.store) as store:
-        judges = zip(job.config.judge.members, spec_of(job.config.judge), strict=True)
-        return [_part(job, judge, spec, store) for judge, spec in judges]
+    return parts
 
 
 def _part(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: Store | None) -> Part:

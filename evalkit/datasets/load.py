@@ -20,11 +20,12 @@ from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import build_joins, join_rows
-from evalkit.datasets.named import find_benchmark, recognize_benchmark
+from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice
 from evalkit.datasets.sources import Fetch, Source, open_source
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
+from evalkit.plugins import find_benchmark
 from evalkit.types import Case
 
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
@@ -139,7 +140,7 @@ class Dataset:
     """Cases to judge.
 
     `fingerprint` is the SHA-256 of their content, in order; `notes` say what was read with an assumption. `benchmark`
-    says whose they are, with licence and citation, if they are a named benchmark's.
+    says whose they are, with license and citation, if they are a named benchmark's.
     """
 
     cases: Sequence[Case]

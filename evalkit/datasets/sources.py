@@ -21,8 +21,9 @@ from evalkit.core.display import relative
 from evalkit.core.resources import DISTRIBUTION
 from evalkit.datasets.compression import reading
 from evalkit.datasets.formats import Reader, Row, is_readable, placed, reader_for
-from evalkit.datasets.named import find_benchmark, named_rows, recognize_benchmark
+from evalkit.datasets.named import named_rows, recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.plugins import find_benchmark
 
 SHIPPED, STDIN, KEY = "evalkit:", "-", "dataset.path"
 _CHUNK = 2**20

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
+from evalkit.benchmarks.rules import slug
 from evalkit.config import LeadRule, RunConfig
 from evalkit.core.resources import project
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
@@ -20,7 +21,6 @@ from evalkit.scoring.catalog.availability import available_names, fits, is_avail
 from evalkit.scoring.columns.codes import KINDS, READABLE
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import Gate, Ruling, judge_lead, judge_metrics, lead_text, less_is_better
-from evalkit.scoring.published.view import slug
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
 from evalkit.types import Case, Metric, RunResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalkit.interop.import_file import FORMATS, describe_file, import_judgments, recognize_format
-from evalkit.interop.records import ImportedJudgments, Options
+from evalkit.benchmarks.records import ImportedJudgments, Options
+from evalkit.interop.import_file import describe_file, formats, import_judgments, recognize_format
 
-__all__ = ["FORMATS", "ImportedJudgments", "Options", "describe_file", "import_judgments", "recognize_format"]
+__all__ = ["ImportedJudgments", "Options", "describe_file", "formats", "import_judgments", "recognize_format"]

@@ -8,48 +8,49 @@ from importlib import import_module
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any
 
-from evalkit.datasets import named
+from evalkit.benchmarks.base import Importer
+from evalkit.benchmarks.judgment_files import Peek, peek
+from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
 from evalkit.datasets.formats import reader_for
+from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.interop.files import Peek, peek
-from evalkit.interop.records import ImportedJudgments, Options, ParsedFile
 from evalkit.interop.to_cases import guessed_scale, to_cases
+from evalkit.plugins import iter_benchmarks
 from evalkit.types import Judgment
 
-FORMATS = MappingProxyType(
+GENERIC, BATCH = "generic", "openai_batch"
+_ABOUT_GENERIC = "CSV, JSONL, JSON or Parquet of your own: --fields winner=COLUMN … or score=COLUMN …"
+_LAYOUTS = MappingProxyType(
     {
-        "generic": "CSV, JSONL, JSON or Parquet of your own: --fields winner=COLUMN … or score=COLUMN …",
-        "alpaca_eval": "AlpacaEval's annotations.json",
-        "mt_bench": "FastChat's MT-bench: model_judgment/JUDGE_single.jsonl, JUDGE_pair.jsonl, or gpt4_pair-….parquet",
-        "arena_hard": "Arena-Hard: model_judgment/JUDGE/MODEL.jsonl, or the folder",
-        "judgebench": "JudgeBench's outputs/….jsonl",
-        "llmbar": "LLMBar's result.json, or the folder of its sets: --judge GPT-4/CoT",
         "qlora": "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/",
-        "unieval": "UniEval's scores beside people's, as of Topical-Chat; --dimension NAME",
-        "prometheus": "Prometheus: gpt4_score with repeats",
-        "halluqa": "HalluQA: systems' answers with is_hallucination, a file or a folder of them",
-        "reward_bench": "RewardBench: eval-set-scores/MODEL.json, its rows, or a folder of models",
         "inspect": "an Inspect log, .json or .eval",
         "promptfoo": "promptfoo's results, --output results.json",
         "deepeval": "DeepEval's test run or evaluation result as JSON",
-        "openai_batch": "an OpenAI batch's output file, of the cases in dataset.path",
+        BATCH: "an OpenAI batch's output file, of the cases in dataset.path",
     }
 )
-"""Each format, and what file it is."""
+"""The layouts of no benchmark, each with the files it is of; a module of `importers` reads each."""
 UNKNOWN = "name another file"
 """What to do with a file of which nothing is known."""
 
 
-class Importer(Protocol):
-    """A module that reads one layout."""
+def importers() -> dict[str, Importer]:
+    """Return what reads each format, by the format's name: first columns of any name, then benchmarks, then tools."""
+    own = {name: _importer(name, about) for name, about in _LAYOUTS.items()}
+    published = (benchmark.importer for benchmark in iter_benchmarks() if benchmark.importer is not None)
+    return {GENERIC: _importer(GENERIC, _ABOUT_GENERIC), **{one.name: one for one in published}, **own}
 
-    def sniff(self, start: Peek) -> bool:
-        """Say whether a file that begins so may be of this layout."""
 
-    def read(self, path: Path, options: Options) -> ParsedFile:
-        """Return the records that a file holds."""
+def _importer(name: str, about: str) -> Importer:
+    module = import_module(f"evalkit.interop.importers.{name}")
+    return Importer(name, about, module.sniff, module.read)
+
+
+def formats() -> dict[str, str]:
+    """Return each format of recorded judgments, and which files it is of."""
+    return {name: one.about for name, one in importers().items()}
 
 
 def importer(name: str) -> Importer:
@@ -58,9 +59,10 @@ def importer(name: str) -> Importer:
     Raises:
         ConfigError: if there is no such format.
     """
-    if name not in FORMATS:
-        raise ConfigError("no such format", where=f"evalkit import {name}", remedy=did_you_mean(name, FORMATS))
-    return cast(Importer, import_module(f"evalkit.interop.importers.{name}"))
+    known = importers()
+    if name not in known:
+        raise ConfigError("no such format", where=f"evalkit import {name}", remedy=did_you_mean(name, known))
+    return known[name]
 
 
 def recognize_format(path: Path) -> str | None:
@@ -69,14 +71,14 @@ def recognize_format(path: Path) -> str | None:
 
 
 def _recognised(start: Peek) -> str | None:
-    return next((name for name in FORMATS if name != "generic" and importer(name).sniff(start)), None)
+    return next((name for name, one in importers().items() if name != GENERIC and one.sniff(start)), None)
 
 
 def format_names(start: Peek) -> str | None:
     """Return what to do with a file of a layout that is known; none if it is of none."""
     if name := _recognised(start):
         return f"it looks like {_command(name, start.path)}"
-    if benchmark := named.recognize_benchmark(start.path):
+    if benchmark := recognize_benchmark(start.path):
         return f"it holds no judge's verdicts, and {benchmark.hint} in evalkit run"
     return None
 
@@ -101,7 +103,6 @@ def _command(name: str, path: Path) -> str:
     return f"{name}: evalkit import {name} {quote(str(path))}"
 
 
-BATCH = "openai_batch"
 CRITERION = "quality"
 UNSAID = "the file does not say on what scale its scores are"
 GUESSED = UNSAID + ": taken as {:g} to {:g}; set rubric.min and rubric.max"
@@ -153,7 +154,7 @@ def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgmen
 
 def _better(bad: ConfigError, name: str, start: Peek, options: Options) -> ConfigError:
     """Return the error with a better remedy, if a file of a known layout was to be read by columns of one's own."""
-    if name != "generic" or options.fields or (told := format_names(start)) is None:
+    if name != GENERIC or options.fields or (told := format_names(start)) is None:
         return bad
     return type(bad)(bad.what, where=bad.where, remedy=told)
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evalkit.benchmarks.judgment_files import number, rows_of
+from evalkit.benchmarks.records import parse_winner
 from evalkit.core.annotations import FIRST
 from evalkit.errors import DatasetError
-from evalkit.interop.files import number, rows_of
 from evalkit.interop.labeling import BETTER, GRADE, Label, shown_of, unswapped
-from evalkit.interop.records import parse_winner
 
 Row = Mapping[str, Any]
 EMPTY = "rows without a label"

@@ -10,8 +10,8 @@ from itertools import count
 from math import floor
 from typing import Any
 
+from evalkit.benchmarks.records import TIE, Answer, ParsedFile, Record, RecordedJudgment
 from evalkit.core.annotations import FIRST, chosen
-from evalkit.interop.records import TIE, Answer, ParsedFile, Record, RecordedJudgment
 from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
 
 _WHOLE = 0.9

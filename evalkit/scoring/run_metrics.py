@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.plugins import find_benchmark
 from evalkit.scoring.columns.judgments import Answers
 from evalkit.scoring.metrics.agreement import (
     agreement_statistics,
@@ -55,7 +56,6 @@ from evalkit.scoring.metrics.transitivity import (
     reversal_statistic,
 )
 from evalkit.scoring.metrics.variance import Design, observe, variance_details, variance_statistics
-from evalkit.scoring.published import published_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.aggregate import pair_margins
@@ -148,7 +148,7 @@ def extra_results(
 ) -> ExtraResults:
     """Return everything beyond verdicts and the metrics they give directly."""
     parts = [
-        ExtraResults(published_statistics(config, cases, outcome)),
+        ExtraResults(_benchmark_statistics(config, cases, outcome)),
         ExtraResults(*diagnostics(config, cases, outcome, answers, clusters)),
         _conflicts(config, cases, outcome, panel=len(answers.by) > 1),
         _ranking(config, cases, outcome, answers, clusters),
@@ -157,6 +157,16 @@ def extra_results(
     ]
     metrics = [metric for part in parts for metric in part.metrics]
     return ExtraResults(metrics, {name: value for part in parts for name, value in part.details.items()})
+
+
+def _benchmark_statistics(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Sequence[Statistic | Metric]:
+    """Return the metrics of the benchmark that `dataset.benchmark` names, by the rule of its authors.
+
+    Raises:
+        ConfigError: if there is no such benchmark.
+    """
+    name = config.dataset.benchmark
+    return () if name is None else find_benchmark(name).statistics(config, cases, outcome)
 
 
 def _conflicts(config: RunConfig, cases: Sequence[Case], outcome: Outcome, *, panel: bool) -> ExtraResults:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evalkit.benchmarks.records import parse_winner
 from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError, EvalkitError, TrackingError
 from evalkit.interop.labeling import CHOICES, Label, Task, label_tasks, shown_of, unswapped
-from evalkit.interop.records import parse_winner
 from evalkit.tracking.connection import open_client
 from evalkit.tracking.location import sqlite_file, tracking_uri
 from evalkit.tracking.traces import QUESTIONS

@@ -11,9 +11,11 @@ import pytest
 from evalkit.config import DatasetConfig
 from evalkit.core.resources import shipped
 from evalkit.datasets import load_cases
-from evalkit.datasets.named import BENCHMARKS, recognize_benchmark, recognize_benchmark_row
+from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.plugins import iter_benchmarks
 
+BENCHMARKS = {benchmark.name: benchmark for benchmark in iter_benchmarks()}
 HERE = Path(__file__).parent / "files"
 ALONE = ("halluqa", "prometheus", "helpsteer", "summeval", "topical_chat", "rewardbench2", "rm_bench")
 PATHS = {"prometheus": "prometheus/feedback_bench.json"}
@@ -32,9 +34,9 @@ def test_every_case_can_be_judged_and_says_whose_it_is(name, load):
     assert found.cases
     assert all(case.prompt and case.responses for case in found.cases)
     benchmark = BENCHMARKS[name]
-    assert found.benchmark["licence"] == benchmark.licence
+    assert found.benchmark["licence"] == benchmark.license
     assert found.notes[0] == benchmark.note
-    assert benchmark.licence in benchmark.note
+    assert benchmark.license in benchmark.note
     assert benchmark.citation in benchmark.note
     assert benchmark.homepage.startswith("https://")
 

@@ -157,7 +157,7 @@ def test_rows_without_a_preference_in_the_file_are_left_out_of_the_fit(tmp_path)
 
 @pytest.mark.slow
 def test_its_interval_is_as_wide_as_that_of_refits(tmp_path):
-    from evalkit.scoring.published.length_controlled import _data, _fit, _resampled
+    from evalkit.benchmarks.alpaca_eval import _data, _fit, _resampled
 
     preference = written(tmp_path)
     cases = load_cases(DatasetConfig(benchmark="alpaca_eval", path=str(tmp_path)), mode="pairwise").cases

@@ -25,7 +25,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
 def test_a_benchmark_run_tells_licence_citation_and_its_own_metric(call: Callable[..., Done], provider: Provider):
     provider.rule = lambda body: said("[[A]]")
     done = call("run", *LLMBAR, *fake(provider), "judge.transport=direct", *BRIEF, "hydra.run.dir=run")
-    note = "note: LLMBar: licence MIT; cite Zeng et al. 2024, ICLR, arXiv 2310.07641"
+    note = "note: LLMBar: license MIT; cite Zeng et al. 2024, ICLR, arXiv 2310.07641"
     assert [line.startswith(note) for line in done.out.splitlines()].count(True) == 1
     assert any(line.startswith("llmbar/mean_accuracy ") for line in done.out.splitlines())
     metrics = json.loads(Path("run/metrics.json").read_text())["metrics"]
@@ -39,7 +39,7 @@ def test_a_benchmark_run_tells_licence_citation_and_its_own_metric(call: Callabl
 
 def test_a_plan_says_once_whose_benchmark_it_is(call: Callable[..., Done], provider: Provider):
     done = call("plan", "-m", *LLMBAR, *fake(provider), "swap=both,none")
-    assert done.err.count("LLMBar: licence MIT") == 1
+    assert done.err.count("LLMBar: license MIT") == 1
     assert done.out.count("swap=") == 2
 
 

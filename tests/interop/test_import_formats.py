@@ -10,10 +10,11 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.config import DatasetConfig
-from evalkit.datasets import load_cases, named
+from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.interop import FORMATS, Options, describe_file, recognize_format
+from evalkit.interop import Options, describe_file, formats, recognize_format
 from evalkit.interop import import_judgments as brought
+from evalkit.plugins import iter_benchmarks
 
 PAIR_PROMPT = (
     "[User Question]\nWhy blue?\n\n[The Start of Assistant A's Answer]\n{a}\n[The End of Assistant A's Answer]"
@@ -394,7 +395,7 @@ def shape(bring, write):
 
 
 def test_every_format_has_a_shape():
-    assert set(SHAPES) == set(FORMATS) - {"generic"} == set(SCORED)
+    assert set(SHAPES) == set(formats()) - {"generic"} == set(SCORED)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -419,7 +420,7 @@ def test_a_wrong_file_is_told_what_it_looks_like(write, name):
     path = write(file, content)
     assert recognize_format(path) == name
     told = f"it looks like {name}: evalkit import {name} {path}"
-    for wrong in set(FORMATS) - {name, "generic"}:
+    for wrong in set(formats()) - {name, "generic"}:
         with pytest.raises(DatasetError) as bad:
             brought(wrong, path, Options())
         assert str(bad.value) == f"{path}: does not look like {wrong}; {told}"
@@ -433,7 +434,7 @@ def test_a_wrong_file_is_told_what_it_looks_like(write, name):
 def test_judgments_named_as_cases_are_told_from_them(write, name):
     path = write(*SHAPES[name])
     own, cases = ALSO_CASES.get(name, name), name in ALSO_CASES
-    for benchmark in {None, *named.BENCHMARKS} - ({own} if cases else set()):
+    for benchmark in {None, *(benchmark.name for benchmark in iter_benchmarks())} - ({own} if cases else set()):
         with pytest.raises(DatasetError) as bad:
             load_cases(DatasetConfig(benchmark=benchmark, path=str(path)), mode="pointwise", told=describe_file)
         assert str(bad.value).endswith(f"use dataset={own}" if cases else f"evalkit import {name} {path}")
@@ -476,7 +477,7 @@ def test_judgments_of_a_benchmark_are_scored_by_its_rule_too(shape, name):
     metric, manifest = BENCHMARKS[name], ran.json("manifest.json")
     assert ran.metrics[metric]["value"] is not None
     assert manifest["dataset"]["benchmark"]["name"] == metric.partition("/")[0]
-    assert any("licence" in note for note in manifest["notes"])
+    assert any("license" in note for note in manifest["notes"])
 
 
 def test_unieval_scores_every_dimension_and_weighs_one(bring, write):

@@ -12,9 +12,9 @@ import pytest
 from evalkit import load_config, run
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.datasets import load_cases
-from evalkit.datasets.named import BENCHMARKS
 from evalkit.errors import ConfigError
 from evalkit.gating import check_gate
+from evalkit.plugins import iter_benchmarks
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, LEADERBOARD_COLUMNS, RANKED_BY, TESTED, Catalog, MetricSpec
 from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
@@ -79,7 +79,7 @@ def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_
 
 
 @pytest.mark.parametrize("mode", BOTH)
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", [benchmark.name for benchmark in iter_benchmarks()])
 def test_every_metric_of_a_benchmark_is_in_the_catalog(name: str, mode: str) -> None:
     path = FILES / {"prometheus": "prometheus/feedback_bench.json"}.get(name, name)
     try:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.interop.files import Peek, load_json, number, text
-from evalkit.interop.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.benchmarks.judgment_files import Peek, load_json, number, text
+from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 
 _LISTS = (
     "testCases",

@@ -7,10 +7,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from evalkit.datasets.field_mapping import ABSENT, column_value, plain
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.interop.files import Peek, number, rows_of, text
-from evalkit.interop.records import (
+from evalkit.benchmarks.judgment_files import Peek, number, rows_of, text
+from evalkit.benchmarks.records import (
     TIE,
     Answer,
     Options,
@@ -20,6 +18,8 @@ from evalkit.interop.records import (
     missing_record,
     parse_winner,
 )
+from evalkit.datasets.field_mapping import ABSENT, column_value, plain
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.types import Winner
 
 FIELDS = (

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
+from evalkit.benchmarks.judgment_files import Peek, load_object, number, text
+from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.errors import DatasetError
-from evalkit.interop.files import Peek, load_object, number, text
-from evalkit.interop.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _CONVERT = "convert it with `inspect log convert --to json --output-dir FOLDER`"

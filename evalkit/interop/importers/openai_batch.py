@@ -9,9 +9,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, text
+from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.interop.files import Peek, number, require, rows_of, text
-from evalkit.interop.records import ImportedJudgments, Options, ParsedFile
 from evalkit.types import Case, Completion, Judgment, Unit, Usage
 
 SHAPES = (

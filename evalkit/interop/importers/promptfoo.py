@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalkit.interop.files import Peek, load_object, number, rows_of, text
-from evalkit.interop.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.benchmarks.judgment_files import Peek, load_object, number, rows_of, text
+from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 
 _BY_MODEL = ("rubric", "g-eval", "model-graded", "factuality", "closedqa", "relevance", "faithfulness", "recall", "llm")
 _UNJUDGED = "No assertions"

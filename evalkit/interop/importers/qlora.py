@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.interop.files import Peek, number, require, rows_of, sibling_file, text
-from evalkit.interop.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, sibling_file, text
+from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 
 _SCORES = {1: 1.0, 2: -1.0, 3: 0.0}
 _REVIEWER = re.compile(r"(?:-(?P<judge>[^-]+(?:-[\d.]+)?)-|_(?P<named>[^_]+)_)reviewer(?:[-_]\w+)?\Z")

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.plugins import find_benchmark
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.types import Case
 
 CHUNK = 2**22
 """Weights held at once: 32 MiB of them, whatever the number of cases and resamples."""
 PROMPT, ID = "prompt", "id"
-OF_BENCHMARKS = {"mt_bench": "question_id"}
-"""What the cases of a benchmark share where that is not the prompt: MT-Bench's two turns are of one question."""
 NOTE = "clusters: "
 
 
@@ -54,7 +53,7 @@ class Clusters:
             ConfigError: if no case has the column.
         """
         named = column or config.scoring.cluster
-        usual = OF_BENCHMARKS.get(config.dataset.benchmark or "")
+        usual = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark).cluster
         if named is None and usual is not None and any(usual in case.metadata for case in cases):
             named = usual
         if named == ID or not len(cases):

@@ -1,23 +1,31 @@
-"""What is known of a named benchmark: who made it, under which licence, and how its files become rows."""
+"""What a benchmark is: its reader, its scoring rule, its license and citation, and the importer of its judgments."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from evalkit.benchmarks.judgment_files import Peek
+from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.benchmarks.rules import View
+from evalkit.config import RunConfig
 from evalkit.datasets.formats import Row
-from evalkit.datasets.named.files import Placed, files_in, first_row, rows_of
+from evalkit.datasets.named import ForeignError, Placed, files_in, first_row, rows_of
 from evalkit.errors import DatasetError
+from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.verdicts.outcome import Outcome
+from evalkit.types import Case, Metric
 
-Shape = frozenset[str]
+Shape: TypeAlias = frozenset[str]
+Rule: TypeAlias = Callable[[View], Sequence[Statistic | Metric]]
 
 
 def shape(*columns: str) -> Shape:
-    """Return the columns that tell rows of one kind from all others."""
+    """Return the columns that distinguish rows of one kind from all others."""
     return frozenset(columns)
 
 
@@ -34,53 +42,92 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Importer:
+    """What reads judgments in one published layout: `evalkit import NAME FILE`.
+
+    Attributes:
+        name: the name of the format.
+        about: which files it reads, for the help.
+        sniff: says whether a file that begins so may be in this layout.
+        read: returns the records that a file holds.
+    """
+
+    name: str
+    about: str
+    sniff: Callable[[Peek], bool]
+    read: Callable[[Path, Options], ParsedFile]
+
+
+@dataclass(frozen=True, slots=True)
 class Benchmark:
     """A published benchmark.
 
-    `kind` says what its rows are, as in "looks like {kind}"; `expects` what `dataset.path` must name. A row of any of
-    `shapes` is one of its rows, whatever further columns it has. `read` yields canonical rows with their places;
-    `holds` says of a folder that it is one, where single rows cannot;
-    of a folder's files only those named as `files` (a pattern) are read.
+    Attributes:
+        name: the value of `dataset.benchmark`, and the first part of its metrics' names.
+        title: what it is called.
+        kind: what its rows are, as in "looks like {kind}".
+        license: its license, or that none is stated.
+        citation: whom to cite.
+        homepage: where it is published.
+        expects: what `dataset.path` must name.
+        shapes: a row with all columns of one of them is one of its rows, whatever other columns it has.
+        read: yields canonical rows, each with its place.
+        rule: returns its metrics, by the rule of its authors; it reads cases, their metadata and verdicts, and no file.
+        holds: says whether a folder is this benchmark, where single rows cannot.
+        files: a glob: of a folder's files only those named so are read.
+        cluster: the metadata key that cases are resampled by, unless `scoring.cluster` is set.
+        importer: what reads judgments as its authors publish them.
     """
 
     name: str
     title: str
     kind: str
-    licence: str
+    license: str
     citation: str
     homepage: str
     expects: str
     shapes: tuple[Shape, ...]
     read: Callable[[Benchmark, Source], Iterator[Placed]]
+    rule: Rule
     holds: Callable[[Path], bool] | None = None
     files: str = "*"
+    cluster: str | None = None
+    importer: Importer | None = None
 
     def looks_like(self, row: Row) -> bool:
         """Say whether a row is one of this benchmark's, by its columns."""
         return any(columns <= row.keys() for columns in self.shapes)
 
+    def is_folder(self, folder: Path) -> bool:
+        """Say whether a folder is this benchmark's by the files in it."""
+        return self.holds is not None and self.holds(folder)
+
+    def rows(self, path: Path, baseline: str | None, left_out: Counter[str]) -> Iterator[Placed]:
+        """Yield the canonical rows of a file or folder, each with its place, and count what is left out.
+
+        Raises:
+            ForeignError: if it is not one of the benchmark's.
+        """
+        return self.read(self, Source(path, baseline, left_out))
+
+    def statistics(self, config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> list[Statistic | Metric]:
+        """Return its metrics of a run, by the rule of its authors."""
+        return [*self.rule(View(config, cases, outcome))]
+
     @property
     def note(self) -> str:
         """The line that tells a user whose data this is."""
-        return f"{self.title}: licence {self.licence}; cite {self.citation} ({self.homepage})"
+        return f"{self.title}: license {self.license}; cite {self.citation} ({self.homepage})"
 
     def described(self) -> dict[str, str]:
         """Return what the manifest says of it."""
         return {
             "name": self.name,
             "title": self.title,
-            "licence": self.licence,
+            "licence": self.license,
             "citation": self.citation,
             "homepage": self.homepage,
         }
-
-
-class ForeignError(DatasetError):
-    """A file is not one of the benchmark that was named; `row` is the row of it that shows, if any."""
-
-    def __init__(self, benchmark: Benchmark, why: str, row: Row | None, where: str) -> None:
-        self.row = row
-        super().__init__(f"not {benchmark.title}: {why}", where=where, remedy=f"name {benchmark.expects}")
 
 
 def foreign_row(benchmark: Benchmark, row: Row, place: str) -> ForeignError:
@@ -108,7 +155,7 @@ def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> lis
     return files
 
 
-def checked(benchmark: Benchmark, file: Path, *shapes: Shape) -> Iterator[Placed]:
+def checked_rows(benchmark: Benchmark, file: Path, *shapes: Shape) -> Iterator[Placed]:
     """Yield a file's rows, each one being of one of `shapes`, by default the benchmark's.
 
     Raises:
@@ -135,7 +182,7 @@ def row_by_row(convert: Callable[[Row, RowLocation], Row]) -> Callable[[Benchmar
 
     def read(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         for file in benchmark_files(benchmark, source):
-            for number, (place, row) in enumerate(checked(benchmark, file), 1):
+            for number, (place, row) in enumerate(checked_rows(benchmark, file), 1):
                 yield place, convert(row, RowLocation(place, file, number))
 
     return read

@@ -1,0 +1,37 @@
+"""Published benchmarks: each module holds one family's reader, scoring rule, license, citation and importer.
+
+`evalkit.plugins` finds every module here that has `BENCHMARKS`, and those that packages offer in the entry-point group
+`evalkit.benchmarks`. What a benchmark needs is exported here.
+"""
+
+from evalkit.benchmarks.base import (
+    Benchmark,
+    Importer,
+    RowLocation,
+    Source,
+    benchmark_files,
+    checked_rows,
+    choice,
+    listed,
+    row_by_row,
+    shape,
+)
+from evalkit.benchmarks.rules import View, blend, mean, nothing, rates
+
+__all__ = [
+    "Benchmark",
+    "Importer",
+    "RowLocation",
+    "Source",
+    "View",
+    "benchmark_files",
+    "blend",
+    "checked_rows",
+    "choice",
+    "listed",
+    "mean",
+    "nothing",
+    "rates",
+    "row_by_row",
+    "shape",
+]

@@ -1,0 +1,403 @@
+"""AlpacaEval (Dubois et al. 2024, COLM, arXiv 2404.04475): models' outputs against a baseline's, by instruction.
+
+Its annotations hold two outputs to an instruction, and a preference from 1 (the first) to 2 (the second).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.benchmarks.base import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
+from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline, sides_of
+from evalkit.benchmarks.judgment_files import Peek, number, require, sibling_file
+from evalkit.benchmarks.judgment_files import rows_of as judged_rows
+from evalkit.benchmarks.records import (
+    UNORDERED,
+    Answer,
+    NumberedNames,
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+    missing_record,
+)
+from evalkit.benchmarks.rules import View, mean
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named import Placed
+from evalkit.errors import DatasetError
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.logistic import expit
+from evalkit.scoring.verdicts.pairs import over_orders
+from evalkit.types import Case, Metric
+
+GAMED: Final = "df_gamed.csv"
+"""What AlpacaEval's authors publish of the gamed baselines, on Hugging Face in tatsu-lab/alpaca_eval."""
+
+DIFFICULTY: Final = "instruction_difficulty.csv"
+
+_TRUTH: Final = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+
+_BASELINES: Final = ("gpt4_1106_preview", "gpt4_turbo", "text_davinci_003")
+
+RAW = (
+    "AlpacaEval's length-controlled win rate needs all its instructions and its df_gamed.csv beside the outputs;"
+    " length/controlled_win_rate is another number, which its leaderboard does not have"
+)
+
+CALIBRATION = "calibration"
+"""The key of a case's metadata under which its instruction's number and rows of df_gamed.csv stand."""
+
+UNBOUNDED = "missing verdicts are left out and not bounded"
+
+_GAMED_WEIGHT = 0.2 / 2
+
+_FOLDS = 5
+
+_STRENGTHS = np.logspace(-4, 4, 10)
+
+_SEED = 123
+
+_LEAST = 1e-15
+
+_DRAW = 0.0
+
+
+def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
+    """Yield every model's outputs beside the baseline's, joined by instruction."""
+    answers: Answers = {}
+    seen: Counter[tuple[str, str]] = Counter()
+    for file in benchmark_files(benchmark, source):
+        for place, row in checked_rows(benchmark, file):
+            model, instruction = str(row["generator"]), str(row["instruction"])
+            # An instruction that stands twice is joined with its first and its second answer.
+            answers.setdefault(model, {})[f"{seen[model, instruction]}:{instruction}"] = (place, row)
+            seen[model, instruction] += 1
+    baseline = find_baseline(answers, source, _BASELINES)
+    numbers = {instruction: number for number, instruction in enumerate(answers[baseline])}
+    difficulty, calibration = _difficulties(source.path), calibrations(_beside(source.path, GAMED))
+    models = [model for model in answers if model != baseline]
+    for model in models:
+        if absent := len(numbers.keys() - answers[model].keys()):
+            source.left_out[f"instructions that {model} has no output for"] = absent
+    for model in models:
+        for instruction, (place, row) in answers[model].items():
+            if instruction not in numbers:
+                what = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
+                raise DatasetError(what, where=place, remedy="take both from the same set of instructions")
+            number = numbers[instruction]
+            yield (
+                place,
+                {
+                    "id": f"{model}/{number}" if len(models) > 1 else str(number),
+                    "prompt": row["instruction"],
+                    "response_a": row["output"],
+                    "response_b": answers[baseline][instruction][1]["output"],
+                    "model_a": model,
+                    "model_b": baseline,
+                    "baseline": baseline,
+                    "subset": row.get("dataset"),
+                    **({"instruction_difficulty": difficulty[number]} if number in difficulty else {}),
+                    **({"calibration": calibration[number]} if number in calibration else {}),
+                },
+            )
+
+
+def _difficulties(path: Path) -> dict[int, float]:
+    """Return the published difficulty of each instruction by its number, where the file is in the folder."""
+    file = _beside(path, DIFFICULTY)
+    rows = _table(file)
+    try:
+        return {int(row.get("index") or row[""]): float(row["instruction_difficulty"]) for row in rows}
+    except (KeyError, ValueError) as bad:
+        raise DatasetError(f"not a table of index and instruction_difficulty ({bad})", where=str(file)) from None
+
+
+def calibrations(file: Path) -> dict[int, Row]:
+    """Return what AlpacaEval's length control needs of each instruction, by its number, where df_gamed.csv is there.
+
+    That is the instruction's difficulty, and its rows of the table: each row's number, the preference (null where
+    there is none), the scaled difference in length, the difficulty, and 1 if its model is no gamed baseline.
+
+    Raises:
+        DatasetError: if it is another table.
+    """
+    rows, found = _table(file), dict[int, Row]()
+    try:
+        for place, row in enumerate(rows):
+            number, difficulty = int(float(row["index"])), float(row["instruction_difficulty"])
+            one = found.setdefault(number, {"index": number, "difficulty": difficulty, "rows": len(rows), "gamed": []})
+            preference = float(row["preference"]) if row["preference"] else None
+            plain = float(_TRUTH[row["not_gamed_baseline"].strip().lower()])
+            one["gamed"].append([place, preference, float(row["std_delta_len"]), difficulty, plain])
+    except (AttributeError, KeyError, TypeError, ValueError) as bad:
+        what = f"not AlpacaEval's table of gamed baselines ({bad})"
+        raise DatasetError(what, where=str(file), remedy="take df_gamed.csv of tatsu-lab/alpaca_eval") from None
+    return found
+
+
+def _beside(path: Path, name: str) -> Path:
+    return path / name if path.is_dir() else path.with_name(name)
+
+
+def _table(file: Path) -> list[dict[str, str]]:
+    if not file.is_file():
+        return []
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _rule(view: View) -> list[Statistic | Metric]:
+    """Return `alpaca_eval/win_rate` and `alpaca_eval/length_controlled_win_rate`, by model if there are several.
+
+    The win rate is the mean preference for the model's output over the baseline's, a tie being a half; with
+    log-probabilities the preference is the probability of the model's token (Li et al. 2023; Dubois et al. 2024, arXiv
+    2404.04475, section 2). Both orders count the same, where AlpacaEval draws one for each instruction. The
+    length-controlled one is there only if df_gamed.csv is, and every instruction.
+    """
+    contest = Contest.of(view)
+    credit = (1 + over_orders(contest.margin) if contest.margin.shape[1] == 2 else 1 + contest.margin[:, 0]) / 2
+    there, tally = np.isfinite(credit), Tally(np.arange(len(view.cases)), len(view.cases))
+    turns = [sides_of(case, view.config.dataset.baseline)[1] for case in view.cases]
+    longer = np.array([-_longer(case, turn) for case, turn in zip(view.cases, turns, strict=True)], dtype=np.float64)
+    found: list[Statistic | Metric] = []
+    for end, rows in contest.models().items():
+        used, lost = rows & there, rows & ~there
+        controlled = length_controlled(
+            f"alpaca_eval/length_controlled_win_rate{end}", view.cases, rows, longer, credit, missing=int(lost.sum())
+        )
+        note = RAW if controlled is None else None
+        raw = mean(f"alpaca_eval/win_rate{end}", tally, np.nan_to_num(credit), used, lost, note=note, why=NO_MODEL)
+        found += [raw] if controlled is None else [raw, controlled]
+    return found
+
+
+def _longer(case: Case, turn: int) -> int:
+    """Return by how many characters the model's output is longer than the baseline's."""
+    return turn * (len(case.responses[0].text) - len(case.responses[1].text)) if turn else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """The regression's rows: the gamed baselines' first, then the model's own in the order of instructions.
+
+    `case` holds each of the model's rows' case, `read` says which of them have a preference. `y` of a gamed row
+    without one is NaN; all other values are there. `difficulty` is by the model's rows.
+    """
+
+    x: Floats
+    y: Floats
+    weight: Floats
+    case: Ints
+    difficulty: Floats
+
+    @property
+    def gamed(self) -> int:
+        """How many rows are of gamed baselines."""
+        return len(self.y) - len(self.case)
+
+
+def length_controlled(
+    name: str, cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats, *, missing: int
+) -> Statistic | None:
+    """Return the length-controlled win rate of one model, none where the authors' procedure cannot be followed.
+
+    Its interval is of instructions: each resample takes one Newton step, at the penalty chosen, from the fit of all
+    of them. The gamed baselines' rows are data of the benchmark, and stay as they are.
+
+    Args:
+        name: the metric's name.
+        cases: all cases.
+        rows: which of them are the model's.
+        longer: by how many characters the baseline's output is longer, by case.
+        credit: the preference for the model in [0, 1], by case, NaN where it is missing.
+        missing: how many of the model's cases have none.
+    """
+    data = _data(cases, rows, longer, credit)
+    if data is None:
+        return None
+    fitted = _fit(data)
+    return Statistic(
+        name,
+        np.ones((len(cases), 1)),
+        lambda weights: _resampled(data, fitted, weights[:, data.case]),
+        int(np.isfinite(data.y[data.gamed :]).sum()),
+        missing,
+        proportion=True,
+        weighted=True,
+        note=UNBOUNDED if missing else None,
+        covered=rows & np.isfinite(credit),
+    )
+
+
+def _data(cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats) -> _Data | None:
+    """Return the regression's rows, none unless every instruction of the benchmark is there with its calibration."""
+    places = [place for place in np.flatnonzero(rows).tolist() if _known(cases[place])]
+    found: dict[int, dict[str, Any]] = {int(cases[place].metadata[CALIBRATION]["index"]): {} for place in places}
+    places.sort(key=lambda place: int(cases[place].metadata[CALIBRATION]["index"]))
+    known = [cases[place].metadata[CALIBRATION] for place in places]
+    gamed = sorted(tuple(row) for one in known for row in one["gamed"])
+    if not known or len(found) < len(known) or len(known) < int(rows.sum()) or len(gamed) < known[0]["rows"]:
+        return None
+    case = np.array(places, dtype=np.int64)
+    spread = float(longer[case].std(ddof=1)) if len(case) > 1 else 0.0
+    if spread <= FUZZ or not np.isfinite(credit[case]).any():
+        return None
+    table = np.array([[np.nan if cell is None else cell for cell in row[1:]] for row in gamed], dtype=np.float64)
+    difficulty = np.array([one["difficulty"] for one in known], dtype=np.float64)
+    own = np.stack([np.tanh(longer[case] / spread), difficulty, np.ones(len(case))], axis=1)
+    x = np.concatenate([np.stack([np.tanh(table[:, 1]), table[:, 2], table[:, 3]], axis=1), own])
+    y = np.concatenate([table[:, 0], credit[case]])
+    weight = np.where(x[:, 2] > 0, 1.0, _GAMED_WEIGHT)
+    return _Data(x, y, weight, case, difficulty)
+
+
+def _known(case: Case) -> bool:
+    return isinstance(case.metadata.get(CALIBRATION), dict)
+
+
+def _fit(data: _Data) -> Floats:
+    """Return the coefficients at the penalty that five folds choose, as scikit-learn's logistic regression has them.
+
+    A preference p counts as two outcomes, 1 with the weight p and 0 with the weight 1 - p. Folds are of rows; the best
+    penalty has the highest mean likelihood of the rows left out.
+    """
+    from sklearn.model_selection import GroupKFold
+
+    read = np.isfinite(data.y)
+    x, y, weight = data.x[read], data.y[read], data.weight[read]
+    twice, outcome = np.concatenate([x, x]), np.repeat([1, 0], len(y))
+    share, weights = np.concatenate([y, 1 - y]), np.concatenate([weight, weight])
+    scores = []
+    for kept, left in GroupKFold(_FOLDS).split(twice, outcome, np.tile(np.arange(len(y)), 2)):
+        path = _path(twice[kept], outcome[kept], (share * weights)[kept], _STRENGTHS)
+        truth = np.where(outcome == 1, share, 1 - share)[left]
+        scores.append([_likelihood(truth, expit(twice[left] @ b), weights[left]) for b in path])
+    best = _STRENGTHS[int(np.mean(scores, axis=0).argmax())]
+    return _path(twice, outcome, share * weights, np.array([best]))[0]
+
+
+def _path(x: Floats, outcome: Ints, weights: Floats, strengths: Floats) -> list[Floats]:
+    """Return the coefficients for each strength, the solver's chances being drawn one after the other."""
+    from sklearn.linear_model import LogisticRegression
+
+    chance = np.random.RandomState(_SEED)
+    return [
+        np.asarray(
+            LogisticRegression(l1_ratio=1.0, solver="liblinear", fit_intercept=False, C=strength, random_state=chance)
+            .fit(x, outcome, sample_weight=weights)
+            .coef_[0],
+            dtype=np.float64,
+        )
+        for strength in strengths
+    ]
+
+
+def _likelihood(truth: Floats, predicted: Floats, weights: Floats) -> float:
+    p = np.clip(predicted, _LEAST, 1 - _LEAST)
+    return float(np.mean((truth * np.log(p) + (1 - truth) * np.log(1 - p)) * weights))
+
+
+def _resampled(data: _Data, fitted: Floats, drawn: Floats) -> Floats:
+    """Return the win rate of each resample, of which `drawn` says how often each of the model's rows stands in it.
+
+    The coefficients that the penalty holds at 0 stay there. All instructions drawn once give the fit's own number.
+    """
+    p = expit(data.x @ fitted)
+    free = np.flatnonzero(fitted)
+    read = np.isfinite(data.y)
+    residual = np.where(read, data.weight * (data.y - p), 0.0)
+    spread = np.where(read, data.weight * p * (1 - p), 0.0)
+    x = data.x[:, free]
+    each = x[:, :, None] * x[:, None, :] * spread[:, None, None]
+    own = slice(data.gamed, None)
+    score = (drawn - 1.0) @ (x[own] * residual[own, None])
+    information = each[: data.gamed].sum(axis=0) + np.tensordot(drawn, each[own], axes=(1, 0))
+    scale = np.abs(information).max(axis=(1, 2), initial=0.0)
+    sound = np.abs(np.linalg.det(information)) > FUZZ * np.maximum(scale, FUZZ) ** len(free)
+    b = np.full((len(drawn), len(fitted)), np.nan)
+    b[sound] = fitted
+    b[np.ix_(sound, free)] += np.linalg.solve(information[sound], score[sound][:, :, None])[:, :, 0]
+    at_one_length = expit(b[:, 2:] + b[:, 1:2] * data.difficulty)
+    return divide((drawn * at_one_length).sum(axis=1), drawn.sum(axis=1))
+
+
+def _sniff(start: Peek) -> bool:
+    """Say whether its rows are annotations."""
+    return start.has("instruction", "output_1", "output_2", "preference")
+
+
+def _read_judgments(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each annotation; its margin is what the weighted preference is beyond an even one."""
+    records, numbers, rows = [], NumberedNames(), Counter[tuple[str, ...]]()
+    gamed = sibling_file(path, GAMED)
+    calibration = {} if gamed is None else calibrations(gamed)
+    seen: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for place, row in judged_rows(path):
+        instruction = str(require(row, "instruction", place))
+        outputs = str(require(row, "output_1", place)), str(require(row, "output_2", place))
+        # An instruction that stands twice has outputs of its own each time: they are two questions.
+        pairs = seen.setdefault((instruction, str(row.get("generator_1")), str(row.get("generator_2"))), [])
+        if outputs not in pairs:
+            pairs.append(outputs)
+        number = numbers[f"{pairs.index(outputs)}:{instruction}"]
+        judge = options.judge or str(row.get("annotator") or "annotator")
+        shown = _answer(row, 1), _answer(row, 2)
+        known = {key: row[key] for key in ("dataset", "datasplit") if row.get(key)}
+        # An instruction's number is its place among the annotations of one model, as AlpacaEval counts.
+        place_of = rows[judge, str(row.get("generator_2"))]
+        rows[judge, str(row.get("generator_2"))] += 1
+        if place_of in calibration:
+            known["calibration"] = calibration[place_of]
+        if row.get("generator_1"):
+            known["baseline"] = row["generator_1"]
+        records.append(Record(number, instruction, shown, _said(row, judge), metadata=known))
+    return ParsedFile(records, benchmark="alpaca_eval", notes=(UNORDERED,))
+
+
+def _answer(row: Mapping[str, Any], side: int) -> Answer:
+    model = row.get(f"generator_{side}")
+    return Answer(str(model or side), str(row[f"output_{side}"]), None if model is None else str(model))
+
+
+def _said(row: Mapping[str, Any], judge: str) -> RecordedJudgment:
+    preference, text = number(row.get("preference")), _words(row.get("raw_completion"))
+    if preference == _DRAW:
+        preference = 1.5
+    if preference is None or not 1 <= preference <= 2:
+        return missing_record(judge, f"preference is {row.get('preference')}", text=text)
+    return RecordedJudgment(judge, value=3 - 2 * preference, text=text)
+
+
+def _words(raw: Any) -> str | None:
+    """Return a completion's text: it is one, or a chat completion's choice, or the arguments of a function's call."""
+    if isinstance(raw, Mapping):
+        message = raw.get("message")
+        said = message.get("content") if isinstance(message, Mapping) else raw.get("text")
+        raw = said if said or isinstance(message, Mapping) else json.dumps(raw, ensure_ascii=False)
+    return raw if isinstance(raw, str) and raw else None
+
+
+ALPACA_EVAL: Final = Benchmark(
+    "alpaca_eval",
+    "AlpacaEval",
+    kind="AlpacaEval outputs",
+    license="CC BY-NC 4.0",
+    citation="Dubois et al. 2024, COLM, arXiv 2404.04475",
+    homepage="https://github.com/tatsu-lab/alpaca_eval",
+    expects="a folder of model_outputs.json files of AlpacaEval, the baseline's among them",
+    shapes=(shape("instruction", "output", "generator"),),
+    read=_read_cases,
+    rule=_rule,
+    importer=Importer("alpaca_eval", "AlpacaEval's annotations.json", _sniff, _read_judgments),
+)
+
+BENCHMARKS: Final = (ALPACA_EVAL,)

@@ -1,0 +1,84 @@
+"""Auto-J's pairwise test data (Li et al. 2024, ICLR, arXiv 2310.05470): pairs with people's labels, by scenario."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from evalkit.benchmarks.base import Benchmark, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.rules import ONE_ORDER, UNREAD, View, nothing, rates
+from evalkit.datasets.formats import Row
+from evalkit.scoring.columns.codes import NONE
+from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.types import Metric
+
+_SCENARIOS: Final = {
+    "summarization": "post_summarization text_summarization note_summarization",
+    "exam_questions": "math_reasoning solving_exam_question_with_math solving_exam_question_without_math",
+    "code": "code_simplification code_generation explaining_code code_correction_rewriting code_to_code_translation",
+    "rewriting": "text_simplification language_polishing instructional_rewriting text_correction paraphrasing",
+    "creative_writing": (
+        "writing_song_lyrics writing_social_media_post writing_blog_post writing_personal_essay creative_writing"
+        " writing_advertisement writing_marketing_materials writing_presentation_script counterfactual"
+    ),
+    "functional_writing": (
+        "writing_product_description writing_job_application writing_news_article writing_biography writing_email"
+        " writing_legal_document writing_technical_document writing_scientific_paper functional_writing"
+        " writing_cooking_recipe"
+    ),
+    "general_communication": (
+        "asking_how_to_question open_question analyzing_general explaining_general seeking_advice recommendation"
+        " value_judgement verifying_fact chitchat roleplay planning brainstorming"
+    ),
+    "nlp_tasks": (
+        "ranking text_to_text_translation data_analysis classification_identification title_generation"
+        " question_generation reading_comprehension keywords_extraction information_extraction topic_modeling others"
+    ),
+}
+
+_GROUP_OF: Final = {scenario: group for group, names in _SCENARIOS.items() for scenario in names.split()}
+
+
+def _read_case(row: Row, at: RowLocation) -> Row:
+    return {
+        "id": str(at.number),
+        "prompt": row["prompt"],
+        "response_a": row["response 1"],
+        "response_b": row["response 2"],
+        "label": choice(row["label"], {"0": "A", "1": "B", "2": "TIE"}, at.place),
+        "scenario": row["scenario"],
+        "subset": _GROUP_OF.get(str(row["scenario"])),
+    }
+
+
+def _rule(view: View) -> list[Statistic | Metric]:
+    """Return `auto_j/agreement` and `auto_j/consistency`, of all pairs and of each group of scenarios.
+
+    Of pairs in both orders: agreement is the share whose verdict equals people's label in both, consistency the share
+    with one verdict in both. Scores and single orders have an agreement only (Li et al. 2024, arXiv 2310.05470,
+    section 5.1, and the leaderboard's definition).
+    """
+    passes, label, subsets = view.passes, view.pairs.label, view.subsets()
+    read = (passes != NONE).all(axis=1)
+    right = (passes == label[:, None]).all(axis=1)
+    wanted = view.labelled
+    found = rates("auto_j/agreement", view.tally, right, wanted & read, wanted & ~read, subsets, why=UNREAD)
+    if not view.both:
+        return [*found, nothing("auto_j/consistency", ONE_ORDER)]
+    same = passes[:, 0] == passes[:, 1]
+    return [*found, *rates("auto_j/consistency", view.tally, same, read, ~read, subsets, why=UNREAD)]
+
+
+AUTO_J: Final = Benchmark(
+    "auto_j",
+    "Auto-J pairwise test data",
+    kind="Auto-J's pairwise test data",
+    license="none stated: see the authors' page",
+    citation="Li et al. 2024, ICLR, arXiv 2310.05470",
+    homepage="https://github.com/GAIR-NLP/auto-j",
+    expects="Auto-J's data/test/testdata_pairwise.jsonl",
+    shapes=(shape("scenario", "label", "prompt", "response 1", "response 2"),),
+    read=row_by_row(_read_case),
+    rule=_rule,
+)
+
+BENCHMARKS: Final = (AUTO_J,)

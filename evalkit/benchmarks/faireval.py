@@ -1,0 +1,106 @@
+"""FairEval (Wang et al. 2024, ACL, arXiv 2305.17926): two models' answers to 80 questions, with people's labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.benchmarks.base import Benchmark, Source, choice
+from evalkit.benchmarks.rules import ONE_ORDER, UNREAD, View, nothing
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named import ForeignError, Placed, first_row, rows_of
+from evalkit.errors import DatasetError
+from evalkit.scoring.columns.codes import NONE, sign
+from evalkit.scoring.metrics.agreement import CLASSES, kappa
+from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.types import Metric
+
+_LABELS: Final = {"CHATGPT": "A", "VICUNA13B": "B", "TIE": "TIE"}
+
+_MODELS: Final = ("gpt35", "vicuna-13b")
+
+_REVIEW: Final = "review/review_gpt35_vicuna-13b_human.txt"
+
+
+def _holds(folder: Path) -> bool:
+    return (folder / _REVIEW).is_file()
+
+
+def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
+    """Yield the pairs of FairEval: the answers of two models to each question, and people's choice in its line."""
+    folder = source.path
+    if not _holds(folder):
+        row = None if folder.is_dir() else first_row(folder)
+        raise ForeignError(benchmark, f"no {_REVIEW}", row, str(folder))
+    review = folder / _REVIEW
+    labels = [line.strip() for line in review.read_text(encoding="utf-8").splitlines() if line.strip()]
+    questions = list(rows_of(folder / "question.jsonl"))
+    answers = [_by_question(folder / "answer" / f"answer_{model}.jsonl") for model in _MODELS]
+    if len(labels) != len(questions):
+        what = f"holds {len(labels)} labels for {len(questions)} questions"
+        raise DatasetError(what, where=str(review), remedy="write one label a line, in the order of question.jsonl")
+    for number, ((place, row), label) in enumerate(zip(questions, labels, strict=True), 1):
+        yield place, _case(row, answers, choice(label, _LABELS, f"{review}:{number}"), place)
+
+
+def _by_question(file: Path) -> dict[Any, Row]:
+    return {row["question_id"]: row for _, row in rows_of(file)}
+
+
+def _case(row: Row, answers: Sequence[Mapping[Any, Row]], label: str | None, place: str) -> Row:
+    question = row["question_id"]
+    for model, given in zip(_MODELS, answers, strict=True):
+        if question not in given:
+            raise DatasetError(f"question {question} has no answer of {model}", where=place, remedy="add it")
+    return {
+        "id": str(question),
+        "prompt": row["text"],
+        "response_a": answers[0][question]["text"],
+        "response_b": answers[1][question]["text"],
+        "model_a": _MODELS[0],
+        "model_b": _MODELS[1],
+        "label": label,
+        "subset": row.get("category"),
+    }
+
+
+def _rule(view: View) -> list[Statistic | Metric]:
+    """Return `faireval/accuracy`, `faireval/kappa` and `faireval/conflict_rate`.
+
+    The verdict is the sign of the mean over all samples and both orders, a mean of 0 a tie (their multiple evidence and
+    balanced position calibration); kappa is Cohen's over win, tie and lose. The conflict rate is the share of pairs
+    whose two orders give different verdicts (Wang et al. 2024, arXiv 2305.17926, sections 2, 3 and 4).
+    """
+    winner, label, tally = sign(view.mean_margin()), view.pairs.label, view.tally
+    used, lost = view.labelled & (winner != NONE), view.labelled & (winner == NONE)
+    accuracy = tally.rate("faireval/accuracy", winner == label, used, lost, why=UNREAD)
+    cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
+    why = "verdicts and labels are all of one class" if used.any() else UNREAD
+    agreement = Statistic("faireval/kappa", np.stack(cells, axis=1), kappa, accuracy.n, accuracy.missing, why=why)
+    if not view.both:
+        return [accuracy, agreement, nothing("faireval/conflict_rate", ONE_ORDER)]
+    passes = view.passes
+    read = (passes != NONE).all(axis=1)
+    conflict = tally.rate("faireval/conflict_rate", passes[:, 0] != passes[:, 1], read, ~read, why=UNREAD)
+    return [accuracy, agreement, conflict]
+
+
+FAIREVAL: Final = Benchmark(
+    "faireval",
+    "FairEval",
+    kind="FairEval",
+    license="none stated: see the authors' page",
+    citation="Wang et al. 2024, ACL, arXiv 2305.17926",
+    homepage="https://github.com/i-Eval/FairEval",
+    expects="FairEval's folder, with question.jsonl, answer/ and review/",
+    shapes=(),
+    read=_read_cases,
+    holds=_holds,
+    rule=_rule,
+)
+
+BENCHMARKS: Final = (FAIREVAL,)

@@ -1,0 +1,200 @@
+"""HalluQA (Cheng et al. 2023, arXiv 2310.03368): Chinese questions, correct answers, and models' answers to judge.
+
+A system's judged answers are a file, in which the judge found each a hallucination (0) or not (1).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalkit.benchmarks.base import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
+from evalkit.benchmarks.judgment_files import Peek, load_json, peek, require, sibling_file
+from evalkit.benchmarks.judgment_files import rows_of as judged_rows
+from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.benchmarks.rules import View, nothing, slug
+from evalkit.core.scale import Scale
+from evalkit.datasets.formats import Row
+from evalkit.datasets.named import Placed, first_row
+from evalkit.errors import DatasetError
+from evalkit.scoring.stats.arrays import FUZZ, Bools
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.types import Metric
+
+_QUESTION: Final = shape("Question", "Category", "Best Answer1")
+
+_ANSWER: Final = shape("question_id", "question", "response")
+
+QUESTIONS_FILE: Final = "HalluQA.json"
+
+NEEDS_BINARY = "responses have no scores: set mode=pointwise rubric=binary"
+
+STRICT = "an answer whose verdict could not be read counts as hallucinated"
+
+_VERDICTS = {"true": 0.0, "false": 1.0}
+
+
+def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
+    """Yield a case for each question, with the answers of all models; categories come from HalluQA.json."""
+    questions = _questions(benchmark, source.path)
+    cases: dict[Any, tuple[str, Row]] = {}
+    files = _answer_files(benchmark, source)
+    models = models_of(files)
+    for file in files:
+        for place, row in checked_rows(benchmark, file, _ANSWER):
+            number = row["question_id"]
+            if number not in cases:
+                cases[number] = place, _case(row, questions.get(number, {}))
+            responses = cases[number][1]["responses"]
+            responses.append({"model": models[file], "text": row["response"]})
+    yield from cases.values()
+
+
+def _answer_files(benchmark: Benchmark, source: Source) -> list[Path]:
+    if not source.path.is_dir() and _is_questions(source.path):
+        what = "holds the questions, and no answers to judge"
+        raise DatasetError(what, where=str(source.path), remedy="name a file of answers, or the folder of both")
+    return benchmark_files(benchmark, source, _ANSWER)
+
+
+def _is_questions(file: Path) -> bool:
+    row = first_row(file)
+    return row is not None and row.keys() >= _QUESTION
+
+
+def _questions(benchmark: Benchmark, path: Path) -> dict[Any, Row]:
+    """Return the questions by their number, from the file beside the answers; none if it is not there."""
+    file = (path if path.is_dir() else path.parent) / QUESTIONS_FILE
+    if not file.is_file():
+        return {}
+    return {row["question_id"]: row for _, row in checked_rows(benchmark, file, _QUESTION)}
+
+
+def models_of(files: Iterable[Path]) -> dict[Path, str]:
+    """Return the model of each file, as `m` of m_output_qa_prompt.json; models that are alike go by their files."""
+    stems = {file: file.name.partition(".json")[0] for file in files}
+    models = {file: stem.partition("_output")[0] for file, stem in stems.items()}
+    counts = Counter(models.values())
+    return {file: model if counts[model] == 1 else stems[file] for file, model in models.items()}
+
+
+def _case(row: Row, question: Row) -> Row:
+    best = best_answers(row) or best_answers(question)
+    return {
+        "id": str(row["question_id"]),
+        "prompt": row["question"],
+        "reference": "\n".join(best) or None,
+        "responses": [],
+        "subset": str(question["Category"]).lower().replace("-", "_") if question else None,
+    }
+
+
+def best_answers(row: Row) -> list[str]:
+    """Return the correct answers, which some files number."""
+    names = [name for name in row if name.replace("_", " ").startswith("Best Answer")]
+    return [str(row[name]) for name in names if row[name] not in (None, "")]
+
+
+def _rule(view: View) -> list[Statistic | Metric]:
+    """Return `halluqa/non_hallucination_rate` and its `_strict` reading, by model and by kind of question.
+
+    The share of answers that score above the middle of the scale (rubric=binary: 1 is no hallucination). Cheng et al.
+    2023, arXiv 2310.03368, section 3, with their script, count an answer of which the verdict is invalid as
+    hallucinated: that is the strict reading; in the other it is missing, and both readings bound it.
+    """
+    scored, name = view.outcome.scored, "halluqa/non_hallucination_rate"
+    if scored is None or view.outcome.listed:
+        return [nothing(name, NEEDS_BINARY), nothing(f"{name}_strict", NEEDS_BINARY)]
+    scale = Scale.of(view.config.rubric)
+    right = scored.raw > (scale.min + scale.max) / 2 + FUZZ
+    there = np.isfinite(scored.raw)
+    tally = Tally(scored.case, len(view.cases))
+    models = np.array([r.model or "" for case in view.cases for r in case.responses], dtype=object)
+    found: list[Statistic | Metric] = []
+    for end, own in _by_model(models).items():
+        for kind, cases in {"": np.ones(len(view.cases), dtype=bool), **_kinds(view)}.items():
+            rows = own & cases[scored.case]
+            found.append(tally.rate(f"{name}{end}{kind}", right, rows & there, rows & ~there, why="nothing was judged"))
+            strict = tally.rate(f"{name}_strict{end}{kind}", right & there, rows, rows & False, note=STRICT)
+            found.append(strict)
+    return found
+
+
+def _by_model(models: NDArray[np.object_]) -> dict[str, Bools]:
+    names = sorted(set(models.tolist()) - {""})
+    if len(names) < 2:
+        return {"": np.ones(len(models), dtype=bool)}
+    return {f"/{slug(name)}": np.asarray(models == name) for name in names}
+
+
+def _kinds(view: View) -> dict[str, Bools]:
+    return {f"/{name.replace('-', '_')}": cases for name, cases in view.subsets("subset", "Category").items()}
+
+
+def _sniff(start: Peek) -> bool:
+    """Say whether its rows are answers that were judged, in a folder those of some file beside the questions."""
+    if QUESTIONS_FILE in start.names:
+        others = (file for file in sorted(start.path.glob("*.json*")) if file.name != QUESTIONS_FILE)
+        start = next((peek(file) for file in others), start)
+    return start.has("question", "response", "is_hallucination")
+
+
+def _read_judgments(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each answer, its system named by its file; categories come from HalluQA.json beside it."""
+    kinds = _categories(path)
+    judge = options.judge or "gpt-4"
+    placed = [(Path(place.rpartition(":")[0]), place, row) for place, row in judged_rows(path)]
+    models = models_of({file for file, _, _ in placed if file.name != QUESTIONS_FILE})
+    records = []
+    for file, place, row in placed:
+        if file not in models:
+            continue
+        verdict = str(require(row, "is_hallucination", place))
+        score = _VERDICTS.get(verdict.lower())
+        said = (
+            RecordedJudgment(judge, scores={"not_hallucinated": score})
+            if score is not None
+            else missing_record(judge, verdict)
+        )
+        name = str(require(row, "question_id", place))
+        references = best_answers(row)
+        answer = Answer(models[file], str(require(row, "response", place)), models[file])
+        metadata = {"Category": kinds[name]} if name in kinds else {}
+        reference = "\n".join(references) or None
+        records.append(
+            Record(name, str(require(row, "question", place)), (answer,), said, reference=reference, metadata=metadata)
+        )
+    return ParsedFile(records, scale=(0.0, 1.0, 1.0), benchmark="halluqa")
+
+
+def _categories(path: Path) -> dict[str, Any]:
+    file = sibling_file(path, QUESTIONS_FILE)
+    rows = load_json(file) if file is not None else []
+    return {str(row.get("question_id")): row.get("Category") for row in rows}
+
+
+HALLUQA: Final = Benchmark(
+    "halluqa",
+    "HalluQA",
+    kind="HalluQA",
+    license="Apache-2.0",
+    citation="Cheng et al. 2023, arXiv 2310.03368",
+    homepage="https://github.com/OpenMOSS/HalluQA",
+    expects="a file of answers to HalluQA (question_id, question, response), or a folder of them with HalluQA.json",
+    shapes=(_QUESTION, shape("question_id", "question", "response", "Best_Answer"), _ANSWER | {"Best_Answer1"}),
+    read=_read_cases,
+    rule=_rule,
+    importer=Importer(
+        "halluqa",
+        "HalluQA: systems' answers with is_hallucination, a file or a folder of them",
+        _sniff,
+        _read_judgments,
+    ),
+)
+
+BENCHMARKS: Final = (HALLUQA,)
