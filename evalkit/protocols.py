@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from evalkit.types import (
     Case,
@@ -194,33 +194,46 @@ class DatasetLoader(Protocol):
 
 @runtime_checkable
 class WinnerReader(Protocol):
-    """A way to read pairwise verdicts in running text; constructed as `cls(config)` with the `output` group.
+    """An output format that reads pairwise verdicts; constructed as `cls(config)` with the `output` group.
 
-    Where its method has parameters `cut_off` or `sources`, it is told by these names whether the text ends early, and
-    the texts under judgment, from which a verdict may be quoted.
+    If its method has parameters `cut_off` or `sources`, it gets by these names whether the text ends early, and the
+    texts under judgment, from which a verdict may be quoted.
     """
 
     def winner(self, text: str) -> Winner:
         """Return who won as shown: A is the response shown first.
 
         Raises:
-            ValueError: if the text, from which thinking is left out already, does not say.
+            ValueError: if the text, which no longer has the judge's thinking, does not say.
         """
         ...
 
 
 @runtime_checkable
 class ScoreReader(Protocol):
-    """A way to read scores in running text; constructed as `cls(config)` with the `output` group.
-
-    It is told of `cut_off` and `sources` as `ReadsWinner` is.
-    """
+    """An output format that reads scores; constructed and called as a `WinnerReader` is."""
 
     def score(self, text: str) -> object:
-        """Return the score as written, a number or its text; whether it is on the scale is checked by who asks.
+        """Return the score as written, a number or its text; evalkit checks that it is on the scale.
 
         Raises:
-            ValueError: if the text, from which thinking is left out already, does not say.
+            ValueError: if the text, which no longer has the judge's thinking, does not say.
+        """
+        ...
+
+
+@runtime_checkable
+class InstructionWriter(Protocol):
+    """What an output format also has, unless it reads `Response A` or `Score: 4`, or `output.instruction` is set.
+
+    Its attribute `schema`, if it has one, is a JSON schema that is sent along with each request.
+    """
+
+    def instruction(self, decision: Literal["winner", "score"], language: str) -> str:
+        """Return the text that tells the judge how to answer; templates show it as `{{ output_instruction }}`.
+
+        If the method has parameters `tie_allowed` or `scale`, it gets by these names whether a tie is an answer, and
+        the scale of the score.
         """
         ...
 

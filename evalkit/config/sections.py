@@ -284,8 +284,9 @@ class PromptConfig(Section):
 
 
 class OutputConfig(PluginSection):
-    """How a completion is read.
+    """How the judge must answer, and how a completion is read.
 
+    `instruction` is what the prompt tells the judge about the form of its answer, in place of the format's own text.
     With `graded`, format bracket gives a verdict of better (`[[A>B]]`) a third of the margin of much better
     (`[[A>>B]]`), as Arena-Hard weighs them.
     """
@@ -294,6 +295,7 @@ class OutputConfig(PluginSection):
 
     format: Name = "json"
     graded: bool = False
+    instruction: Annotated[str, Field(min_length=1)] | None = None
     pattern: str | None = None
     map: dict[Spelling, Literal["A", "B", "TIE"]] = {}
     take: Literal["last", "first", "only"] = "last"

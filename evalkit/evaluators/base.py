@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError, DatasetError, PluginError, PromptError, did_you_mean
-from evalkit.plugins import OUTPUTS, entry_points_in, is_offered
+from evalkit.errors import DatasetError, PromptError
+from evalkit.evaluators.output_formats import AnswerTask, make_format
 from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Message
-
-
-def check_format(config: RunConfig, remedies: Mapping[str, str], *, others: bool = True) -> None:
-    """Refuse an output format that the mode cannot read.
-
-    Args:
-        config: the run's config.
-        remedies: the formats of the mode, and what to do instead for those it does not read, by format; a format with
-            an empty remedy is read.
-        others: whether the mode reads formats of someone else's, which are checked when they are made.
-
-    Raises:
-        PluginError: if there is no such format.
-        ConfigError: if it is another mode's.
-    """
-    name = config.output.format
-    if name not in remedies:
-        if others and is_offered(OUTPUTS, name):
-            return
-        known = [*remedies, *(point.name for point in entry_points_in(OUTPUTS) if others)]
-        raise PluginError(f"there is no '{name}'", where="output.format", remedy=did_you_mean(name, known))
-    if remedies[name]:
-        raise ConfigError(f"mode {config.mode.name} cannot read '{name}'", where="output.format", remedy=remedies[name])
 
 
 def check_responses(case: Case, least: int) -> None:
@@ -62,6 +40,8 @@ def shared_variables(case: Case) -> dict[str, str]:
     }
 
 
+INSTRUCTION = "output_instruction"
+"""The placeholder that stands for what the output format tells the judge."""
 _PROBE, _OTHER_PROBE = "evalkit one", "Another two, to see what changes"
 
 
@@ -72,21 +52,39 @@ class TemplateEvaluator:
         config: the run's config.
         prompts: fills templates, and knows which were filled.
         template: the mode's own template.
-        formats: what to do instead of output formats that the mode cannot read, as `check_format` takes it.
-        others: whether it reads formats of someone else's.
+        task: what an answer decides.
 
     Raises:
         ConfigError: if the output format is not for this mode.
+        PluginError: if there is no such output format.
     """
 
-    def __init__(
-        self, config: RunConfig, prompts: Prompts, template: str, formats: Mapping[str, str], *, others: bool = True
-    ) -> None:
-        check_format(config, formats, others=others)
-        self._config, self._prompts = config, prompts
+    def __init__(self, config: RunConfig, prompts: Prompts, template: str, task: AnswerTask) -> None:
+        self._config, self._prompts, self._mode = config, prompts, template
+        self._format = make_format(config, task)
         self._names = list(config.criteria)
         self._shown_names = [neutralize(name) for name in self._names]
         self._template = config.prompt.template or template
+
+    def _with_instruction(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return these placeholders of the mode's template, with the output format's instruction if it asks for it.
+
+        Raises:
+            PromptError: if the instruction cannot be filled, or is set and the template does not ask for it.
+            PluginError: if the output format is a plug-in that has none.
+        """
+        output = self._config.output
+        known = {**variables, "output": output.format}
+        if self._prompts.uses(self._template, INSTRUCTION):
+            given = output.instruction
+            text = self._format.instruction(self._prompts, self._mode, known) if given is None else neutralize(given)
+        elif output.instruction is None:
+            text = ""
+        else:
+            what, remedy = f"has no placeholder '{INSTRUCTION}'", f"write {{{{ {INSTRUCTION} }}}} in it"
+            where = self._prompts.place(self._template)
+            raise PromptError(what, where=where, remedy=f"{remedy}, or remove output.instruction")
+        return {**known, INSTRUCTION: text}
 
     def _check_placeholders(self, fill: Callable[[Mapping[str, str]], Sequence[Message]], names: Sequence[str]) -> None:
         """Refuse a template whose messages do not depend on each of the texts `names`, or that lacks the criteria.

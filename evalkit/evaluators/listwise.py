@@ -9,15 +9,13 @@ from typing import Any
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
 from evalkit.errors import DatasetError
+from evalkit.evaluators.answer_schemas import listwise_format
 from evalkit.evaluators.answers import CriterionRanking, ListwiseAnswer, by_criterion, read_ranking, write_ranking
 from evalkit.evaluators.base import TemplateEvaluator, check_responses, shared_variables
+from evalkit.evaluators.output_formats import AnswerTask
 from evalkit.evaluators.reading import Reading, conclude, read_object
-from evalkit.evaluators.schemas import listwise_format
 from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message, Ranking, Response, Unit
-
-_ONLY_JSON = "a ranking is read from JSON, so set output=json"
-_FORMATS = {"json": "", "bracket": _ONLY_JSON, "rating": _ONLY_JSON, "regex": _ONLY_JSON}
 
 
 class Listwise(TemplateEvaluator):
@@ -32,8 +30,9 @@ class Listwise(TemplateEvaluator):
     """
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        super().__init__(config, prompts, "listwise", _FORMATS, others=False)
+        super().__init__(config, prompts, "listwise", AnswerTask("ranking", tie_allowed=config.tie.allow))
         self._tie_allowed = config.tie.allow
+        self._known: dict[str, dict[str, Any]] = {}
         self._rehearse()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
@@ -72,19 +71,23 @@ class Listwise(TemplateEvaluator):
 
     def _ask(self, case: Case, shown: Unit, sample: int) -> JudgeRequest:
         labels = ascii_uppercase[: len(shown)]
-        messages = self._prompts.render(
-            self._template,
-            **shared_variables(case),
-            responses=[
-                {"label": label, "text": neutralize(case.responses[index].text)}
-                for label, index in zip(labels, shown, strict=True)
-            ],
-            criteria=self._shown_criteria(),
-            tie_allowed=self._tie_allowed,
-            output=self._config.output.format,
-        )
+        fixed = self._fixed(labels)
+        texts = [neutralize(case.responses[index].text) for index in shown]
+        responses = [{"label": label, "text": text} for label, text in zip(labels, texts, strict=True)]
+        messages = self._prompts.render(self._template, **{**shared_variables(case), **fixed, "responses": responses})
         answer = listwise_format(self._shown_names, labels)
         return JudgeRequest(case.id, tuple(sorted(shown)), shown, messages, answer, sample)
+
+    def _fixed(self, labels: str) -> dict[str, Any]:
+        """Return the placeholders that depend only on how many responses are shown."""
+        if labels not in self._known:
+            variables = {
+                "criteria": self._shown_criteria(),
+                "tie_allowed": self._tie_allowed,
+                "responses": [{"label": label} for label in labels],
+            }
+            self._known[labels] = self._with_instruction(variables)
+        return self._known[labels]
 
     def _rehearse(self) -> None:
         """Fill every template once with and once without the optional parts, so that a fault shows before any call."""

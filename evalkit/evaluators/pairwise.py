@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
+from evalkit.evaluators.answer_schemas import pairwise_format
 from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, other_side
 from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
+from evalkit.evaluators.output_formats import AnswerTask
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
-from evalkit.evaluators.schemas import pairwise_format
-from evalkit.evaluators.third_party import third_party_winner
-from evalkit.parsing import Pattern, UnreadableError, read_margin, read_verdict
+from evalkit.parsing import UnreadableError
 from evalkit.parsing.json import Path
 from evalkit.prompting import Prompts, marked_texts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, WeightedJudgment, Winner
@@ -26,12 +26,6 @@ CLOSE = 1e-9
 """Margins this close to 0 are a tie."""
 _TEXTS = (*SHARED, "response_a", "response_b")
 _Safe: TypeAlias = tuple[Mapping[str, str], Sequence[str]]
-_FORMATS = {
-    "json": "",
-    "bracket": "",
-    "regex": "",
-    "rating": "a rating is a score, so set output=bracket or output=json",
-}
 
 
 def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
@@ -86,14 +80,13 @@ class Pairwise(TemplateEvaluator):
     weighs = True
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        super().__init__(config, prompts, "pairwise", _FORMATS)
+        super().__init__(config, prompts, "pairwise", AnswerTask("winner", tie_allowed=config.tie.allow))
         self._tie_allowed = config.tie.allow
-        self._structured = config.output.format == "json"
-        self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed) if self._structured else None
+        self._structured = self._format.structured
+        self._answer = self._format.answer
+        if self._structured:
+            self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed)
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
-        self._own = None if self._structured else third_party_winner(config.output)
-        if config.output.format == "regex":
-            Pattern(config.output, "winner")
         self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
         self._rehearse()
 
@@ -148,11 +141,7 @@ class Pairwise(TemplateEvaluator):
         return JudgeRequest(case.id, unit, shown, messages, self._answer, sample)
 
     def _constants(self) -> dict[str, Any]:
-        return {
-            "criteria": self._shown_criteria(),
-            "tie_allowed": self._tie_allowed,
-            "output": self._config.output.format,
-        }
+        return self._with_instruction({"criteria": self._shown_criteria(), "tie_allowed": self._tie_allowed})
 
     def _rehearse(self) -> None:
         """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
@@ -194,22 +183,13 @@ class Pairwise(TemplateEvaluator):
         return weighted if weighted is None or request.shown == request.unit else swap_distribution(weighted)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
-        output, sources = self._config.output, marked_texts(request.messages)
-        if self._own is not None:
-            winner = self._own(completion.text, cut_off=is_cut_off(completion), sources=sources)
-        else:
-            winner = read_verdict(completion.text, output, cut_off=is_cut_off(completion), sources=sources)
+        text, cut_off, sources = completion.text, is_cut_off(completion), marked_texts(request.messages)
+        winner = self._format.winner(text, cut_off=cut_off, sources=sources)
         self._check_tie(winner, "the verdict")
         unswapped = winner if request.shown == request.unit else other_side(winner)
-        size = self._size(completion, sources)
-        return Reading(read_by=output.format, value=size * _MARGIN[unswapped], answer={"winner": unswapped})
-
-    def _size(self, completion: Completion, sources: Sequence[str]) -> float:
-        """Return how large the margin of a verdict is that has a winner."""
-        output = self._config.output
-        if not output.graded or output.format != "bracket" or self._own is not None:
-            return 1.0
-        return abs(read_margin(completion.text, output, cut_off=is_cut_off(completion), sources=sources))
+        size = self._format.size(text, cut_off=cut_off, sources=sources)
+        name = self._config.output.format
+        return Reading(read_by=name, value=size * _MARGIN[unswapped], answer={"winner": unswapped})
 
     def _check_tie(self, winner: Winner, field: str) -> None:
         if winner == "TIE" and not self._tie_allowed:

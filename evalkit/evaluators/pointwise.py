@@ -8,23 +8,17 @@ from typing import Any
 from evalkit.config import Example, RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
+from evalkit.evaluators.answer_schemas import pointwise_format
 from evalkit.evaluators.answers import PointwiseAnswer, by_criterion
 from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
+from evalkit.evaluators.output_formats import AnswerTask
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
-from evalkit.evaluators.schemas import pointwise_format
-from evalkit.evaluators.third_party import third_party_score
-from evalkit.parsing import Pattern, UnreadableError, read_rating, read_score
+from evalkit.parsing import UnreadableError, read_score
 from evalkit.prompting import Prompts, marked_texts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
 _TEXTS = (*SHARED, "response")
-_FORMATS = {
-    "json": "",
-    "rating": "",
-    "regex": "",
-    "bracket": "it names a winner, and this mode wants a score, so set output=rating or output=json",
-}
 
 
 class Pointwise(TemplateEvaluator):
@@ -38,12 +32,11 @@ class Pointwise(TemplateEvaluator):
     weighs = True
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        super().__init__(config, prompts, "pointwise", _FORMATS)
         self._scale = Scale.of(config.rubric)
-        self._structured = config.output.format == "json"
-        self._answer = pointwise_format(self._shown_names, self._scale) if self._structured else None
+        super().__init__(config, prompts, "pointwise", AnswerTask("score", scale=self._scale))
+        self._structured = self._format.structured
+        self._answer = pointwise_format(self._shown_names, self._scale) if self._structured else self._format.answer
         self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
-        self._own = None if self._structured else third_party_score(config.output, self._scale)
         self._check_single()
         self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
         self._rehearse()
@@ -76,13 +69,13 @@ class Pointwise(TemplateEvaluator):
             what = f"'{rubric.examples_path}' was not read"
             raise ConfigError(what, where="rubric.examples_path", remedy="call with_examples first")
         common = any(not one.levels for one in self._config.criteria.values())
-        return {
+        variables = {
             "criteria": self._criteria(),
             "scale": scale.words(),
             "levels": self._levels(rubric.levels) if common else [],
             "examples": [self._example(one) for one in rubric.examples],
-            "output": self._config.output.format,
         }
+        return self._with_instruction(variables)
 
     def _levels(self, levels: Mapping[float, str]) -> list[dict[str, str]]:
         return self._scale.described({value: neutralize(text) for value, text in levels.items()})
@@ -112,8 +105,6 @@ class Pointwise(TemplateEvaluator):
                 where=f"output.format '{self._config.output.format}'",
                 remedy="give one criterion (criteria=overall), or set output=json",
             )
-        if self._config.output.format == "regex":
-            Pattern(self._config.output, "score")
 
     def _rehearse(self) -> None:
         """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
@@ -144,10 +135,7 @@ class Pointwise(TemplateEvaluator):
             raise UnreadableError(fault.kind, f"score of {name}: {fault.reason}") from None
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
-        output, sources = self._config.output, marked_texts(request.messages)
-        cut_off = is_cut_off(completion)
-        if self._own is not None:
-            score = self._own(completion.text, cut_off=cut_off, sources=sources)
-        else:
-            score = read_rating(completion.text, output, self._scale, cut_off=cut_off, sources=sources)
-        return Reading(read_by=output.format, criteria={self._names[0]: score}, answer={"score": score})
+        sources = marked_texts(request.messages)
+        score = self._format.score(completion.text, cut_off=is_cut_off(completion), sources=sources)
+        name = self._config.output.format
+        return Reading(read_by=name, criteria={self._names[0]: score}, answer={"score": score})

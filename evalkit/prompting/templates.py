@@ -171,6 +171,7 @@ class Prompts:
             loader=self._files, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
         )
         self._reasons: Reasons | None = None
+        self._optional = {RETRY}  # templates that English stands in for
         self._checked: dict[tuple[str, frozenset[str]], Template] = {}
 
     def render(self, name: str, **variables: Any) -> tuple[Message, ...]:
@@ -195,6 +196,33 @@ class Prompts:
         path = self._path(name)
         in_pieces = _only_places(self._environment.parse(self._files.source(path), path), frozenset(texts))
         return PartialTemplate(lambda given: self.render(name, **fixed, **given), in_pieces=in_pieces)
+
+    def instruction(self, name: str, **variables: Any) -> str:
+        """Return the text of a template that is part of a message, in English if the language has none.
+
+        Raises:
+            PromptError: as `render`.
+        """
+        self._optional.add(name)
+        return self.render(name, **variables)[-1]["content"].strip()
+
+    def uses(self, name: str, placeholder: str) -> bool:
+        """Say whether a template, or one that it extends or includes, has a placeholder.
+
+        Raises:
+            PromptError: if it cannot be found or parsed.
+        """
+        paths, seen = [self._path(name)], set[str]()
+        try:
+            for path in paths:
+                tree = self._environment.parse(self._files.source(path), path)
+                if placeholder in meta.find_undeclared_variables(tree):
+                    return True
+                seen.add(path)
+                paths += [one for one in meta.find_referenced_templates(tree) if one and one not in seen]
+        except TemplateError as error:
+            _refuse(error, self._files, ())
+        return False
 
     def retry(self, error: str) -> str:
         """Return the text that asks a judge again whose answer cannot be used.
@@ -240,7 +268,7 @@ class Prompts:
     def _path(self, name: str) -> str:
         if name.endswith(".j2") or "/" in name:
             return self._file(name)
-        for language in (self.language, *([FALLBACK] if name == RETRY else [])):
+        for language in (self.language, *([FALLBACK] if name in self._optional else [])):
             if self._files.find(path := f"{language}/{name}{SUFFIX}"):
                 return path
         raise self._missing(name, f"{self.language}/{name}{SUFFIX}")

@@ -389,9 +389,9 @@ def test_scoring_weights_do_not_change_what_is_asked() -> None:
 
 
 def test_the_hashes_name_every_template_in_use() -> None:
-    assert list(EVALUATOR.prompt_hashes) == ["en/pairwise.md.j2", "en/retry.md.j2"]
+    assert list(EVALUATOR.prompt_hashes) == ["en/pairwise.md.j2", "en/pairwise_json.md.j2", "en/retry.md.j2"]
     chinese = pairwise(prompt=PromptConfig(language="zh")).prompt_hashes
-    assert list(chinese) == ["zh/pairwise.md.j2", "zh/reasons.yaml", "zh/retry.md.j2"]
+    assert list(chinese) == ["zh/pairwise.md.j2", "zh/pairwise_json.md.j2", "zh/reasons.yaml", "zh/retry.md.j2"]
 
 
 def passes(

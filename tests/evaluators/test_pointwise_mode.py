@@ -198,7 +198,7 @@ def test_what_does_not_suit_is_refused_before_any_call(settings: dict[str, Any],
 
 
 def test_the_hashes_name_every_template_in_use() -> None:
-    assert list(EVALUATOR.prompt_hashes) == ["en/pointwise.md.j2", "en/retry.md.j2"]
+    assert list(EVALUATOR.prompt_hashes) == ["en/pointwise.md.j2", "en/pointwise_json.md.j2", "en/retry.md.j2"]
 
 
 def test_a_case_without_responses_is_refused() -> None:

@@ -99,7 +99,9 @@ def test_the_users_prompts_come_before_a_plug_ins(example: Path, tmp_path: Path)
 )
 def test_an_output_format_for_winners(example: Path, name: str, text: str, margin: float) -> None:
     evaluator = make_evaluator(load_config(overrides=[f"output.format='{name}'"]))
-    judgment = evaluator.read(evaluator.plan(CASE)[0], Completion(text))
+    request = evaluator.plan(CASE)[0]
+    assert request.messages[-1]["content"].endswith("\n\nEnd with an arrow and the winner: -> A, -> B or -> TIE.")
+    judgment = evaluator.read(request, Completion(text))
     assert isinstance(judgment, Judgment)
     assert judgment.value == margin
     check_evaluator(evaluator, answers=[text, "-> A"])

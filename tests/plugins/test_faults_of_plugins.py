@@ -8,7 +8,7 @@ from evalkit.config import OutputConfig, RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import PluginError
 from evalkit.evaluators import make_evaluator
-from evalkit.evaluators.third_party import third_party_score, third_party_winner
+from evalkit.evaluators.output_formats import AnswerTask, ThirdPartyFormat
 from evalkit.parsing import UnreadableError
 from evalkit.protocols import FollowUpEvaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
@@ -47,7 +47,7 @@ def made(name: str):
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        (lambda one: one.plan(CASE), r"fails in plan on case 'c7': KeyError: 'text'; mend the plug-in"),
+        (lambda one: one.plan(CASE), r"fails in plan on case 'c7': KeyError: 'text'; fix the plug-in"),
         (
             lambda one: one.read(REQUEST, Completion("x")),
             r"fails in read on case 'c7': TypeError: string",
@@ -84,7 +84,8 @@ class Told:
 
 def test_readers_are_told_what_ours_are():
     output = OutputConfig(format=f"{__name__}.Told")
-    winner, score = third_party_winner(output), third_party_score(output, Scale(1, 5, 1))
+    winner = ThirdPartyFormat(output, AnswerTask("winner")).winner
+    score = ThirdPartyFormat(output, AnswerTask("score", scale=Scale(1, 5, 1))).score
     assert winner("x", sources=["y"]) == "A"
     assert winner("x", sources=["x"]) == "B"
     with pytest.raises(UnreadableError, match="cut off"):
@@ -101,7 +102,8 @@ class Plain:
 
 
 def test_a_reader_that_asks_for_nothing_is_told_nothing():
-    assert third_party_winner(OutputConfig(format=f"{__name__}.Plain"))("tie", cut_off=True, sources=["x"]) == "TIE"
+    plain = ThirdPartyFormat(OutputConfig(format=f"{__name__}.Plain"), AnswerTask("winner"))
+    assert plain.winner("tie", cut_off=True, sources=["x"]) == "TIE"
 
 
 class Boundless(Failing):

@@ -24,7 +24,9 @@ LIST = {
 
 
 def shown(language: str, **variables: Any) -> str:
-    messages = Prompts(language).render("listwise", **LIST | variables)
+    prompts, given = Prompts(language), LIST | variables
+    instruction = prompts.instruction("listwise_json", **given)
+    messages = prompts.render("listwise", **given, output_instruction=instruction)
     return "".join(f"=== {one['role']}\n{one['content']}\n" for one in messages)
 
 
@@ -50,7 +52,7 @@ def test_shared_ranks_are_not_offered_where_there_are_no_ties(language: str) -> 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_system_message_does_not_depend_on_the_case(language: str) -> None:
     first, second = (
-        Prompts(language).render("listwise", **LIST | more)[0]
+        Prompts(language).render("listwise", **LIST | more, output_instruction="")[0]
         for more in ({}, {"responses": LIST["responses"][:2], "context": "C", "original_prompt": "Other"})
     )
     assert first == second

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,5 +60,6 @@ def test_it_is_filled_as_the_template_is(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "shown"), [("pairwise", ("response_a", "response_b")), ("pointwise", ("response",))])
 def test_shipped_templates_are_filled_in_pieces(name: str, shown: tuple[str, ...], language: str) -> None:
     prompts = Prompts(language, [shipped("prompts")])
-    fixed = {"criteria": [], "tie_allowed": True, "output": "json", "scale": {}, "levels": [], "examples": []}
+    names = ("criteria", "tie_allowed", "output", "output_instruction", "scale", "levels", "examples")
+    fixed: dict[str, Any] = {name: {} for name in names}
     assert prompts.partial(name, ("original_prompt", "context", "reference", *shown), **fixed)._in_pieces

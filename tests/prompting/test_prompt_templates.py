@@ -55,7 +55,10 @@ DECIMAL = {"min": "1.0", "max": "10.0", "step": "0.1", "whole": False, "name": "
 
 
 def shown(prompts: Prompts, name: str, **variables: Any) -> str:
-    return "".join(f"=== {one['role']}\n{one['content']}\n" for one in prompts.render(name, **variables))
+    given = {"pattern": "", "spellings": {}} if variables["output"] == "regex" else {}
+    instruction = prompts.instruction(f"{name}_{variables['output']}", **variables, **given)
+    messages = prompts.render(name, **variables, output_instruction=instruction)
+    return "".join(f"=== {one['role']}\n{one['content']}\n" for one in messages)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def test_the_system_message_does_not_depend_on_the_case(language: str, name: str
         "response_a": "y",
     }
     other = {key: other[key] for key in variables}
-    first, second = (Prompts(language).render(name, **each)[0] for each in (variables, other))
+    first, second = (Prompts(language).render(name, **each, output_instruction="")[0] for each in (variables, other))
     assert first == second
     assert first["role"] == "system"
 
@@ -140,7 +143,7 @@ def test_a_template_may_extend_the_shipped_one_of_the_same_name(tmp_path: Path) 
         "en/pairwise.md.j2",
     )
     prompts = Prompts("en", [tmp_path])
-    system, user = prompts.render("pairwise", **PAIR)
+    system, user = prompts.render("pairwise", **PAIR, output_instruction="")
     assert system["content"] == "Be brief."
     assert "<response_b>" in user["content"]
     assert set(prompts.hashes()) == {"en/pairwise.md.j2", "shipped/en/pairwise.md.j2"}

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from evalkit.config import OutputConfig
 
+WORDS = {
+    "en": (
+        "End with an arrow and the winner: {0} A, {0} B{1}.",
+        " or {} TIE",
+        "End with an arrow and the score: {0} 4.",
+    ),
+    "fr": (
+        "Termine par une flèche et le gagnant : {0} A, {0} B{1}.",
+        " ou {} TIE",
+        "Termine par une flèche et la note.",
+    ),
+}
+
 
 class Arrow:
-    """Read what stands after the last arrow."""
+    """Ask for the answer after an arrow, and read it there."""
 
     def __init__(self, config: OutputConfig) -> None:
         self._arrow = config.pattern or "->"
+
+    def instruction(self, decision: str, language: str, tie_allowed: bool) -> str:
+        """Return what the judge is told about its answer."""
+        winner, tie, score = WORDS.get(language, WORDS["en"])
+        return (score if decision == "score" else winner).format(self._arrow, tie.format(self._arrow) * tie_allowed)
 
     def winner(self, text: str) -> str:
         """Return the winner as written; evalkit knows its spellings."""

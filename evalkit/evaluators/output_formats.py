@@ -1,0 +1,287 @@
+"""Output formats: what the judge is told about the form of its answer, and how an answer of that form is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, isclass, signature
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from evalkit.config import OutputConfig, RunConfig
+from evalkit.core.scale import Scale
+from evalkit.errors import ConfigError, PluginError, did_you_mean
+from evalkit.parsing import (
+    Pattern,
+    UnreadableError,
+    drop_thinking,
+    read_margin,
+    read_rating,
+    read_score,
+    read_verdict,
+    read_winner,
+)
+from evalkit.plugins import OUTPUTS, construct, entry_points_in, find, is_offered
+from evalkit.prompting import Prompts, neutralize
+from evalkit.protocols import InstructionWriter, ScoreReader, WinnerReader
+from evalkit.types import AnswerFormat, Winner
+
+Decision: TypeAlias = Literal["winner", "score", "ranking"]
+_WHERE = "output.format"
+_PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType({"Response A": "A", "Response B": "B", "Tie": "TIE"})
+"""The lines that `prompts/<language>/pairwise_regex.md.j2` asks for by default."""
+_PLAIN_SCORE = "Score: {}"
+"""The line that `prompts/<language>/pointwise_regex.md.j2` asks for by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTask:
+    """What an answer must decide; `scale` is that of a score."""
+
+    decision: Decision
+    tie_allowed: bool = True
+    scale: Scale | None = None
+
+
+class OutputFormat:
+    """Base of all formats: `decisions` are those it can read, `structured` says that it is evalkit's own JSON.
+
+    Its instruction is the template `<mode>_<format>` in the prompts' language, unless `output.instruction` is set.
+    """
+
+    decisions: ClassVar[frozenset[Decision]]
+    structured: ClassVar[bool] = False
+
+    def __init__(self, config: OutputConfig, task: AnswerTask) -> None:
+        self.config, self.task = config, task
+
+    @property
+    def answer(self) -> AnswerFormat | None:
+        """The schema sent along with each request, if it is the format's own and not the mode's."""
+        return None
+
+    def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
+        """Return the text that tells the judge how to answer.
+
+        Args:
+            prompts: the templates of the language.
+            mode: the mode that asks.
+            variables: the placeholders of the mode's own template that do not depend on the case.
+
+        Raises:
+            PromptError: if there is no such template, or it cannot be filled.
+        """
+        return prompts.instruction(f"{mode}_{self.config.format}", **variables)
+
+    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
+        """Return the winner as shown (A is the response shown first); arguments as for `read_verdict`.
+
+        Raises:
+            UnreadableError: if the text does not say.
+        """
+        raise NotImplementedError
+
+    def size(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:  # noqa: ARG002
+        """Return how large the margin of a readable answer is, if it has a winner; at most 1.
+
+        Raises:
+            UnreadableError: as `winner`.
+        """
+        return 1.0
+
+    def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
+        """Return the score, in scale units; arguments as for `read_verdict`.
+
+        Raises:
+            UnreadableError: if the text has none, or one off the scale.
+        """
+        raise NotImplementedError
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the score."""
+        assert self.task.scale is not None  # only a mode that has one asks for scores
+        return self.task.scale
+
+    def _reads_plain_line(self) -> bool:
+        """Say whether it reads the line that evalkit asks for by default, such as `Response A` or `Score: 4`."""
+        try:
+            if self.task.decision == "score":
+                ends = (self.scale.min, self.scale.max)
+                return all(self.score(_PLAIN_SCORE.format(self.scale.text(value))) == value for value in ends)
+            wanted = {line: one for line, one in _PLAIN_WINNERS.items() if one != "TIE" or self.task.tie_allowed}
+            return all(self.winner(line) == winner for line, winner in wanted.items())
+        except (UnreadableError, PluginError):
+            return False
+
+
+class JsonFormat(OutputFormat):
+    """A JSON object by the mode's schema, which the mode reads."""
+
+    decisions = frozenset({"winner", "score", "ranking"})
+    structured = True
+
+
+class BracketFormat(OutputFormat):
+    """`[[A]]`, `[[B]]` or `[[C]]`; with `output.graded`, `[[A>B]]` counts a third of `[[A>>B]]`."""
+
+    decisions = frozenset({"winner"})
+
+    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
+        """Return the winner in double brackets."""
+        return read_verdict(text, self.config, cut_off=cut_off, sources=sources)
+
+    def size(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
+        """Return the size of the verdict in double brackets."""
+        if not self.config.graded:
+            return 1.0
+        return abs(read_margin(text, self.config, cut_off=cut_off, sources=sources))
+
+
+class RatingFormat(OutputFormat):
+    """`[[7]]` or `[[7.5]]`."""
+
+    decisions = frozenset({"score"})
+
+    def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
+        """Return the score in double brackets."""
+        return read_rating(text, self.config, self.scale, cut_off=cut_off, sources=sources)
+
+
+class RegexFormat(OutputFormat):
+    """Text that the user's regular expression reads.
+
+    Raises:
+        ConfigError: if `output.pattern` is not a regular expression, or has no group for the decision.
+    """
+
+    decisions = frozenset({"winner", "score"})
+
+    def __init__(self, config: OutputConfig, task: AnswerTask) -> None:
+        super().__init__(config, task)
+        self._pattern = Pattern(config, "score" if task.decision == "score" else "winner")
+
+    def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
+        """Return the default instruction if the pattern reads what it asks for, else one that shows the pattern."""
+        pattern = "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
+        table = self.config.map or {winner: winner for winner in _PLAIN_WINNERS.values()}
+        spellings = {
+            winner: [neutralize(text) for text, meaning in table.items() if meaning == winner]
+            for winner in _PLAIN_WINNERS.values()
+        }
+        return super().instruction(prompts, mode, {**variables, "pattern": pattern, "spellings": spellings})
+
+    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
+        """Return the winner that the pattern captures."""
+        return self._pattern.winner(text, cut_off=cut_off, sources=sources)
+
+    def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
+        """Return the score that the pattern captures."""
+        return self._pattern.score(text, self.scale, cut_off=cut_off, sources=sources)
+
+
+class ThirdPartyFormat(OutputFormat):
+    """A format of another package: an object with the methods `winner` or `score`, and `instruction`.
+
+    Raises:
+        PluginError: if it is not there, or cannot read the decision.
+    """
+
+    decisions = frozenset({"winner", "score"})
+
+    def __init__(self, config: OutputConfig, task: AnswerTask) -> None:
+        super().__init__(config, task)
+        self.name, method = config.format, "score" if task.decision == "score" else "winner"
+        found = find(OUTPUTS, self.name, {}, where=_WHERE, methods=("winner", "score"))
+        self._made = construct(found, config, name=self.name, where=_WHERE) if isclass(found) else found
+        if not isinstance(self._made, ScoreReader if method == "score" else WinnerReader):
+            what, remedy = f"'{self.name}' reads no {method}", f"give a class with the method {method}"
+            raise PluginError(what, where=_WHERE, remedy=remedy)
+        self._read: Callable[..., object] = getattr(self._made, method)
+
+    @property
+    def answer(self) -> AnswerFormat | None:
+        """The plug-in's attribute `schema`, if it has one."""
+        schema = getattr(self._made, "schema", None)
+        return None if schema is None else AnswerFormat(self.task.decision, schema)
+
+    def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
+        """Return the plug-in's own instruction; the default one if it has none and reads what that asks for.
+
+        Raises:
+            PluginError: if it has none, and does not; or if its method fails.
+        """
+        if not isinstance(self._made, InstructionWriter):
+            if not self._reads_plain_line():
+                what = f"'{self.name}' does not say how the judge must answer"
+                raise PluginError(what, where=_WHERE, remedy="set output.instruction, or give it a method instruction")
+            plain = {"pattern": "", "spellings": {}}
+            return prompts.instruction(f"{mode}_regex", **variables, **plain)
+        details = {"tie_allowed": self.task.tie_allowed, "scale": self.task.scale}
+        try:
+            text = _call(self._made.instruction, self.task.decision, prompts.language, **details)
+        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+            what = f"the instruction of '{self.name}' fails: {type(error).__name__}: {error}"
+            raise PluginError(what, where=_WHERE, remedy="fix the plug-in") from error
+        if not isinstance(text, str) or not text.strip():
+            raise PluginError(f"the instruction of '{self.name}' is not a text", where=_WHERE, remedy="fix the plug-in")
+        return neutralize(text.strip())
+
+    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
+        """Return the winner that the plug-in reads."""
+        return read_winner(str(self._value(text, cut_off, sources)))
+
+    def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
+        """Return the score that the plug-in reads."""
+        return read_score(self._value(text, cut_off, sources), self.scale)
+
+    def _value(self, text: str, cut_off: bool, sources: Sequence[str]) -> object:
+        try:
+            return _call(self._read, drop_thinking(text), cut_off=cut_off, sources=tuple(sources))
+        except UnreadableError:
+            raise
+        except ValueError as error:
+            raise UnreadableError("no_answer", str(error) or "there is no answer") from None
+        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+            what = f"it fails on a judge's answer: {type(error).__name__}: {error}"
+            raise PluginError(what, where=_WHERE, remedy="fix the plug-in; the answer is stored") from error
+
+
+def _call(function: Callable[..., object], *values: object, **details: object) -> object:
+    """Call a plug-in's method with those of `details` that it has parameters for."""
+    taken = signature(function).parameters
+    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
+    return function(*values, **{name: value for name, value in details.items() if takes_all or name in taken})
+
+
+BUILT_IN: Mapping[str, type[OutputFormat]] = MappingProxyType(
+    {"json": JsonFormat, "bracket": BracketFormat, "rating": RatingFormat, "regex": RegexFormat}
+)
+_REMEDIES: Mapping[Decision, str] = MappingProxyType(
+    {
+        "winner": "a rating is a score, so set output=bracket or output=json",
+        "score": "it names a winner, and this mode wants a score, so set output=rating or output=json",
+        "ranking": "a ranking is read from JSON, so set output=json",
+    }
+)
+
+
+def make_format(config: RunConfig, task: AnswerTask) -> OutputFormat:
+    """Return the format that `output.format` names.
+
+    Raises:
+        PluginError: if there is no such format, or it is a plug-in that cannot be used.
+        ConfigError: if it cannot read what the mode's answers decide.
+    """
+    name = config.output.format
+    if name not in BUILT_IN:
+        is_open = task.decision in ThirdPartyFormat.decisions
+        if is_open and is_offered(OUTPUTS, name):
+            return ThirdPartyFormat(config.output, task)
+        known = [*BUILT_IN, *(point.name for point in entry_points_in(OUTPUTS) if is_open)]
+        raise PluginError(f"there is no '{name}'", where=_WHERE, remedy=did_you_mean(name, known))
+    found = BUILT_IN[name]
+    if task.decision not in found.decisions:
+        what, remedy = f"mode {config.mode.name} cannot read '{name}'", _REMEDIES[task.decision]
+        raise ConfigError(what, where=_WHERE, remedy=remedy)
+    return found(config.output, task)
