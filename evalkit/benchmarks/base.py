@@ -16,8 +16,8 @@ from evalkit.config import RunConfig
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, files_in, first_row, rows_of
 from evalkit.errors import DatasetError
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.scoring.verdicts.outcome import Outcome
 from evalkit.types import Case, Metric
 
 Shape: TypeAlias = frozenset[str]
@@ -110,7 +110,7 @@ class Benchmark:
         """
         return self.read(self, Source(path, baseline, left_out))
 
-    def statistics(self, config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> list[Statistic | Metric]:
+    def statistics(self, config: RunConfig, cases: Sequence[Case], outcome: VerdictColumns) -> list[Statistic | Metric]:
         """Return its metrics of a run, by the rule of its authors."""
         return [*self.rule(View(config, cases, outcome))]
 

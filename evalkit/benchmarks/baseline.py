@@ -83,9 +83,9 @@ class Contest:
 
 def _margins(view: View) -> Floats:
     """Return each pass's margin, the mean of its samples: (pairs, 1 or 2)."""
-    if view.outcome.shown is None:
+    if view.outcome.passes is None:
         return np.where(view.passes == NONE, np.nan, view.passes)
-    columns = view.outcome.columns
+    columns = view.outcome.judgments
     margin = combine_samples(columns, pair_margins(view.config, columns), view.pairs, "mean").margin
     return margin if view.both else over_orders(margin)[:, None]
 

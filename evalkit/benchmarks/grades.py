@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from evalkit.benchmarks.rules import NEEDS_SCORES, View, nothing
+from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
 from evalkit.types import Metric
 
 Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]
@@ -25,7 +25,7 @@ def by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build)
     found: list[Statistic | Metric] = []
     for name in names:
         where, grades = f"{benchmark}/{name}", grades_of(view, name)
-        scored, own = view.outcome.scored, view.criterion_scores(name)
+        scored, own = view.outcome.scores, view.criterion_scores(name)
         if own is None and name == "overall":
             own = view.scores()
         if scored is None:

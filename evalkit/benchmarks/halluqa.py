@@ -107,7 +107,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     2023, arXiv 2310.03368, section 3, with their script, count an answer of which the verdict is invalid as
     hallucinated: that is the strict reading; in the other it is missing, and both readings bound it.
     """
-    scored, name = view.outcome.scored, "halluqa/non_hallucination_rate"
+    scored, name = view.outcome.scores, "halluqa/non_hallucination_rate"
     if scored is None or view.outcome.listed:
         return [nothing(name, NEEDS_BINARY), nothing(f"{name}_strict", NEEDS_BINARY)]
     scale = Scale.of(view.config.rubric)

@@ -15,10 +15,10 @@ from evalkit.datasets.conversations import conversation_text
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.scoring.columns.codes import NONE, TIE
+from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.metrics.correlation import of_moments
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
 from evalkit.types import Metric
 
 ATTRIBUTES: Final = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
@@ -119,7 +119,7 @@ def quadratic_kappa(totals: Floats) -> Floats:
 
 
 def _preferences(view: View) -> Statistic:
-    label, winner = view.pairs.label, view.outcome.resolved.winner
+    label, winner = view.pairs.label, view.outcome.winner
     wanted = (label != NONE) & (label != TIE)
     return view.tally.rate(
         "helpsteer/preference_accuracy",

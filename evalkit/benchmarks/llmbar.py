@@ -59,7 +59,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     """
     named = view.subsets()
     subsets = named or {"": np.ones(len(view.cases), dtype=bool)}
-    scored = view.outcome.scored is not None and not view.outcome.listed
+    scored = view.outcome.scores is not None and not view.outcome.listed
     passes = np.stack([np.where(view.passes[:, 0] == TIE, one, view.passes[:, 0]) for one in (A, B)], axis=1)
     passes = passes if scored else view.passes
     accuracy = {name: _order_rates(view, passes, cases[view.pairs.case]) for name, cases in subsets.items()}

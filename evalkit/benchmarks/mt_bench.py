@@ -141,7 +141,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
         for ties, name in ((True, "agreement"), (False, "agreement_without_ties")):
             found.append(_judge_agreement(view, f"mt_bench/{name}{suffix}", _of_cases(view, verdict), rows, ties=ties))
             found.append(_human_agreement(view, f"mt_bench/human_{name}{suffix}", rows, ties=ties))
-    if view.outcome.shown is not None:
+    if view.outcome.passes is not None:
         return [*found, *win_rates(view, "mt_bench/win_rate", verdict)]
     return [*found, *mean_scores(view, "mt_bench/score", turns)]
 
@@ -220,7 +220,7 @@ def mean_scores(view: View, name: str, parts: Mapping[str, Bools]) -> list[Stati
         name: what the metrics are called, before the model's name and the part's.
         parts: which cases are of each part, by the end of its metrics' names.
     """
-    scored = view.outcome.scored
+    scored = view.outcome.scores
     if scored is None:
         return []
     models = np.array([one.model or "" for case in view.cases for one in case.responses], dtype=object)

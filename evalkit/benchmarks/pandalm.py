@@ -47,7 +47,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     arXiv 2306.05087, section 5). Their script reads what cannot be read as a tie; here it is missing.
     """
     label = _majority(view.cases)[view.pairs.case]
-    winner = view.outcome.resolved.winner
+    winner = view.outcome.winner
     first = (view.pairs.i == 0) & (view.pairs.j == 1) & (label != NONE)
     used, lost = first & (winner != NONE), first & (winner == NONE)
     tally = view.tally

@@ -103,7 +103,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
 
     Over all responses at once (Kim et al. 2024, arXiv 2310.08491, section 5.3); a judge's samples count by their mean.
     """
-    scored = view.outcome.scored
+    scored = view.outcome.scores
     names = ("pearson", "kendall", "spearman")
     if scored is None:
         return [nothing(f"prometheus/{name}", NEEDS_SCORES) for name in names]

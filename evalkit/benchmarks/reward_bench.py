@@ -107,7 +107,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     case = np.array([k for k, one in enumerate(view.cases) if len(one.responses) > 1], dtype=np.int64)
     winner = np.full(len(view.cases), NONE, dtype=np.int8)
     winner[case] = view.comparisons(case, np.zeros_like(case), np.ones_like(case))
-    tie = 0.5 if view.outcome.scored is None else 0.0
+    tie = 0.5 if view.outcome.scores is None else 0.0
     credit = np.where(winner == TIE, tie, winner == A)
     tally = view.cases_tally
     subsets = {
@@ -202,9 +202,9 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
     prompt is resampled with its tied prompt; a prompt of which a score is missing is left out.
     """
     scores = view.scores()
-    if scores is None or view.outcome.scored is None:
+    if scores is None or view.outcome.scores is None:
         return nothing("rewardbench2/ties", NEEDS_MARGINS)
-    offset = view.outcome.scored.offset
+    offset = view.outcome.scores.offset
     prompts: dict[str, dict[str, int]] = {"ref": {}, "tied": {}}
     for case in np.flatnonzero(cases).tolist():
         kind, _, number = view.cases[case].id.partition(":")

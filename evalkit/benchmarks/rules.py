@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.cases import PairColumns
 from evalkit.scoring.columns.codes import sign
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, group_mean
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Table, Tally
 from evalkit.scoring.verdicts.aggregate import pair_margins
-from evalkit.scoring.verdicts.outcome import Outcome
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders
 from evalkit.types import Case, Metric
 
@@ -34,12 +34,12 @@ class View:
 
     config: RunConfig
     cases: Sequence[Case]
-    outcome: Outcome
+    outcome: VerdictColumns
 
     @property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> PairColumns:
         """Every pair of every case."""
-        return self.outcome.resolved.pairs
+        return self.outcome.pairs
 
     @property
     def tally(self) -> Tally:
@@ -54,7 +54,7 @@ class View:
     @property
     def labelled(self) -> Bools:
         """Which pairs have a label."""
-        return self.outcome.resolved.labelled
+        return self.outcome.labelled
 
     @property
     def passes(self) -> Codes:
@@ -62,9 +62,9 @@ class View:
 
         Scores have one: the sign of their difference.
         """
-        shown = self.outcome.shown
+        shown = self.outcome.passes
         if shown is None:
-            return self.outcome.resolved.lean[:, None]
+            return self.outcome.lean[:, None]
         if shown.both:
             return shown.winner
         return np.where(shown.read[:, :1], shown.winner[:, :1], shown.winner[:, 1:]).astype(np.int8)
@@ -72,13 +72,13 @@ class View:
     @property
     def both(self) -> bool:
         """Whether each pair was judged in both orders."""
-        return self.outcome.shown is not None and self.outcome.shown.both
+        return self.outcome.passes is not None and self.outcome.passes.both
 
     def mean_margin(self) -> Floats:
         """Return each pair's mean margin over orders, each the mean of its samples; NaN where none could be read."""
-        if self.outcome.shown is None:
-            return self.outcome.resolved.margin
-        columns = self.outcome.columns
+        if self.outcome.passes is None:
+            return self.outcome.margin
+        columns = self.outcome.judgments
         passes = combine_samples(columns, pair_margins(self.config, columns), self.pairs, "mean")
         return over_orders(passes.margin)
 
@@ -98,11 +98,11 @@ class View:
 
     def scores(self) -> Floats | None:
         """Return each response's score before any normalisation, NaN where missing; none if nothing has scores."""
-        return None if self.outcome.scored is None else self.outcome.scored.raw
+        return None if self.outcome.scores is None else self.outcome.scores.raw
 
     def criterion_scores(self, name: str) -> Floats | None:
         """Return each response's score by one criterion, the mean of its samples; none if it was not judged by it."""
-        scored, columns = self.outcome.scored, self.outcome.ranks or self.outcome.columns
+        scored, columns = self.outcome.scores, self.outcome.ranks or self.outcome.judgments
         if scored is None or name not in columns.names:
             return None
         values = columns.criteria[:, columns.names.index(name)]
@@ -110,9 +110,9 @@ class View:
 
     def comparisons(self, case: Ints, i: Ints, j: Ints) -> Codes:
         """Return who won each comparison of two responses, `i` < `j`: by score if there are scores, else as judged."""
-        scored = self.outcome.scored
+        scored = self.outcome.scores
         if scored is None:
-            return self.outcome.resolved.lean[self.pairs.find(case, i, j)]
+            return self.outcome.lean[self.pairs.find(case, i, j)]
         place = scored.offset[case]
         return sign(scored.raw[place + i] - scored.raw[place + j])
 

@@ -28,9 +28,9 @@ from evalkit.benchmarks.rules import View
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
 from evalkit.types import Metric
 
 _CHAT_DIMENSIONS = ("naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalkit.scoring.columns.codes import NONE, TIE
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.metrics.transitivity import groups, matrices, weak_violation
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, round_metric
-from evalkit.scoring.verdicts.pairs import Resolution, at_threshold, useful_thresholds
+from evalkit.scoring.verdicts.pairs import at_threshold, useful_thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class FrontierPoint:
 
 
 def frontier(
-    resolved: Resolution,
+    verdicts: VerdictColumns,
     min_confidence: float,
     winners_at: Callable[[float], Codes] | None = None,
     margins: Floats | None = None,
@@ -41,22 +42,22 @@ def frontier(
     """
 
     def of_margins(threshold: float) -> Codes:
-        return at_threshold(resolved, threshold, min_confidence)[0]
+        return at_threshold(verdicts, threshold, min_confidence)[0]
 
     winners = winners_at or of_margins
-    thresholds = useful_thresholds(resolved.margin if margins is None else margins)
-    return tuple(_point(resolved, threshold, winners(threshold)) for threshold in thresholds)
+    thresholds = useful_thresholds(verdicts.margin if margins is None else margins)
+    return tuple(_point(verdicts, threshold, winners(threshold)) for threshold in thresholds)
 
 
-def _point(resolved: Resolution, threshold: float, winner: Codes) -> FrontierPoint:
+def _point(verdicts: VerdictColumns, threshold: float, winner: Codes) -> FrontierPoint:
     present, decided = winner != NONE, (winner != NONE) & (winner != TIE)
-    right = winner == resolved.pairs.label
+    right = winner == verdicts.pairs.label
     return FrontierPoint(
         threshold=threshold,
         tie_rate=_mean(winner == TIE, present) or 0.0,
-        accuracy=_mean(right, resolved.labelled & present),
-        decided_accuracy=_mean(right, resolved.labelled & decided),
-        weak_rate=_weak_rate(resolved, winner),
+        accuracy=_mean(right, verdicts.labelled & present),
+        decided_accuracy=_mean(right, verdicts.labelled & decided),
+        weak_rate=_weak_rate(verdicts, winner),
     )
 
 
@@ -64,9 +65,9 @@ def _mean(hit: Bools, among: Bools) -> float | None:
     return round_metric(hit[among].mean()) if among.any() else None
 
 
-def _weak_rate(resolved: Resolution, winner: Codes) -> float | None:
+def _weak_rate(verdicts: VerdictColumns, winner: Codes) -> float | None:
     found = []
-    for _, winners in groups(resolved.pairs, winner):
+    for _, winners in groups(verdicts.pairs, winner):
         whole = winners[(winners != NONE).all(axis=1)]
         found.append(weak_violation(*matrices(whole)))
     every = np.concatenate([np.zeros(0, dtype=bool), *found])

@@ -10,7 +10,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.columns.judgments import Answers, read_answers
+from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.metrics.agreement import panel_agreement
 from evalkit.scoring.metrics.cost import cost_statistics
@@ -19,8 +20,8 @@ from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.aggregate import aggregate_notes, settled
 from evalkit.scoring.verdicts.logprob_weighting import use_expectations
-from evalkit.scoring.verdicts.objects import verdicts
-from evalkit.scoring.verdicts.outcome import Outcome, resolve
+from evalkit.scoring.verdicts.objects import verdict_objects
+from evalkit.scoring.verdicts.one_judge import resolve
 from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
 from evalkit.types import Case, Judgment, Metric, Verdict
 
@@ -81,57 +82,56 @@ def score_without_intervals(
         ConfigError: as `score_run` does.
     """
     clusters = clusters or Clusters.of(config, cases)
-    answers = use_expectations(config, read_answers(cases, judgments, tuple(config.weights())))
-    notes = aggregate_notes(config, answers)
-    config = settled(config, answers)
-    judged = set(answers.by)
+    columns = use_expectations(config, read_judgments(cases, judgments, tuple(config.weights())))
+    notes = aggregate_notes(config, columns)
+    config = settled(config, columns)
+    judged = set(columns.by)
     if judged and max(len(judged), len(config.judge.members)) > 1:
-        return replace(_score_panel(config, cases, answers, judged, clusters), notes=notes)
-    outcome = resolve(config, cases, answers)
-    more = extra_results(config, cases, outcome, answers, clusters)
-    found = [*statistics(config, cases, outcome, answers), *more.metrics, *cost_statistics(answers, len(cases))]
-    points = frontier(outcome.resolved, config.tie.min_confidence)
-    how = config.scoring.combine
-    return ScoredRun(verdicts(cases, outcome, how=how), found, points, more.details, clusters, notes)
+        return replace(_score_panel(config, cases, columns, judged, clusters), notes=notes)
+    verdicts = resolve(config, cases, columns)
+    more = extra_results(config, cases, verdicts, columns, clusters)
+    found = [*statistics(config, cases, verdicts, columns), *more.metrics, *cost_statistics(columns, len(cases))]
+    points = frontier(verdicts, config.tie.min_confidence)
+    objects = verdict_objects(cases, verdicts, how=config.scoring.combine)
+    return ScoredRun(objects, found, points, more.details, clusters, notes)
 
 
 def _score_panel(
-    config: RunConfig, cases: Sequence[Case], answers: Answers, judged: Set[str], clusters: Clusters
+    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, judged: Set[str], clusters: Clusters
 ) -> ScoredRun:
     """Score each judge by itself, and the panel that they are by their votes."""
     members = [member.label for member in config.judge.members]
     given = members if judged <= set(members) else sorted(judged)
     names = [name for name in given if name in judged]
     check_names(names)
-    apart = {name: answers.select(name) for name in names}
+    apart = {name: judgments.select(name) for name in names}
     each = {name: resolve(config, cases, apart[name]) for name in names}
-    outcomes = list(each.values())
     panel = Panel.of(config, given, names)
-    outcome = vote(panel, config, cases, outcomes)
-    more = extra_results(config, cases, outcome, answers, clusters)
+    verdicts = vote(panel, config, cases, judgments, list(each.values()))
+    more = extra_results(config, cases, verdicts, judgments, clusters)
     found = [
-        *statistics(config, cases, outcome, answers),
-        *panel_agreement(outcome, outcomes, len(cases)),
+        *statistics(config, cases, verdicts, judgments),
+        *panel_agreement(verdicts, list(each.values()), len(cases)),
         *more.metrics,
     ]
-    found += cost_statistics(answers, len(cases))
+    found += cost_statistics(judgments, len(cases))
     for name, one in each.items():
         found += prefix_judge(name, statistics(config, cases, one, apart[name]))
     return ScoredRun(
-        verdicts(cases, outcome, each),
+        verdict_objects(cases, verdicts, each),
         found,
-        _panel_frontier(panel, config, outcome, outcomes),
+        _panel_frontier(panel, config, verdicts, list(each.values())),
         more.details,
         clusters,
     )
 
 
 def _panel_frontier(
-    panel: Panel, config: RunConfig, outcome: Outcome, each: Sequence[Outcome]
+    panel: Panel, config: RunConfig, verdicts: VerdictColumns, each: Sequence[VerdictColumns]
 ) -> tuple[FrontierPoint, ...]:
     winners = winners_at(panel, config, each)
-    margins = None if winners is None else np.concatenate([one.resolved.margin for one in each])
-    return frontier(outcome.resolved, config.tie.min_confidence, winners, margins)
+    margins = None if winners is None else np.concatenate([one.margin for one in each])
+    return frontier(verdicts, config.tie.min_confidence, winners, margins)
 
 
 def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.plugins import find_benchmark
-from evalkit.scoring.columns.judgments import Answers
+from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.metrics.agreement import (
     agreement_statistics,
     confusion_statistics,
@@ -58,57 +59,55 @@ from evalkit.scoring.metrics.transitivity import (
 from evalkit.scoring.metrics.variance import Design, observe, variance_details, variance_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdicts.aggregate import pair_margins
 from evalkit.scoring.verdicts.length_control import score_slopes
-from evalkit.scoring.verdicts.outcome import Outcome
-from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution, SampleColumns
 from evalkit.types import Case, Metric
 
 BY_RANKING = "a ranking cannot contradict itself: only rankings of different orders, samples or responses can"
 
 
 def statistics(
-    config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
 ) -> list[Statistic | Metric]:
-    """Return every metric of an outcome, those that its mode can never have left out."""
-    count, scored, shown = len(cases), outcome.scored, outcome.shown
-    found: list[Statistic | Metric] = _shared(config, outcome, answers, count)
-    if shown is not None:
-        resolved = outcome.resolved
-        found += [*position_statistics(resolved, shown, count), *pass_statistics(resolved, shown, count)]
-        found += calibration_statistics(resolved, count)
-        found += overall_statistics(config, outcome.columns, count)
+    """Return every metric of one judge or panel, those that its mode can never have left out."""
+    count, scored, passes = len(cases), verdicts.scores, verdicts.passes
+    found: list[Statistic | Metric] = _shared(config, verdicts, judgments, count)
+    if passes is not None:
+        found += [*position_statistics(verdicts, passes, count), *pass_statistics(verdicts, passes, count)]
+        found += calibration_statistics(verdicts, count)
+        found += overall_statistics(config, verdicts.judgments, count)
     elif scored is not None:
         found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored, Scale.of(config.rubric))]
-    found += optional_statistics(config, outcome.resolved, shown, outcome.draws, count)
-    found += weight_statistics(config, answers, count)
-    return [*found, *(correlation_statistics(scored, count, _ends(config, outcome)) if scored is not None else ())]
+    found += optional_statistics(config, verdicts, count)
+    found += weight_statistics(config, judgments, count)
+    return [*found, *(correlation_statistics(scored, count, _ends(config, verdicts)) if scored is not None else ())]
 
 
-def _ends(config: RunConfig, outcome: Outcome) -> tuple[float, float] | None:
+def _ends(config: RunConfig, verdicts: VerdictColumns) -> tuple[float, float] | None:
     """Return the ends of the scale that scores are on; none where each depends on the other scores."""
     scale, how = Scale.of(config.rubric), config.scoring.normalize
-    if outcome.shown is not None or config.scoring.length_control or how not in ("none", "minmax"):
+    if verdicts.passes is not None or config.scoring.length_control or how not in ("none", "minmax"):
         return None
     return (0.0, 1.0) if how == "minmax" else (scale.min, scale.max)
 
 
-def _shared(config: RunConfig, outcome: Outcome, answers: Answers, count: int) -> list[Statistic | Metric]:
+def _shared(
+    config: RunConfig, verdicts: VerdictColumns, judgments: JudgmentColumns, count: int
+) -> list[Statistic | Metric]:
     """Return what every mode has."""
-    resolved, scored = outcome.resolved, outcome.shown is None
+    scored = verdicts.passes is None
     return [
-        *tie_statistics(resolved, count, scored=scored),
-        *length_statistics(resolved, count),
-        *_conflict_rates(config, outcome, scored),
-        *agreement_statistics(resolved, count),
-        *missing_statistics(answers, count),
+        *tie_statistics(verdicts, count, scored=scored),
+        *length_statistics(verdicts, count),
+        *_conflict_rates(config, verdicts, scored),
+        *agreement_statistics(verdicts, count),
+        *missing_statistics(judgments, count),
     ]
 
 
-def _conflict_rates(config: RunConfig, outcome: Outcome, scored: bool) -> list[Statistic | Metric]:
-    edges = edges_of(config.scoring.conflict_edges, outcome.resolved, outcome.shown)
+def _conflict_rates(config: RunConfig, verdicts: VerdictColumns, scored: bool) -> list[Statistic | Metric]:
+    edges = edges_of(config.scoring.conflict_edges, verdicts, verdicts.passes)
     found = conflict_statistics(edges, scored=scored)
-    if not outcome.listed:
+    if not verdicts.listed:
         return found
     return [
         replace(one, note=f"{one.note}; {BY_RANKING}")
@@ -118,21 +117,20 @@ def _conflict_rates(config: RunConfig, outcome: Outcome, scored: bool) -> list[S
     ]
 
 
-def optional_statistics(
-    config: RunConfig, resolved: Resolution, shown: OrderOutcomes | None, draws: SampleColumns | None, cases: int
-) -> list[Statistic]:
+def optional_statistics(config: RunConfig, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
     """Return the statistics of settings that not every run has; those of orders and samples for single judges only."""
-    found: list[Statistic] = [] if config.tie.allow else [forced_rate(resolved, cases)]
-    if draws is None:
+    found: list[Statistic] = [] if config.tie.allow else [forced_rate(verdicts, cases)]
+    passes = verdicts.passes
+    if verdicts.panel is not None:
         return found
     if config.mode.samples > 1:
-        found += sample_statistics(draws, cases)
-        found += [] if shown is None else [split_rate(resolved, cases)]
-    if shown is None or not shown.both:
+        found += sample_statistics(config, verdicts)
+        found += [] if passes is None else [split_rate(verdicts, cases)]
+    if passes is None or not passes.both:
         return found
     if config.swap.resolve == "third_pass":
-        found.append(settled_rate(resolved, shown, cases))
-    return [*found, *([one_pass_rate(resolved, shown, cases)] if config.swap.resolve == "net_vote" else [])]
+        found.append(settled_rate(verdicts, passes, cases))
+    return [*found, *([one_pass_rate(verdicts, passes, cases)] if config.swap.resolve == "net_vote" else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,70 +142,74 @@ class ExtraResults:
 
 
 def extra_results(
-    config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers, clusters: Clusters
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
 ) -> ExtraResults:
     """Return everything beyond verdicts and the metrics they give directly."""
     parts = [
-        ExtraResults(_benchmark_statistics(config, cases, outcome)),
-        ExtraResults(*diagnostics(config, cases, outcome, answers, clusters)),
-        _conflicts(config, cases, outcome, panel=len(answers.by) > 1),
-        _ranking(config, cases, outcome, answers, clusters),
-        _corrected(config, cases, outcome, clusters),
-        _variance(config, cases, outcome, answers),
+        ExtraResults(_benchmark_statistics(config, cases, verdicts)),
+        ExtraResults(*diagnostics(config, cases, verdicts, judgments, clusters)),
+        _conflicts(config, cases, verdicts, panel=len(judgments.by) > 1),
+        _ranking(config, cases, verdicts, judgments, clusters),
+        _corrected(config, cases, verdicts, clusters),
+        _variance(config, cases, verdicts, judgments),
     ]
     metrics = [metric for part in parts for metric in part.metrics]
     return ExtraResults(metrics, {name: value for part in parts for name, value in part.details.items()})
 
 
-def _benchmark_statistics(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Sequence[Statistic | Metric]:
+def _benchmark_statistics(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+) -> Sequence[Statistic | Metric]:
     """Return the metrics of the benchmark that `dataset.benchmark` names, by the rule of its authors.
 
     Raises:
         ConfigError: if there is no such benchmark.
     """
     name = config.dataset.benchmark
-    return () if name is None else find_benchmark(name).statistics(config, cases, outcome)
+    return () if name is None else find_benchmark(name).statistics(config, cases, verdicts)
 
 
-def _conflicts(config: RunConfig, cases: Sequence[Case], outcome: Outcome, *, panel: bool) -> ExtraResults:
+def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, *, panel: bool) -> ExtraResults:
     """Return what to reverse and cycles by criterion; single scores can make no cycle of wins, and have neither."""
-    if outcome.shown is None:
+    if verdicts.passes is None:
         return ExtraResults()
     rule = config.scoring.conflict_edges
-    edges = edges_of(rule, outcome.resolved, outcome.shown)
+    edges = edges_of(rule, verdicts, verdicts.passes)
     counts, entries = list_conflicts(cases, edges)
-    criteria = CriterionCycles.of(outcome.columns, outcome.resolved.pairs, "mean" if panel else config.scoring.combine)
+    criteria = CriterionCycles.of(verdicts.judgments, verdicts.pairs, "mean" if panel else config.scoring.combine)
     found = [reversal_statistic(edges, counts), *criteria_statistics(criteria, Tournaments.of(edges))]
     return ExtraResults(found, {"conflicts": {"edges": rule, "cases": entries, "criteria": criteria.listed(cases)}})
 
 
 def _ranking(
-    config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers, clusters: Clusters
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
 ) -> ExtraResults:
     """Return the ranking of systems and the just-noticeable difference; a panel's votes have no margin to notice."""
-    games = games_of(cases, outcome.resolved, clusters)
+    games = games_of(cases, verdicts, clusters)
     ranked, ranking = rank_systems(games, config.scoring)
     details: dict[str, Any] = {"ranking": ranking} if ranking else {}
-    if len(answers.by) > 1:
+    if len(judgments.by) > 1:
         return ExtraResults(ranked, details)
-    noticed = jnd_statistics(config, outcome, len(cases))
-    return ExtraResults([*ranked, *noticed], details | {"jnd": jnd_details(config, outcome, games, noticed)})
+    noticed = jnd_statistics(config, verdicts, len(cases))
+    return ExtraResults([*ranked, *noticed], details | {"jnd": jnd_details(config, verdicts, games, noticed)})
 
 
-def _corrected(config: RunConfig, cases: Sequence[Case], outcome: Outcome, clusters: Clusters) -> ExtraResults:
-    scored = outcome.scored if outcome.shown is None else None
-    targets = pair_targets(outcome.resolved, len(cases)) if scored is None else [score_target(scored, len(cases))]
+def _corrected(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> ExtraResults:
+    scored = verdicts.scores if verdicts.passes is None else None
+    targets = pair_targets(verdicts, len(cases)) if scored is None else [score_target(scored, len(cases))]
     return ExtraResults(
         corrected_statistics(config, targets), {"corrected": corrected_details(config, targets, clusters)}
     )
 
 
-def _variance(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> ExtraResults:
-    parts = ["case", "order"] if outcome.shown is not None else ["case"]
-    parts += ["criterion"] if outcome.shown is None and len(config.criteria) > 1 else []
-    parts += ["judge"] if len(answers.by) > 1 else []
-    design = Design(observe(config, cases, outcome, answers))
-    unit = "units of the margin" if outcome.shown is not None else "units of the scale"
+def _variance(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
+) -> ExtraResults:
+    parts = ["case", "order"] if verdicts.passes is not None else ["case"]
+    parts += ["criterion"] if verdicts.passes is None and len(config.criteria) > 1 else []
+    parts += ["judge"] if len(judgments.by) > 1 else []
+    design = Design(observe(config, cases, verdicts, judgments))
+    unit = "units of the margin" if verdicts.passes is not None else "units of the scale"
     return ExtraResults(variance_statistics(design, [*parts, "sample"]), {"variance": variance_details(design, unit)})
 
 
@@ -215,55 +217,55 @@ Found: TypeAlias = tuple[list[Statistic | Metric], dict[str, Any]]
 
 
 def diagnostics(
-    config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers, clusters: Clusters
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
 ) -> Found:
     """Return further metrics, and tables by the name of the file they go to."""
-    resolved = outcome.resolved
+    verdicts = verdicts
     metrics: list[Statistic | Metric] = [
-        *length_models(resolved, cases),
-        *confusion_statistics(resolved, len(cases)),
-        *self_statistics(config, resolved, cases),
+        *length_models(verdicts, cases),
+        *confusion_statistics(verdicts, len(cases)),
+        *self_statistics(config, verdicts, cases),
     ]
     tables: dict[str, Any] = {}
-    if resolved.labelled.any():
-        tables["missing"] = missing_table(resolved, outcome.shown, answers)
-        tables["confusion"] = confusion_table(resolved)
+    if verdicts.labelled.any():
+        tables["missing"] = missing_table(verdicts, verdicts.passes, judgments)
+        tables["confusion"] = confusion_table(verdicts)
     for more, further_tables in (
-        _of_orders(config, cases, outcome, clusters, panel=len(answers.by) > 1),
-        _of_scores(config, cases, outcome),
-        _of_people(config, cases, outcome, clusters),
+        _of_orders(config, cases, verdicts, clusters, panel=len(judgments.by) > 1),
+        _of_scores(config, cases, verdicts),
+        _of_people(config, cases, verdicts, clusters),
     ):
         metrics += more
         tables |= further_tables
     return metrics, tables
 
 
-def _of_orders(config: RunConfig, cases: Sequence[Case], outcome: Outcome, clusters: Clusters, *, panel: bool) -> Found:
-    if outcome.shown is None:
+def _of_orders(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters, *, panel: bool
+) -> Found:
+    if verdicts.passes is None:
         return [], {}
-    resolved, columns = outcome.resolved, outcome.columns
-    margins = pair_margins(config, columns)
     metrics = [
-        *order_statistics(resolved, columns, margins, outcome.shown, cases, panel=panel),
-        *recalibration_statistics(resolved, cases, clusters),
+        *order_statistics(config, verdicts, verdicts.passes, cases, panel=panel),
+        *recalibration_statistics(verdicts, cases, clusters),
     ]
-    curves = reliability_table(resolved, cases, config.scoring.confidence, clusters)
+    curves = reliability_table(verdicts, cases, config.scoring.confidence, clusters)
     return list(metrics), {"reliability": curves} if curves["stated"] else {}
 
 
-def _of_scores(config: RunConfig, cases: Sequence[Case], outcome: Outcome) -> Found:
-    scored = outcome.scored
+def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Found:
+    scored = verdicts.scores
     if scored is None:
         return [], {}
-    metrics: list[Statistic | Metric] = [*within_statistics(scored, outcome.resolved, len(cases))]
-    if outcome.shown is None:  # a ranking's scores are places, not on the rubric's scale
+    metrics: list[Statistic | Metric] = [*within_statistics(scored, verdicts, len(cases))]
+    if verdicts.passes is None:  # a ranking's scores are places, not on the rubric's scale
         metrics += [score_agreement(scored, Scale.of(config.rubric), len(cases)), *score_slopes(scored, cases)]
     return metrics, {}
 
 
-def _of_people(config: RunConfig, cases: Sequence[Case], outcome: Outcome, clusters: Clusters) -> Found:
-    scored = outcome.scored if outcome.shown is None else None
-    found = read_annotations(cases, outcome.resolved, scored)
+def _of_people(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Found:
+    scored = verdicts.scores if verdicts.passes is None else None
+    found = read_annotations(cases, verdicts, scored)
     if found is None:
         return [], {}
     contest, epsilon = Contest.of(found, clusters), config.scoring.alt_test_epsilon

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalkit.scoring import score_run
+from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.metrics import correlation
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
 
 ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 

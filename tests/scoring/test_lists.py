@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
-from evalkit.scoring.columns.judgments import read_answers
+from evalkit.scoring.columns.judgments import read_judgments
 from evalkit.scoring.columns.rankings import is_list, list_pairs, scores_of
 from evalkit.types import Case, Judgment, Ranking, Response
 
@@ -68,10 +68,10 @@ def test_each_pair_is_shown_as_the_list_had_it():
 
 def test_a_pair_judgment_passes_through():
     pair = Judgment("c", (0, 1), (1, 0), 0, "m", "ok", 1.0)
-    answers = read_answers([CASE], [pair, listed(((0,), (1,), (2,), (3,)))], ["quality"])
+    judgments = read_judgments([CASE], [pair, listed(((0,), (1,), (2,), (3,)))], ["quality"])
     assert not is_list(pair)
-    assert (len(answers), len(answers.of_pairs), len(answers.singles)) == (2, 1 + 6, 4)
-    assert read_answers([CASE], [pair], ["quality"]).singles is None
+    assert (len(judgments.asked), len(judgments.of_units(2)), len(judgments.of_units(1))) == (2, 1 + 6, 4)
+    assert not len(read_judgments([CASE], [pair], ["quality"]).of_units(1))
 
 
 def test_two_responses_ranked_are_a_win_of_the_whole_margin():

@@ -15,7 +15,7 @@ from evalkit.types import Annotation, Case, Unit, Winner
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class PairColumns:
     """Every pair of responses of every case: `case`, `i` < `j` are indices, `label` people's choice as a code.
 
     `longer` says which has more characters, and is NONE where a text is not there.
@@ -43,7 +43,7 @@ class Pairs:
         return np.asarray(self.start[case] + i * n - i * (i + 1) // 2 + (j - i - 1))
 
 
-def all_pairs(cases: Sequence[Case]) -> Pairs:
+def all_pairs(cases: Sequence[Case]) -> PairColumns:
     """Lay out the pairs of all cases, in case order and then by response index."""
     sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
     counts = sizes * (sizes - 1) // 2
@@ -62,13 +62,13 @@ def all_pairs(cases: Sequence[Case]) -> Pairs:
     choice, further = _choices(cases)
     own = (i == 0) & (j == 1) & (choice[case] != NONE)
     label[own] = choice[case[own]]
-    pairs = Pairs(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
+    pairs = PairColumns(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
     for number, said in further.items():
         _choose(pairs, number, said)
     return pairs
 
 
-def _choose(pairs: Pairs, case: int, said: Sequence[Annotation]) -> None:
+def _choose(pairs: PairColumns, case: int, said: Sequence[Annotation]) -> None:
     """Label a case's further pairs with what most people chose of each, where no grade says which is better."""
     votes: dict[Unit, list[Winner]] = {}
     for annotation in said:

@@ -24,6 +24,10 @@ KINDS = ("unparseable", "refused", "failed", "budget", "ok", "repaired")
 READABLE = KINDS.index("ok")
 
 
+STATED, RANKING, IMPLIED = range(3)
+"""Where a row of judgments comes from: a judgment of a pair or a response, a ranking, or what a ranking implies."""
+
+
 def kind_of(judgment: Judgment) -> str:
     """Return why a judgment has no value, or its status where it has one."""
     never_made = judgment.status == "failed" and judgment.error_kind == "budget"

@@ -1,94 +1,64 @@
-"""Judgments as columns, one pass over the objects, in an order that does not depend on theirs."""
+"""Judgments as columns, read in one pass over the objects, in an order that does not depend on theirs."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.codes import KINDS, READABLE, kind_of
+from evalkit.scoring.columns.codes import IMPLIED, KINDS, RANKING, READABLE, STATED, kind_of
 from evalkit.scoring.columns.rankings import is_list, list_pairs, list_scores
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
-from evalkit.types import Case, Judgment, Unit, WeightedJudgment
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Judgments as columns, sorted by case, unit, order shown and sample; NaN where a judgment has no such number.
-
-    `criteria` has a column for each of `names`; `swapped` says that the unit's second response was shown first.
-    """
-
-    case: Ints
-    i: Ints
-    j: Ints
-    swapped: Bools
-    value: Floats
-    confidence: Floats
-    criteria: Floats
-    names: tuple[str, ...]
-    judge: str
-
-    def __len__(self) -> int:
-        return len(self.case)
-
-
-def join_columns(several: Sequence[Columns], judge: str) -> Columns:
-    """Return the judgments of several judges as those of one, `judge`, in their order."""
-    names = several[0].names
-
-    def joined(name: str) -> Any:
-        return np.concatenate([getattr(one, name) for one in several])
-
-    parts = {name: joined(name) for name in ("case", "i", "j", "swapped", "value", "confidence", "criteria")}
-    return Columns(**parts, names=names, judge=judge)
-
+from evalkit.types import Case, Judgment, Unit
 
 Shape: TypeAlias = tuple[Unit, Unit]
+"""The responses judged, ascending, and the order in which they were shown."""
+Places: TypeAlias = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Expectations:
-    """What answers say when weighted by their probabilities; NaN in all of these where one has none."""
+class JudgmentColumns:
+    """Judgments, a row each, sorted by case, unit, order shown, sample and judge; NaN where one has no such number.
 
-    value: Floats
-    criteria: Floats
-    mass: Floats
-    open: Floats
+    A ranking (`RANKING` in `origin`) is followed by rows for what it says of each pair and each response of its unit
+    (`IMPLIED`); every other judgment is `STATED`.
 
-    @property
-    def there(self) -> Bools:
-        """Which answers have probabilities."""
-        return np.asarray(~np.isnan(self.mass))
-
-    def where(self, rows: Bools) -> Expectations:
-        """Return some of them."""
-        return Expectations(self.value[rows], self.criteria[rows], self.mass[rows], self.open[rows])
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Judgments as columns; NaN where a judgment has no such number.
-
-    `case` is the place of its case. `shape` is the place in `shapes` of its unit and order shown, `judge` that in
-    `judges` of who it is by, `arbiter` of who gave it if it is a third judgment, else -1; `kind` is a place in `KINDS`.
-    `criteria` has a column for each of `names`. Answers that are rankings are `listed`; the judgments of pairs and of
-    single responses that they imply are in `pairs` and `singles`. Judgments that rest on one completion have one number
-    in `answer`; `cost` (US$) and `latency` (seconds) are that completion's.
+    Attributes:
+        case: (n,) the place of the judgment's case.
+        shape: (n,) the place in `shapes` of its unit and order shown.
+        sample: (n,) its sample, from 0; for the implied scores of responses, numbered through all orders.
+        judge: (n,) the place in `judges` of who it is by.
+        arbiter: (n,) the place in `judges` of who gave it if it is a third judgment, else -1.
+        kind: (n,) what became of the answer, a place in `KINDS`.
+        origin: (n,) STATED, RANKING or IMPLIED.
+        value: (n,) the overall value: a margin in [-1, 1] for a pair, scale units for a response.
+        confidence: (n,) the probability stated, in [0, 1].
+        criteria: (n, names) the value by each criterion, in the units of `value`.
+        answer: (n,) a number of the completion it rests on: one number for all judgments of one completion.
+        cost: (n,) US$ that this completion took.
+        latency: (n,) seconds that it took.
+        shapes: units and orders shown, in the order of the rows.
+        judges: names of judges and arbiters, sorted.
+        names: names of the criteria.
+        expected: (n, 1 + names) value and criteria as expectations over the answer's probabilities; none if no
+            judgment has probabilities.
+        mass: (n,) the probability of all values of the scale together; none as above.
+        open: (n,) the probability that was not among those returned; none as above.
     """
 
     case: Ints
-    shape: Ints
-    sample: Ints
-    judge: Ints
-    arbiter: Ints
+    shape: Places
+    sample: Places
+    judge: Places
+    arbiter: Places
     kind: Codes
-    listed: Bools
+    origin: Codes
     value: Floats
     confidence: Floats
     criteria: Floats
@@ -98,22 +68,41 @@ class Answers:
     shapes: tuple[Shape, ...]
     judges: tuple[str, ...]
     names: tuple[str, ...]
-    expected: Expectations | None = None
-    pairs: Answers | None = None
-    singles: Answers | None = None
+    expected: Floats | None = None
+    mass: Floats | None = None
+    open: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.case)
 
     @property
+    def i(self) -> Ints:
+        """The lowest response of each unit, by its place in the case."""
+        return self._by_shape(lambda unit, _: unit[0] if unit else -1)
+
+    @property
+    def j(self) -> Ints:
+        """The highest response of each unit: the second of a pair."""
+        return self._by_shape(lambda unit, _: unit[-1] if unit else -1)
+
+    @property
+    def swapped(self) -> Ints:
+        """1 where the responses were shown in another order than the unit's own, else 0."""
+        return self._by_shape(lambda unit, shown: int(shown != unit))
+
+    def _by_shape(self, read: Callable[[Unit, Unit], int]) -> Ints:
+        """Return a number of each row's unit and order shown."""
+        return np.array([read(*shape) for shape in self.shapes], dtype=np.int64)[self.shape]
+
+    @property
     def by(self) -> tuple[str, ...]:
         """The names of the judges that these are by, sorted."""
-        return tuple(sorted(self.judges[place] for place in np.unique(self.judge)))
+        return tuple(self.judges[place] for place in np.unique(self.judge))
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """The units that these are of, each once."""
-        return tuple({self.shapes[place][0] for place in np.unique(self.shape)})
+        """The units that were judged, each once; not those that rankings imply."""
+        return tuple({self.shapes[place][0] for place in np.unique(self.shape[self.origin != IMPLIED])})
 
     @property
     def readable(self) -> Bools:
@@ -121,111 +110,108 @@ class Answers:
         return np.asarray(self.kind >= READABLE)
 
     @property
-    def giver(self) -> Ints:
+    def giver(self) -> Places:
         """Who gave each, as a place in `judges`."""
-        return np.where(self.arbiter < 0, self.judge, self.arbiter)
+        return np.where(self.arbiter < 0, self.judge, self.arbiter).astype(np.int32)
 
     @property
-    def of_pairs(self) -> Answers:
-        """Those of pairs, rankings taken apart into what they say of each pair."""
-        return self if self.pairs is None else _joined(self.where(~self.listed), self.pairs)
+    def weighted(self) -> Bools:
+        """Which have probabilities, and so an expectation."""
+        return np.zeros(len(self), dtype=bool) if self.mass is None else np.asarray(~np.isnan(self.mass))
 
-    def where(self, rows: Bools) -> Answers:
-        """Return some of them, without what others imply."""
-        kept: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        expected = None if self.expected is None else self.expected.where(rows)
-        return replace(self, **kept, expected=expected, pairs=None, singles=None)
+    @property
+    def asked(self) -> JudgmentColumns:
+        """Those that were asked for, without what rankings imply."""
+        return self.where(self.origin != IMPLIED)
 
-    def select(self, judge: str | None = None, *, third: bool | None = None) -> Answers:
-        """Return those by one judge, or that are third judgments or not, with what they imply."""
+    def where(self, rows: Bools) -> JudgmentColumns:
+        """Return some of them, in their order."""
+        if rows.all():
+            return self
+        kept: dict[str, Any] = {}
+        for name in _ARRAYS:
+            column = getattr(self, name)
+            kept[name] = None if column is None else column[rows]
+        return replace(self, **kept)
+
+    def select(self, judge: str | None = None, *, third: bool | None = None) -> JudgmentColumns:
+        """Return those by one judge, or that are third judgments or not."""
         rows = np.ones(len(self), dtype=bool)
         if judge is not None:
             rows &= self.judge == (self.judges.index(judge) if judge in self.judges else -1)
         if third is not None:
             rows &= (self.arbiter >= 0) == third
-        if rows.all():
-            return self
-        pairs, singles = (None if one is None else one.select(judge, third=third) for one in (self.pairs, self.singles))
-        return replace(self.where(rows), pairs=pairs, singles=singles)
+        return self.where(rows)
+
+    def of_units(self, size: int) -> JudgmentColumns:
+        """Return those of units of so many responses, stated or implied by a ranking."""
+        sizes = np.array([len(unit) for unit, _ in self.shapes], dtype=np.int64)
+        return self.where((self.origin != RANKING) & (sizes[self.shape] == size))
 
 
-_COLUMNS = (
-    *("case", "shape", "sample", "judge", "arbiter", "kind", "listed", "value", "confidence", "criteria"),
-    *("answer", "cost", "latency"),
-)
+_ARRAYS = tuple(
+    field.name for field in fields(JudgmentColumns) if field.name not in ("shapes", "judges", "names")
+)  # one row for each judgment
 
 
-def _joined(one: Answers, two: Answers) -> Answers:
-    """Return answers and what rankings beside them imply, as one; both are of one reading."""
-    joined: dict[str, Any] = {n: np.concatenate([getattr(one, n), getattr(two, n)]) for n in _COLUMNS}
-    return replace(two, **joined, expected=None)
-
-
-def read_answers(cases: Sequence[Case], judgments: Iterable[Judgment], names: Sequence[str]) -> Answers:
+def read_judgments(cases: Sequence[Case], judgments: Iterable[Judgment], names: Sequence[str]) -> JudgmentColumns:
     """Read judgments, each once and one at a time; `names` are the criteria wanted.
 
     Raises:
         ConfigError: if a judgment is of no known case, or a ranking is not of its own responses.
     """
-    words = _Words({case.id: place for place, case in enumerate(cases)})
-    every, pairs, singles = (_Rows(words, names) for _ in range(3))
+    rows = _Rows(cases, names)
     counts: Counter[tuple[str, str]] = Counter()
     for judgment in judgments:
-        listed = is_list(judgment)
-        every.add(judgment, listed=listed)
-        if not listed:
+        if not is_list(judgment):
+            rows.add(judgment, STATED)
             continue
+        rows.add(judgment, RANKING)
         for pair in list_pairs(judgment):
-            pairs.add(pair)
+            rows.add(pair, IMPLIED)
         # Both orders of a list score the same responses: numbered through, they are samples of one score.
         place = (judgment.judge, judgment.case_id)
         for single in list_scores(judgment, counts[place]):
-            singles.add(single)
+            rows.add(single, IMPLIED)
         counts[place] += 1
-    answers = every.answers()
-    return replace(answers, pairs=pairs.answers(), singles=singles.answers()) if counts else answers
-
-
-class _Words:
-    """What texts and units stand for in columns: cases by id, and the rest by when it was first seen."""
-
-    def __init__(self, places: Mapping[str, int]) -> None:
-        self.places = places
-        self.shapes: dict[Shape, int] = {}
-        self.judges: dict[str, int] = {}
-
-    def case(self, id_: str) -> int:
-        place = self.places.get(id_)
-        if place is None:
-            raise ConfigError("judged, but not among the cases", where=f"case '{id_}'")
-        return place
+    return rows.columns()
 
 
 class _Rows:
     """Columns in the making: plain arrays, since a list would hold an object for every number."""
 
-    def __init__(self, words: _Words, names: Sequence[str]) -> None:
-        self._words, self._names = words, tuple(names)
-        self._whole = {
-            name: array("q") for name in ("case", "shape", "sample", "judge", "arbiter", "answer", "weighted")
-        }
-        self._small = {name: array("b") for name in ("kind", "listed")}
+    def __init__(self, cases: Sequence[Case], names: Sequence[str]) -> None:
+        self._cases = {case.id: place for place, case in enumerate(cases)}
+        self._names = tuple(names)
+        self._shapes: dict[Shape, int] = {}
+        self._judges: dict[str, int] = {}
+        self._large = {name: array("q") for name in ("case", "answer")}
+        self._places = {name: array("i") for name in ("shape", "sample", "judge", "arbiter")}
+        self._codes = {name: array("b") for name in ("kind", "origin")}
         self._numbers = {name: array("d") for name in ("value", "confidence", "criteria", "cost", "latency")}
-        self._expected = {name: array("d") for name in ("value", "criteria", "mass", "open")}
+        self._weighted = array("q")
+        self._expected = {name: array("d") for name in ("expected", "mass", "open")}
 
-    def add(self, judgment: Judgment, *, listed: bool = False) -> None:
-        words, whole, small, numbers = self._words, self._whole, self._small, self._numbers
-        judges, arbiter = words.judges, judgment.arbiter
-        if judgment.weighted is not None and not listed:
-            self._weigh(len(whole["case"]), judgment.weighted)
-        whole["case"].append(words.case(judgment.case_id))
-        whole["shape"].append(words.shapes.setdefault((judgment.unit, judgment.shown), len(words.shapes)))
-        whole["sample"].append(judgment.sample)
-        whole["judge"].append(judges.setdefault(judgment.judge, len(judges)))
-        whole["arbiter"].append(-1 if arbiter is None else judges.setdefault(arbiter, len(judges)))
-        whole["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(whole["answer"]))
-        small["kind"].append(KINDS.index(kind_of(judgment)))
-        small["listed"].append(listed)
+    def add(self, judgment: Judgment, origin: int) -> None:
+        large, places, numbers = self._large, self._places, self._numbers
+        case, judges, arbiter = self._cases.get(judgment.case_id), self._judges, judgment.arbiter
+        if case is None:
+            raise ConfigError("judged, but not among the cases", where=f"case '{judgment.case_id}'")
+        if judgment.weighted is not None and origin != RANKING:
+            self._weighted.append(len(large["case"]))
+            stated = judgment.weighted.criteria
+            self._expected["expected"].append(_number(judgment.weighted.value))
+            self._expected["expected"].extend(_number(stated.get(name)) for name in self._names)
+            self._expected["mass"].append(judgment.weighted.mass)
+            self._expected["open"].append(judgment.weighted.open)
+        large["case"].append(case)
+        large["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(large["answer"]))
+        places["shape"].append(self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes)))
+        places["sample"].append(judgment.sample)
+        places["judge"].append(judges.setdefault(judgment.judge, len(judges)))
+        places["arbiter"].append(-1 if arbiter is None else judges.setdefault(arbiter, len(judges)))
+        self._codes["kind"].append(KINDS.index(kind_of(judgment)))
+        self._codes["origin"].append(origin)
         numbers["value"].append(_number(judgment.value))
         numbers["confidence"].append(_number(judgment.confidence))
         numbers["criteria"].extend(_number(judgment.criteria.get(name)) for name in self._names)
@@ -233,115 +219,102 @@ class _Rows:
         numbers["cost"].append(_number(completion.cost_usd if completion else None))
         numbers["latency"].append(_number(completion.latency if completion else None))
 
-    def _weigh(self, row: int, weighted: WeightedJudgment) -> None:
-        expected = self._expected
-        self._whole["weighted"].append(row)
-        expected["value"].append(_number(weighted.value))
-        expected["criteria"].extend(_number(weighted.criteria.get(name)) for name in self._names)
-        expected["mass"].append(weighted.mass)
-        expected["open"].append(weighted.open)
-
-    def answers(self) -> Answers:
-        whole: dict[str, Any] = {name: np.array(column, dtype=np.int64) for name, column in self._whole.items()}
-        rows, count, width = whole.pop("weighted"), len(self._whole["case"]), len(self._names)
-        numbers = {name: np.array(column) for name, column in self._numbers.items()}
-        return Answers(
-            **whole,
-            kind=np.array(self._small["kind"], dtype=np.int8),
-            listed=np.array(self._small["listed"], dtype=bool),
-            value=numbers["value"],
-            confidence=numbers["confidence"],
-            criteria=numbers["criteria"].reshape(count, width),
-            shapes=tuple(self._words.shapes),
-            judges=tuple(self._words.judges),
-            cost=numbers["cost"],
-            latency=numbers["latency"],
-            names=self._names,
-            expected=self._spread(rows, count, width) if len(rows) else None,
+    def columns(self) -> JudgmentColumns:
+        """Return the columns, sorted; the arrays they are made from are given up one by one."""
+        shapes, judges = sorted(self._shapes, key=_shape_order), sorted(self._judges)
+        columns: dict[str, Any] = {}
+        for group, kind in ((self._large, "q"), (self._places, "i"), (self._codes, "b"), (self._numbers, "d")):
+            columns |= {
+                name: np.frombuffer(column, kind) if column else np.zeros(0, kind) for name, column in group.items()
+            }
+            group.clear()
+        count, width = len(columns["case"]), len(self._names)
+        columns["criteria"] = columns["criteria"].reshape(count, width)
+        columns["shape"] = _renumbered(columns["shape"], self._shapes, shapes)
+        columns["judge"], columns["arbiter"] = (
+            _renumbered(columns[name], self._judges, judges) for name in ("judge", "arbiter")
         )
+        if self._weighted:
+            columns |= self._spread(count, width)
+        keys = [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
+        order = np.lexsort(keys)
+        if (np.diff(order) < 0).any():
+            for name in columns:
+                columns[name] = columns[name][order]
+        return JudgmentColumns(**columns, shapes=tuple(shapes), judges=tuple(judges), names=self._names)
 
-    def _spread(self, rows: Ints, count: int, width: int) -> Expectations:
-        found = Expectations(*(np.full(shape, np.nan) for shape in (count, (count, width), count, count)))
-        for name, column in self._expected.items():
-            values = np.array(column)
-            getattr(found, name)[rows] = values.reshape(-1, width) if name == "criteria" else values
+    def _spread(self, count: int, width: int) -> dict[str, Floats]:
+        """Return the expectations as columns, NaN for judgments without probabilities."""
+        rows = np.array(self._weighted)
+        found = {"expected": np.full((count, 1 + width), np.nan)} | {
+            n: np.full(count, np.nan) for n in ("mass", "open")
+        }
+        for name, column in found.items():
+            column[rows] = np.array(self._expected[name]).reshape(-1, *column.shape[1:])
         return found
+
+
+def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
+    unit, shown = shape
+    return (unit[0], unit[-1], shown != unit, unit, shown) if unit else (-1, -1, False, unit, shown)
+
+
+def _renumbered(places: Places, known: Iterable[Any], ordered: Sequence[Any]) -> Places:
+    """Return places among `known` as places among the same, ordered; -1 stays."""
+    new = {one: place for place, one in enumerate(ordered)}
+    table = np.array([*(new[one] for one in known), -1], dtype=np.int32)
+    return table[places]
 
 
 def _number(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-def read_columns(cases: Sequence[Case], answers: Answers, sizes: Ints, size: int) -> Columns:
-    """Return judgments of units of `size` responses, sorted; `sizes` says how many responses each case has.
+def of_one_judge(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints, size: int) -> JudgmentColumns:
+    """Return the judgments of units of `size` responses; `sizes` says how many responses each case has.
 
     Raises:
         ConfigError: if a judgment is of an unknown unit or order, is there twice, or if several judges made them.
     """
-    _check(cases, answers, sizes, size)
-    first, last, swapped = (
-        np.array([read(*shape) for shape in answers.shapes], dtype=np.int64) for read in (_first_of, _last_of, _turned)
-    )
-    shape = answers.shape
-    keys = np.stack([answers.case, first[shape], last[shape], swapped[shape], answers.sample])
-    order = np.lexsort(keys[::-1])
-    keys = keys[:, order]
-    _refuse_doubles(keys, cases)
-    if len(answers.by) > 1:
-        raise ConfigError(f"judgments of several judges ({', '.join(answers.by)}) are read as those of one")
-    case, i, j, turned, _ = keys
-    numbers = (answers.value[order], answers.confidence[order], answers.criteria[order])
-    return Columns(case, i, j, turned.astype(bool), *numbers, answers.names, "".join(answers.by))
+    own = judgments.of_units(size)
+    _check_units(cases, own, sizes, size)
+    _check_once(cases, own)
+    if len(own.by) > 1:
+        raise ConfigError(f"judgments of several judges ({', '.join(own.by)}) are read as those of one")
+    return own
 
 
-def _check(cases: Sequence[Case], answers: Answers, sizes: Ints, size: int) -> None:
-    counted = [_is_unit(unit, size) for unit, _ in answers.shapes]
-    last = np.array([_last_of(*shape) for shape in answers.shapes], dtype=np.int64)
-    bad = _rows(answers, counted) | (last[answers.shape] >= sizes[answers.case])
+def _check_units(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints, size: int) -> None:
+    known = [len(set(unit)) == size and 0 <= unit[0] <= unit[-1] for unit, _ in judgments.shapes]
+    bad = ~np.array(known, dtype=bool)[judgments.shape] | (judgments.j >= sizes[judgments.case])
     if bad.any():
-        place, (unit, _) = _first(answers, bad)
+        place, (unit, _) = _first(judgments, bad)
         raise ConfigError(
             f"responses {list(unit)} were judged, and the case has {int(sizes[place])}, in units of {size}",
             where=f"case '{cases[place].id}'",
         )
-    astray = _rows(answers, [tuple(sorted(shown)) == unit for unit, shown in answers.shapes])
+    ordered = [tuple(sorted(shown)) == unit for unit, shown in judgments.shapes]
+    astray = ~np.array(ordered, dtype=bool)[judgments.shape]
     if astray.any():
-        place, (unit, shown) = _first(answers, astray)
+        place, (unit, shown) = _first(judgments, astray)
         raise ConfigError(f"unit {list(unit)} was shown as {list(shown)}", where=f"case '{cases[place].id}'")
 
 
-def _is_unit(unit: Unit, size: int) -> bool:
-    return len(unit) == len(set(unit)) == size and 0 <= unit[0] <= unit[-1]
-
-
-def _first_of(unit: Unit, _: Unit) -> int:
-    return unit[0] if unit else -1
-
-
-def _last_of(unit: Unit, _: Unit) -> int:
-    return unit[-1] if unit else -1
-
-
-def _turned(unit: Unit, shown: Unit) -> int:
-    return int(shown != unit)
-
-
-def _rows(answers: Answers, holds: Sequence[bool]) -> Bools:
-    """Return the rows for whose shape it does not hold."""
-    return ~np.array(holds, dtype=bool)[answers.shape]
-
-
-def _first(answers: Answers, rows: Bools) -> tuple[int, tuple[Unit, Unit]]:
+def _first(judgments: JudgmentColumns, rows: Bools) -> tuple[int, Shape]:
     row = int(np.flatnonzero(rows)[0])
-    return int(answers.case[row]), answers.shapes[answers.shape[row]]
+    return int(judgments.case[row]), judgments.shapes[judgments.shape[row]]
 
 
-def _refuse_doubles(keys: Ints, cases: Sequence[Case]) -> None:
-    doubles = np.flatnonzero((keys[:, 1:] == keys[:, :-1]).all(axis=0))
-    if len(doubles):
-        place, i, j, _, sample = (int(part) for part in keys[:, doubles[0]])
+def _check_once(cases: Sequence[Case], judgments: JudgmentColumns) -> None:
+    """Refuse two judgments of one unit, order and sample; sorted, they are neighbors."""
+    same = np.ones(max(len(judgments) - 1, 0), dtype=bool)
+    for column in (judgments.case, judgments.shape, judgments.sample):
+        same &= column[1:] == column[:-1]
+    if same.any():
+        place, (unit, _) = _first(judgments, np.append(same, False))
+        sample = int(judgments.sample[np.flatnonzero(same)[0]])
         raise ConfigError(
-            f"responses {sorted({i, j})} are judged twice in the same order as sample {sample}",
+            f"responses {list(unit)} are judged twice in the same order as sample {sample}",
             where=f"case '{cases[place].id}'",
             remedy="keep one of the two judgments",
         )

@@ -11,61 +11,59 @@ import numpy as np
 
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns.codes import NAMES, NONE, TIE, A, B
+from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.rates import split_rate
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
-from evalkit.scoring.verdicts.outcome import Outcome
-from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
 
 CLASSES = (A, TIE, B)
 UNLABELLED = "no pair has a label"
 UNREAD = "no labelled pair has a verdict"
 
 
-def agreement_statistics(resolved: Resolution, cases: int) -> list[Statistic]:
+def agreement_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
     """Return accuracy, accuracy among decided pairs, and kappa of the verdicts on labelled pairs.
 
     For accuracy and kappa a TIE equals a label TIE and no other. A pair is decided where verdict and label both name a
     winner: there, a judge that knows nothing of the responses is right half of the time.
     """
-    tally, labelled, present = Tally(resolved.pairs.case, cases), resolved.labelled, resolved.present
-    right = resolved.winner == resolved.pairs.label
+    tally, labelled, present = Tally(verdicts.pairs.case, cases), verdicts.labelled, verdicts.present
+    right = verdicts.winner == verdicts.pairs.label
     why = UNREAD if labelled.any() else UNLABELLED
     accuracy = tally.rate("agreement/accuracy", right, labelled & present, labelled & ~present, why=why)
-    return [accuracy, _decided(resolved, tally), _kappa(resolved, tally)]
+    return [accuracy, _decided(verdicts, tally), _kappa(verdicts, tally)]
 
 
-def _decided(resolved: Resolution, tally: Tally) -> Statistic:
+def _decided(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     """Return `agreement/accuracy_decided`; a missing verdict could have been right, wrong or a tie."""
-    choosing = resolved.labelled & (resolved.pairs.label != TIE)
-    decided = choosing & resolved.present & (resolved.winner != TIE)
-    why = UNREAD if choosing.any() else "no label names a winner" if resolved.labelled.any() else UNLABELLED
+    choosing = verdicts.labelled & (verdicts.pairs.label != TIE)
+    decided = choosing & verdicts.present & (verdicts.winner != TIE)
+    why = UNREAD if choosing.any() else "no label names a winner" if verdicts.labelled.any() else UNLABELLED
     return tally.rate(
         "agreement/accuracy_decided",
-        resolved.winner == resolved.pairs.label,
+        verdicts.winner == verdicts.pairs.label,
         decided,
-        choosing & ~resolved.present,
-        why="every verdict on a labelled pair is a tie" if (choosing & resolved.present).any() else why,
+        choosing & ~verdicts.present,
+        why="every verdict on a labelled pair is a tie" if (choosing & verdicts.present).any() else why,
     )
 
 
-def pass_statistics(resolved: Resolution, shown: OrderOutcomes, cases: int) -> list[Statistic]:
+def pass_statistics(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> list[Statistic]:
     """Return the accuracies of the single passes of labelled pairs, in each order and in both."""
-    tally = Tally(resolved.pairs.case, cases)
+    tally = Tally(verdicts.pairs.case, cases)
     return [
-        _per_order(resolved, shown, tally),
-        _one_order("agreement/accuracy_first_order", 0, resolved, shown, tally),
-        _one_order("agreement/accuracy_second_order", 1, resolved, shown, tally),
-        _both_orders(resolved, shown, tally),
+        _per_order(verdicts, passes, tally),
+        _one_order("agreement/accuracy_first_order", 0, verdicts, passes, tally),
+        _one_order("agreement/accuracy_second_order", 1, verdicts, passes, tally),
+        _both_orders(verdicts, passes, tally),
     ]
 
 
-def _per_order(resolved: Resolution, shown: OrderOutcomes, tally: Tally) -> Statistic:
+def _per_order(verdicts: VerdictColumns, passes: PassColumns, tally: Tally) -> Statistic:
     """Return the mean over both orders of the share of readable passes that equal the label."""
-    wanted = resolved.labelled & shown.both
-    read = shown.read & wanted[:, None]
-    right = read & (shown.winner == resolved.pairs.label[:, None])
+    wanted = verdicts.labelled & passes.both
+    read = passes.read & wanted[:, None]
+    right = read & (passes.winner == verdicts.pairs.label[:, None])
     lost = ~read & wanted[:, None]
     columns = [tally(column) for column in (*right.T, *read.T)]
     every = float(wanted.sum())
@@ -78,15 +76,15 @@ def _per_order(resolved: Resolution, shown: OrderOutcomes, tally: Tally) -> Stat
         missing=int(lost.sum()),
         worst=_middle(ends),
         proportion=True,
-        why=_why_no_passes(resolved, shown),
+        why=_why_no_passes(verdicts, passes),
     )
 
 
-def _one_order(name: str, order: int, resolved: Resolution, shown: OrderOutcomes, tally: Tally) -> Statistic:
+def _one_order(name: str, order: int, verdicts: VerdictColumns, passes: PassColumns, tally: Tally) -> Statistic:
     """Return the share of readable passes in one order, 0 being that of the case, that equal the label."""
-    wanted, read = resolved.labelled & shown.both, shown.read[:, order]
-    right = shown.winner[:, order] == resolved.pairs.label
-    return tally.rate(name, right, wanted & read, wanted & ~read, why=_why_no_passes(resolved, shown))
+    wanted, read = verdicts.labelled & passes.both, passes.read[:, order]
+    right = passes.winner[:, order] == verdicts.pairs.label
+    return tally.rate(name, right, wanted & read, wanted & ~read, why=_why_no_passes(verdicts, passes))
 
 
 def _middle(ends: list[Bounds]) -> Bounds:
@@ -96,31 +94,31 @@ def _middle(ends: list[Bounds]) -> Bounds:
     return (low + other_low) / 2, (high + other_high) / 2
 
 
-def _both_orders(resolved: Resolution, shown: OrderOutcomes, tally: Tally) -> Statistic:
+def _both_orders(verdicts: VerdictColumns, passes: PassColumns, tally: Tally) -> Statistic:
     """Return the share of pairs, read in both orders, of which both passes equal the label."""
-    wanted = resolved.labelled & shown.both
-    complete = shown.read[:, 0] & shown.read[:, 1]
-    right = (shown.winner == resolved.pairs.label[:, None]).all(axis=1)
-    why = _why_no_passes(resolved, shown)
+    wanted = verdicts.labelled & passes.both
+    complete = passes.read[:, 0] & passes.read[:, 1]
+    right = (passes.winner == verdicts.pairs.label[:, None]).all(axis=1)
+    why = _why_no_passes(verdicts, passes)
     return tally.rate("agreement/accuracy_both_orders", right, wanted & complete, wanted & ~complete, why=why)
 
 
-def _why_no_passes(resolved: Resolution, shown: OrderOutcomes) -> str:
-    if not resolved.labelled.any():
+def _why_no_passes(verdicts: VerdictColumns, passes: PassColumns) -> str:
+    if not verdicts.labelled.any():
         return UNLABELLED
-    return "no labelled pair was read in both orders" if shown.both else "each pair was judged in one order"
+    return "no labelled pair was read in both orders" if passes.both else "each pair was judged in one order"
 
 
-def _kappa(resolved: Resolution, tally: Tally) -> Statistic:
+def _kappa(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     """Return Cohen's kappa of verdicts and labels over A, TIE, B (Cohen 1960, Educ. Psychol. Meas. 20, 37-46, eq. 1).
 
     Its worst cases are the extremes of kappa as it is, with every missing verdict on its label, and with every missing
     verdict of a label on one of the other classes: the classes' shares move too, so that more agreement can mean less.
     Where all labels are of one class kappa would be 0 whatever the verdicts are: it has no value.
     """
-    used = resolved.labelled & resolved.present
-    lost = resolved.labelled & ~resolved.present
-    label, winner = resolved.pairs.label, resolved.winner
+    used = verdicts.labelled & verdicts.present
+    lost = verdicts.labelled & ~verdicts.present
+    label, winner = verdicts.pairs.label, verdicts.winner
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
     columns = np.stack(cells, axis=1)
     return Statistic(
@@ -130,7 +128,7 @@ def _kappa(resolved: Resolution, tally: Tally) -> Statistic:
         n=int(used.sum()),
         missing=int(lost.sum()),
         worst=(None, None) if one_value(label[used | lost]) else _kappa_bounds(columns.sum(axis=0), label, lost),
-        why=one_class(used, resolved),
+        why=one_class(used, verdicts),
     )
 
 
@@ -144,11 +142,11 @@ def one_value(codes: Codes) -> bool:
     return len(np.unique(codes)) == 1
 
 
-def one_class(used: Bools, resolved: Resolution) -> str:
+def one_class(used: Bools, verdicts: VerdictColumns) -> str:
     """Return why a coefficient of agreement over the labelled pairs that are `used` is not defined."""
     if not used.any():
-        return UNREAD if resolved.labelled.any() else UNLABELLED
-    labels = np.unique(resolved.pairs.label[used])
+        return UNREAD if verdicts.labelled.any() else UNLABELLED
+    labels = np.unique(verdicts.pairs.label[used])
     if len(labels) > 1:
         return "verdicts and labels are all of one class"
     return f"labels are all of one class ({NAMES[int(labels[0])]}): it would be 0 whatever the verdicts are"
@@ -184,12 +182,12 @@ STEPS = np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2
 """How far apart A, TIE and B are: a tie taken for a win is half as wrong as a win for a loss."""
 
 
-def confusion_statistics(resolved: Resolution, cases: int) -> list[Statistic]:
+def confusion_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
     """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels."""
-    tally, used = Tally(resolved.pairs.case, cases), resolved.labelled & resolved.present
-    label, winner = resolved.pairs.label, resolved.winner
+    tally, used = Tally(verdicts.pairs.case, cases), verdicts.labelled & verdicts.present
+    label, winner = verdicts.pairs.label, verdicts.winner
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
-    columns, lost = np.stack(cells, axis=1), resolved.labelled & ~resolved.present
+    columns, lost = np.stack(cells, axis=1), verdicts.labelled & ~verdicts.present
     ties = bool(((label == TIE) & used).any() or ((winner == TIE) & used).any() or lost.any())
     categories = 3 if ties else 2
 
@@ -200,7 +198,7 @@ def confusion_statistics(resolved: Resolution, cases: int) -> list[Statistic]:
         columns=columns,
         n=int(used.sum()),
         missing=int(lost.sum()),
-        why=one_class(used, resolved),
+        why=one_class(used, verdicts),
     )
     return [
         statistic(
@@ -283,10 +281,10 @@ def _evenest(fixed: Floats, extra: float) -> Floats:
     return np.asarray(np.maximum(fixed, level))
 
 
-def confusion_table(resolved: Resolution) -> dict[str, Any]:
+def confusion_table(verdicts: VerdictColumns) -> dict[str, Any]:
     """Return how often each label met each verdict, `missing` among them: {"labels": {label: {verdict: count}}}."""
     columns = [*CLASSES, None]
-    label, winner, present = resolved.pairs.label, resolved.winner, resolved.present
+    label, winner, present = verdicts.pairs.label, verdicts.winner, verdicts.present
 
     def count(row: int, column: int | None) -> int:
         same = ~present if column is None else winner == column
@@ -373,14 +371,14 @@ def interval_alpha(totals: Floats) -> Floats:
     return np.asarray(1 - (n - 1) * divide(apart, np.where(expected > 1e-9 * n, expected, 0.0)))
 
 
-def panel_agreement(panel: Outcome, each: Sequence[Outcome], cases: int) -> list[Statistic]:
+def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns], cases: int) -> list[Statistic]:
     """Return `panel/alpha`, of winners or in mode pointwise of scores, `panel/unanimous` and `tie_rate/split`."""
-    if panel.shown is None and panel.scored is not None:
-        scores = np.stack([one.scored.raw for one in each if one.scored is not None])
-        return [_alpha_of_scores(scores, panel.scored.case, cases)]
-    winners = np.stack([one.resolved.winner for one in each])
-    tally = Tally(panel.resolved.pairs.case, cases)
-    return [*_of_winners(winners, tally), split_rate(panel.resolved, cases)]
+    if panel.passes is None and panel.scores is not None:
+        scores = np.stack([one.scores.raw for one in each if one.scores is not None])
+        return [_alpha_of_scores(scores, panel.scores.case, cases)]
+    winners = np.stack([one.winner for one in each])
+    tally = Tally(panel.pairs.case, cases)
+    return [*_of_winners(winners, tally), split_rate(panel, cases)]
 
 
 def _of_winners(winners: Codes, tally: Tally) -> list[Statistic]:

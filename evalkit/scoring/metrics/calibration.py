@@ -10,11 +10,11 @@ import numpy as np
 
 from evalkit.core.hashing import digest
 from evalkit.scoring.columns.codes import FORCED, TIE
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, of_share
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, regression
-from evalkit.scoring.verdicts.pairs import Resolution
 from evalkit.types import Case
 
 BINS = 10
@@ -42,22 +42,22 @@ class StatedConfidence:
         return StatedConfidence(self.case[:0], self.confidence[:0], self.right[:0], self.missing)
 
 
-def stated(resolved: Resolution) -> StatedConfidence:
+def stated(verdicts: VerdictColumns) -> StatedConfidence:
     """Return the pairs that calibration rests on. A winner against a label TIE is wrong.
 
     A tie that was forced to a winner is left out as any tie is: no judge stated a confidence in that winner.
     """
-    won = resolved.present & (resolved.winner != TIE) & (resolved.reason != FORCED)
-    known = np.isfinite(resolved.confidence)
-    used = resolved.labelled & won & known
-    missing = int((resolved.labelled & (~resolved.present | (won & ~known))).sum())
-    right = (resolved.winner == resolved.pairs.label)[used].astype(np.float64)
-    return StatedConfidence(resolved.pairs.case[used], resolved.confidence[used], right, missing)
+    won = verdicts.present & (verdicts.winner != TIE) & (verdicts.reason != FORCED)
+    known = np.isfinite(verdicts.confidence)
+    used = verdicts.labelled & won & known
+    missing = int((verdicts.labelled & (~verdicts.present | (won & ~known))).sum())
+    right = (verdicts.winner == verdicts.pairs.label)[used].astype(np.float64)
+    return StatedConfidence(verdicts.pairs.case[used], verdicts.confidence[used], right, missing)
 
 
-def calibration_statistics(resolved: Resolution, cases: int) -> list[Statistic]:
+def calibration_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
     """Return `calibration/ece` and `calibration/brier` over labelled pairs with a winner and a stated confidence."""
-    found = stated(resolved)
+    found = stated(verdicts)
     return [ece_statistic("calibration/ece", found, cases), brier_statistic("calibration/brier", found, cases)]
 
 
@@ -120,13 +120,13 @@ EDGE = 1e-4
 Recalibrate = Callable[[Floats, Floats, Floats], Floats]
 
 
-def recalibration_statistics(resolved: Resolution, cases: Sequence[Case], clusters: Clusters) -> list[Statistic]:
+def recalibration_statistics(verdicts: VerdictColumns, cases: Sequence[Case], clusters: Clusters) -> list[Statistic]:
     """Return ECE and Brier score after recalibration out of fold, and `calibration/slope`.
 
     Clusters are dealt into five folds by the id of their first case; each fold's confidences are recalibrated by what
     the other four say. The folds stay as they are when clusters are resampled.
     """
-    found = stated(resolved)
+    found = stated(verdicts)
     tally = Tally(found.case, len(cases))
     enough = len(np.unique(clusters.of_rows(found.case))) >= LEAST
     unit = "cases" if clusters.number is None else "clusters"
@@ -214,13 +214,13 @@ METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by
 
 
 def reliability_table(
-    resolved: Resolution, cases: Sequence[Case], confidence: float, clusters: Clusters
+    verdicts: VerdictColumns, cases: Sequence[Case], confidence: float, clusters: Clusters
 ) -> dict[str, Any]:
     """Return the reliability curve before and after recalibration: accuracy by bin of confidence.
 
     Niculescu-Mizil and Caruana 2005 (ICML, 625-632). Each bin has its own interval, over clusters.
     """
-    found = stated(resolved)
+    found = stated(verdicts)
     curves = {"stated": _curve(found, clusters, confidence)}
     if len(np.unique(clusters.of_rows(found.case))) >= LEAST:
         folds = _folds(cases, clusters)[found.case]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
-from evalkit.scoring.verdicts.pairs import Resolution
-from evalkit.scoring.verdicts.pointwise import ScoreColumns, rank
+from evalkit.scoring.verdicts.pointwise import rank
 
 LARGEST = 4000
 """Up to so many different responses bounds are sought; two responses of one score and one grade are not different."""
@@ -326,7 +326,7 @@ def _projected_kendall(graded: _Graded) -> Statistic:
 NAMES = ("pearson", "spearman", "kendall")
 
 
-def within_statistics(scored: ScoreColumns, resolved: Resolution, cases: int) -> list[Statistic]:
+def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
     """Return `agreement/pearson_within`, `spearman_within` and `kendall_within`: means of the cases' own correlations.
 
     Each case with two or more graded scores that are not all equal counts once; Kendall's is tau-b (Kendall 1945,
@@ -340,7 +340,7 @@ def within_statistics(scored: ScoreColumns, resolved: Resolution, cases: int) ->
     found = [
         by_case(x, y, case, cases),
         by_case(rank(x, case), rank(y, case), case, cases),
-        _kendall_within(scored, resolved, used, cases),
+        _kendall_within(scored, verdicts, used, cases),
     ]
     some = np.bincount(case, minlength=cases) > 1
     return [_mean(f"agreement/{name}_within", r, some, missing) for name, r in zip(NAMES, found, strict=True)]
@@ -355,8 +355,8 @@ def by_case(x: Floats, y: Floats, case: Ints, cases: int) -> Floats:
     return of_moments(np.stack(moments, axis=1))
 
 
-def _kendall_within(scored: ScoreColumns, resolved: Resolution, used: Bools, cases: int) -> Floats:
-    pairs = resolved.pairs
+def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, used: Bools, cases: int) -> Floats:
+    pairs = verdicts.pairs
     i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
     both = used[i] & used[j]
     dx, dy = (

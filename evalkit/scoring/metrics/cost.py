@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalkit.scoring.columns.judgments import Answers
+from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 
@@ -12,20 +12,21 @@ ODD = 0x5851F42D4C957F2D
 """Spreads the numbers of answers, so that one with a case's place added is that of one answer of one case."""
 
 
-def cost_statistics(answers: Answers, cases: int) -> list[Statistic]:
+def cost_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic]:
     """Return `cost/per_case` in US$ and `latency/per_case` in seconds: means over cases of what their answers took.
 
     An answer counts with what it took when it was sent for, also where it was stored since, and once where several
     judgments rest on it; those of a case add up, as if asked one after another. Earlier answers that a judgment was
     prepared by, and tries that failed, are not counted. Cases with an answer that failed or has no price are left out.
     """
-    _, once = np.unique(answers.answer * ODD + answers.case, return_index=True)
-    case = answers.case[once]
+    judgments = judgments.asked
+    _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
+    case = judgments.case[once]
     unread = "no answer is there to be counted"
-    unpriced = "no answer has a price" if np.isfinite(answers.latency).any() else unread
+    unpriced = "no answer has a price" if np.isfinite(judgments.latency).any() else unread
     return [
-        _mean("cost/per_case", answers.cost[once], case, cases, unpriced),
-        _mean("latency/per_case", answers.latency[once], case, cases, unread),
+        _mean("cost/per_case", judgments.cost[once], case, cases, unpriced),
+        _mean("latency/per_case", judgments.latency[once], case, cases, unread),
     ]
 
 

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.annotations import annotation_grades, choices_in
-from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.cases import PairColumns
 from evalkit.scoring.columns.codes import CODES, NONE, TIE, A, B, sign
+from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
 from evalkit.scoring.metrics.correlation import of_moments
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdicts.pairs import Resolution
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
 from evalkit.types import Case, Metric
 
 CLASSES = (A, TIE, B)
@@ -48,7 +47,9 @@ class Annotations:
         return np.stack(counted, axis=1).astype(np.float64)
 
 
-def read_annotations(cases: Sequence[Case], resolved: Resolution, scored: ScoreColumns | None) -> Annotations | None:
+def read_annotations(
+    cases: Sequence[Case], verdicts: VerdictColumns, scored: ScoreColumns | None
+) -> Annotations | None:
     """Return the labels of single people, none where no case has any.
 
     Grades are compared with scores where responses were scored; otherwise every person's grades are read as choices
@@ -59,9 +60,9 @@ def read_annotations(cases: Sequence[Case], resolved: Resolution, scored: ScoreC
         rows = list(_grades(cases, scored.offset))
         judge, case = scored.score, scored.case
     else:
-        rows = list(_choices(cases, resolved.pairs))
-        judge = np.where(resolved.winner == NONE, np.nan, resolved.winner.astype(np.float64))
-        case = resolved.pairs.case
+        rows = list(_choices(cases, verdicts.pairs))
+        judge = np.where(verdicts.winner == NONE, np.nan, verdicts.winner.astype(np.float64))
+        case = verdicts.pairs.case
     if not rows:
         return None
     names = tuple(sorted({name for _, name, _ in rows}))
@@ -80,7 +81,7 @@ def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, flo
                     yield int(offset[place]) + index, name, grade
 
 
-def _choices(cases: Sequence[Case], pairs: Pairs) -> Iterator[tuple[int, str, float]]:
+def _choices(cases: Sequence[Case], pairs: PairColumns) -> Iterator[tuple[int, str, float]]:
     for place, case in enumerate(cases):
         for name, label in case.labels.items():
             for (i, j), winner in choices_in(label):

@@ -10,12 +10,12 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring.columns.codes import TIE
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.metrics.ranking import Games, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.verdicts.aggregate import pair_margins, weigh
-from evalkit.scoring.verdicts.outcome import Outcome
-from evalkit.scoring.verdicts.pairs import Resolution, at_threshold, useful_thresholds
+from evalkit.scoring.verdicts.aggregate import judgment_values
+from evalkit.scoring.verdicts.pairs import at_threshold, useful_thresholds
 
 BINS = 20
 STEPS = 50
@@ -24,23 +24,23 @@ RESCALED = "scores are rescaled within each case, and noise with them: use scori
 THRESHOLDS = 21
 
 
-def jnd_statistics(config: RunConfig, outcome: Outcome, cases: int) -> list[Statistic]:
+def jnd_statistics(config: RunConfig, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
     """Return `jnd/noise` and `jnd/labels`, both in the units of `tie.threshold`."""
-    return [_from_noise(config, outcome, cases), _from_labels(outcome.resolved, cases)]
+    return [_from_noise(config, verdicts, cases), _from_labels(verdicts, cases)]
 
 
-def _from_noise(config: RunConfig, outcome: Outcome, cases: int) -> Statistic:
+def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Statistic:
     """Return the margin that repeat noise alone exceeds with a chance of 1 - `scoring.confidence`.
 
     z s sqrt(t / m), s² being the mean variance of repeats within what was asked in the same way, m the answers behind a
     margin (harmonic mean) and t the terms of it: one for a pair, two for a difference of scores. It is the coefficient
     of repeatability (Bland and Altman 1999, Stat. Methods Med. Res. 8, 135-160, section 4).
     """
-    values, cell, unit = _asked(config, outcome)
-    scored = outcome.shown is None
+    values, cell, unit = _asked(config, verdicts)
+    scored = verdicts.passes is None
     span = config.rubric.max - config.rubric.min if scored and config.scoring.normalize == "minmax" else 1.0
     size = NormalDist().inv_cdf((1 + config.scoring.confidence) / 2) * (2**0.5 if scored else 1.0) / span
-    columns, repeats = _noise_sums(values, cell, unit, outcome.columns.case, cases)
+    columns, repeats = _noise_sums(values, cell, unit, verdicts.judgments.case, cases)
     rescaled = scored and config.scoring.normalize in ("zscore", "rank")
     return Statistic(
         "jnd/noise",
@@ -54,16 +54,11 @@ def _from_noise(config: RunConfig, outcome: Outcome, cases: int) -> Statistic:
     )
 
 
-def _asked(config: RunConfig, outcome: Outcome) -> tuple[Floats, Ints, Ints]:
+def _asked(config: RunConfig, verdicts: VerdictColumns) -> tuple[Floats, Ints, Ints]:
     """Return each judgment's number, what it was asked (unit and order), and its unit, as numbers of groups."""
-    columns = outcome.columns
-    if outcome.shown is None:
-        alone = np.isnan(columns.criteria).all(axis=1)
-        values = np.where(alone, columns.value, weigh(columns, config.weights()))
-    else:
-        values = pair_margins(config, columns)
-    unit = _numbered(columns.case, columns.i, columns.j)
-    return values, 2 * unit + columns.swapped, unit
+    judgments = verdicts.judgments
+    unit = _numbered(judgments.case, judgments.i, judgments.j)
+    return judgment_values(config, verdicts), 2 * unit + judgments.swapped, unit
 
 
 def _numbered(*keys: Ints) -> Ints:
@@ -82,17 +77,17 @@ def _noise_sums(values: Floats, cell: Ints, unit: Ints, case: Ints, cases: int) 
     mean = divide(np.bincount(cell, weights=values).astype(np.float64), counts)
     tally = Tally(case, cases)
     each = 1.0 / counts[cell] if len(cell) else np.zeros(0)
-    answers = np.bincount(unit)[unit].astype(np.float64)
+    judgments = np.bincount(unit)[unit].astype(np.float64)
     columns = (
         tally((values - mean[cell]) ** 2),
         tally(1.0 - each),
-        tally(divide(np.ones(len(unit)), answers**2)),
-        tally(divide(np.ones(len(unit)), answers)),
+        tally(divide(np.ones(len(unit)), judgments**2)),
+        tally(divide(np.ones(len(unit)), judgments)),
     )
     return np.stack(columns, axis=1), int(len(cell) - np.count_nonzero(counts))
 
 
-def _from_labels(resolved: Resolution, cases: int) -> Statistic:
+def _from_labels(verdicts: VerdictColumns, cases: int) -> Statistic:
     """Return the margin at which the judge's lean is people's choice three times out of four.
 
     With P(right) = 1 / (1 + exp(-b |margin|)), fitted by maximum likelihood to labelled pairs with a lean and a label
@@ -100,15 +95,15 @@ def _from_labels(resolved: Resolution, cases: int) -> Statistic:
     Behavior, section 2.B). Margins are grouped into at most 20 levels.
     """
     used = (
-        resolved.labelled
-        & (resolved.pairs.label != TIE)
-        & resolved.present
-        & (np.abs(np.nan_to_num(resolved.margin)) > FUZZ)
+        verdicts.labelled
+        & (verdicts.pairs.label != TIE)
+        & verdicts.present
+        & (np.abs(np.nan_to_num(verdicts.margin)) > FUZZ)
     )
-    sizes = np.abs(resolved.margin[used])
-    right = (resolved.lean == resolved.pairs.label)[used]
+    sizes = np.abs(verdicts.margin[used])
+    right = (verdicts.lean == verdicts.pairs.label)[used]
     level, levels = _levels(sizes)
-    tally = Tally(resolved.pairs.case[used], cases)
+    tally = Tally(verdicts.pairs.case[used], cases)
     hits = [tally(right & (level == k)) for k in range(len(levels))]
     tries = [tally(level == k) for k in range(len(levels))]
     columns = np.stack([*hits, *tries], axis=1) if len(levels) else np.zeros((cases, 0))
@@ -117,7 +112,7 @@ def _from_labels(resolved: Resolution, cases: int) -> Statistic:
         columns,
         lambda totals: _three_in_four(totals, levels),
         n=len(sizes),
-        missing=int((resolved.labelled & ~resolved.present).sum()),
+        missing=int((verdicts.labelled & ~verdicts.present).sum()),
         strict=True,
         note="margin at which the judge's choice is people's three times out of four",
         why=_why_not(sizes, right),
@@ -159,21 +154,23 @@ def _three_in_four(totals: Floats, levels: Floats) -> Floats:
     return divide(np.full(len(b), np.log(3.0)), np.where(finite, b, 0.0))
 
 
-def jnd_details(config: RunConfig, outcome: Outcome, games: Games, statistics: Sequence[Statistic]) -> dict[str, Any]:
+def jnd_details(
+    config: RunConfig, verdicts: VerdictColumns, games: Games, statistics: Sequence[Statistic]
+) -> dict[str, Any]:
     """Return what jnd.json holds: both estimates, and the order of systems that each threshold would give."""
     estimates = {statistic.name.partition("/")[2]: round_metric(statistic.observed()) for statistic in statistics}
     return {
         "configured": config.tie.threshold,
         **estimates,
-        "ranking": _sensitivity(config, outcome.resolved, games, estimates.values()) if games.met else [],
+        "ranking": _sensitivity(config, verdicts, games, estimates.values()) if games.met else [],
     }
 
 
-def _sensitivity(config: RunConfig, resolved: Resolution, games: Games, estimates: Any) -> list[dict[str, Any]]:
-    useful = useful_thresholds(resolved.margin)
+def _sensitivity(config: RunConfig, verdicts: VerdictColumns, games: Games, estimates: Any) -> list[dict[str, Any]]:
+    useful = useful_thresholds(verdicts.margin)
     chosen = useful[:: max(1, len(useful) // THRESHOLDS)]
     wanted = sorted({config.tie.threshold, *chosen, *(value for value in estimates if value is not None)})
-    found = [_won(config, resolved, games, threshold) for threshold in wanted]
+    found = [_won(config, verdicts, games, threshold) for threshold in wanted]
     tables = [games.tables(won) for won in found]
     places = standing(np.stack([wins for wins, _ in tables]), np.stack([ties for _, ties in tables]))
     rated = np.where(np.isnan(places.rating), places.win_rate, places.rating)
@@ -190,9 +187,9 @@ def _sensitivity(config: RunConfig, resolved: Resolution, games: Games, estimate
     ]
 
 
-def _won(config: RunConfig, resolved: Resolution, games: Games, threshold: float) -> Codes:
+def _won(config: RunConfig, verdicts: VerdictColumns, games: Games, threshold: float) -> Codes:
     """Return who wins each game under a threshold, ties allowed."""
-    winner, _ = at_threshold(resolved, threshold, config.tie.min_confidence)
+    winner, _ = at_threshold(verdicts, threshold, config.tie.min_confidence)
     return np.asarray(winner[games.pair] * games.turn)
 
 

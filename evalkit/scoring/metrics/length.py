@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalkit.scoring.columns.cases import flat
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.logistic import expit, regression
 from evalkit.scoring.verdicts.length_control import log_length
-from evalkit.scoring.verdicts.pairs import Resolution
 from evalkit.types import Case
 
 LEAST_SHARE = 0.05
@@ -27,8 +27,8 @@ class _Lengths:
     second: Floats
 
     @classmethod
-    def of(cls, cases: Sequence[Case], resolved: Resolution) -> _Lengths:
-        pairs = resolved.pairs
+    def of(cls, cases: Sequence[Case], verdicts: VerdictColumns) -> _Lengths:
+        pairs = verdicts.pairs
         characters = flat(cases, lambda case: [len(response.text) for response in case.responses])
         offset = (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.case]
         return cls(characters[offset + pairs.i], characters[offset + pairs.j])
@@ -42,14 +42,14 @@ class _Lengths:
         return log_length(self.first[used]) - log_length(self.second[used])
 
 
-def length_models(resolved: Resolution, cases: Sequence[Case]) -> list[Statistic]:
+def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
     """Return the slopes of verdicts on length, raw and at equal label, and the win rates with and without length."""
-    lengths, credit = _Lengths.of(cases, resolved), _credit(resolved.winner)
+    lengths, credit = _Lengths.of(cases, verdicts), _credit(verdicts.winner)
     return [
-        _slope(resolved, lengths, credit, len(cases)),
-        _slope_at_label(resolved, lengths, credit, len(cases)),
-        _win_rate(resolved, credit, len(cases)),
-        _controlled(resolved, lengths, credit, len(cases)),
+        _slope(verdicts, lengths, credit, len(cases)),
+        _slope_at_label(verdicts, lengths, credit, len(cases)),
+        _win_rate(verdicts, credit, len(cases)),
+        _controlled(verdicts, lengths, credit, len(cases)),
     ]
 
 
@@ -64,18 +64,18 @@ def _scaled(values: Floats) -> Floats:
     return np.asarray(values / spread) if spread > 1e-9 else np.zeros(len(values))
 
 
-def _slope(resolved: Resolution, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
+def _slope(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
     """Return `length/slope`: by how much one standard deviation of log length ratio raises the log odds of winning.
 
     Logistic regression of the verdict (a tie is 1/2) on log(length of the first / of the second), in standard
     deviations, and an intercept, cases resampled. 0: length does not matter.
     """
-    used = resolved.present & lengths.known
+    used = verdicts.present & lengths.known
     x = _scaled(lengths.log_ratio(used))
     design = np.stack([np.ones(len(x)), x], axis=1)
-    tally = Tally(resolved.pairs.case[used], cases)
+    tally = Tally(verdicts.pairs.case[used], cases)
     why = _unvaried(x, "no pair has a verdict")
-    missing = int((~resolved.present & lengths.known).sum())
+    missing = int((~verdicts.present & lengths.known).sum())
     return regression("length/slope", design, credit[used], tally, lambda b: b[:, 1], missing=missing, why=why)
 
 
@@ -85,24 +85,24 @@ def _unvaried(x: Floats, nothing: str) -> str:
     return "" if np.ptp(x) > 1e-9 else "the ratio of lengths is the same in every pair"
 
 
-def _slope_at_label(resolved: Resolution, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
+def _slope_at_label(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
     """Return `length/slope_at_label`: the same slope with people's choice held equal.
 
     Longer responses may be better: this is how length sways the judge beyond what it does to people.
     """
-    wanted = resolved.labelled & lengths.known
-    used = resolved.present & wanted
-    x, label = _scaled(lengths.log_ratio(used)), resolved.pairs.label[used].astype(np.float64)
+    wanted = verdicts.labelled & lengths.known
+    used = verdicts.present & wanted
+    x, label = _scaled(lengths.log_ratio(used)), verdicts.pairs.label[used].astype(np.float64)
     design = np.stack([np.ones(len(x)), x, label], axis=1)
-    tally = Tally(resolved.pairs.case[used], cases)
-    missing = int((wanted & ~resolved.present).sum())
+    tally = Tally(verdicts.pairs.case[used], cases)
+    missing = int((wanted & ~verdicts.present).sum())
     why = _unvaried(x, "no labelled pair has a verdict")
     return regression("length/slope_at_label", design, credit[used], tally, lambda b: b[:, 1], missing=missing, why=why)
 
 
-def _win_rate(resolved: Resolution, credit: Floats, cases: int) -> Statistic:
+def _win_rate(verdicts: VerdictColumns, credit: Floats, cases: int) -> Statistic:
     """Return `length/win_rate`: the first response's wins and half its ties, of the pairs that have a verdict."""
-    tally, present = Tally(resolved.pairs.case, cases), resolved.present
+    tally, present = Tally(verdicts.pairs.case, cases), verdicts.present
     sums = tally(np.where(present, credit, 0.0))
     n, missing, total = int(present.sum()), int((~present).sum()), float(sums.sum())
     every = n + missing
@@ -118,7 +118,7 @@ def _win_rate(resolved: Resolution, credit: Floats, cases: int) -> Statistic:
     )
 
 
-def _controlled(resolved: Resolution, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
+def _controlled(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
     """Return `length/controlled_win_rate`: the first response's win rate had both been of one length.
 
     The regression of Dubois et al. (2024, arXiv 2404.04475, section 3) on tanh of the difference in characters, in
@@ -126,7 +126,7 @@ def _controlled(resolved: Resolution, lengths: _Lengths, credit: Floats, cases: 
     results and is left out, as is their regularisation. It is not identifiable where one side is nearly always the
     longer one: equal length would then lie outside what was seen.
     """
-    used = resolved.present & lengths.known
+    used = verdicts.present & lengths.known
     difference = lengths.first[used] - lengths.second[used]
     x = np.tanh(_scaled(difference))
     design = np.stack([np.ones(len(x)), x], axis=1)
@@ -134,9 +134,9 @@ def _controlled(resolved: Resolution, lengths: _Lengths, credit: Floats, cases: 
         "length/controlled_win_rate",
         design,
         credit[used],
-        Tally(resolved.pairs.case[used], cases),
+        Tally(verdicts.pairs.case[used], cases),
         lambda b: expit(b[:, 0]),
-        missing=int((~resolved.present & lengths.known).sum()),
+        missing=int((~verdicts.present & lengths.known).sum()),
         proportion=True,
         why=_one_sided(difference),
     )

@@ -7,20 +7,22 @@ from itertools import combinations
 
 import numpy as np
 
+from evalkit.config import RunConfig
 from evalkit.scoring.chance_level import ONE_ORDER
-from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.cases import PairColumns
 from evalkit.scoring.columns.codes import NONE, TIE, A, B, sign
-from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution
+from evalkit.scoring.verdicts.aggregate import pair_margins
+from evalkit.scoring.verdicts.pairs import passes_of
 from evalkit.types import Case
 
 WINNERS = (A, TIE, B)
 
 
 def order_statistics(
-    resolved: Resolution, columns: Columns, margins: Floats, shown: OrderOutcomes, cases: Sequence[Case], *, panel: bool
+    config: RunConfig, verdicts: VerdictColumns, passes: PassColumns, cases: Sequence[Case], *, panel: bool
 ) -> list[Statistic]:
     """Return `position/repeat_consistency`, `swap_consistency`, `order_effect` and `identical_preference`.
 
@@ -30,27 +32,21 @@ def order_statistics(
     (the within-order and between-order parts of a variance, in agreement: Gini 1912; Light and Margolin 1971, J. Am.
     Stat. Assoc. 66, 534-544). Judges of a panel are not samples of one another: for them only the last one is told.
     """
-    counts = _counts(resolved.pairs, columns, margins)
-    preference = _false_preference(resolved, shown, _identical(cases, resolved.pairs), len(cases))
-    return [preference] if panel else [*_effects(resolved, counts, shown, len(cases)), preference]
+    preference = _false_preference(verdicts, passes, _identical(cases, verdicts.pairs), len(cases))
+    return [preference] if panel else [*_effects(config, verdicts, passes, len(cases)), preference]
 
 
-def _counts(pairs: Pairs, columns: Columns, margins: Floats) -> Floats:
-    """Return how many samples said A, TIE and B: an array of (pair, order, winner)."""
-    winner = sign(margins)
-    place = 2 * pairs.find(columns.case, columns.i, columns.j) + columns.swapped
-    counted = [np.bincount(place[winner == code], minlength=2 * len(pairs)) for code in WINNERS]
-    return np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)
-
-
-def _effects(resolved: Resolution, counts: Floats, shown: OrderOutcomes, cases: int) -> list[Statistic]:
+def _effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns, cases: int) -> list[Statistic]:
+    place, winner = passes_of(verdicts.judgments, verdicts.pairs), sign(pair_margins(config, verdicts.judgments))
+    counted = [np.bincount(place[winner == code], minlength=2 * len(verdicts.pairs)) for code in WINNERS]
+    counts = np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)  # by pair, order and winner
     size = counts.sum(axis=2)
     used = (size >= 2).all(axis=1)
     within = divide((counts * (counts - 1)).sum(axis=2), size * (size - 1)).mean(axis=1)
     across = divide((counts[:, 0] * counts[:, 1]).sum(axis=1), size[:, 0] * size[:, 1])
     asked_twice = bool((size.max(axis=1) >= 2).any()) if len(size) else False
-    why = _why(shown, asked_twice)
-    tally = Tally(resolved.pairs.case, cases)
+    why = _why(passes, asked_twice)
+    tally = Tally(verdicts.pairs.case, cases)
     lost = int((~used).sum()) if used.any() else 0
 
     def mean(name: str, values: Floats, *, proportion: bool) -> Statistic:
@@ -72,15 +68,15 @@ def _effects(resolved: Resolution, counts: Floats, shown: OrderOutcomes, cases: 
     ]
 
 
-def _why(shown: OrderOutcomes, asked_twice: bool) -> str:
-    if not shown.both:
+def _why(passes: PassColumns, asked_twice: bool) -> str:
+    if not passes.both:
         return "each pair was judged in one order"
     if asked_twice:
         return "no pair has two readable samples in both orders"
     return "one sample of each order: set mode.samples to 2 or more to tell order from noise"
 
 
-def _identical(cases: Sequence[Case], pairs: Pairs) -> Bools:
+def _identical(cases: Sequence[Case], pairs: PairColumns) -> Bools:
     """Return which pairs are of two equal texts; a text that is not there equals none."""
     same = np.zeros(len(pairs), dtype=bool)
     for place, case in enumerate(cases):
@@ -91,53 +87,53 @@ def _identical(cases: Sequence[Case], pairs: Pairs) -> Bools:
     return same
 
 
-def _false_preference(resolved: Resolution, shown: OrderOutcomes, identical: Bools, cases: int) -> Statistic:
+def _false_preference(verdicts: VerdictColumns, passes: PassColumns, identical: Bools, cases: int) -> Statistic:
     """Return `position/identical_preference`: passes over two equal texts in which one was preferred to the other."""
     of_equals = np.repeat(identical, 2)
-    read = shown.read.ravel()
-    asked = (shown.asked | shown.both).ravel()
-    return Tally(np.repeat(resolved.pairs.case, 2), cases).rate(
+    read = passes.read.ravel()
+    asked = (passes.asked | passes.both).ravel()
+    return Tally(np.repeat(verdicts.pairs.case, 2), cases).rate(
         "position/identical_preference",
-        shown.winner.ravel() != TIE,
+        passes.winner.ravel() != TIE,
         read & of_equals,
         ~read & asked & of_equals,
         why="no pair of identical responses was read" if identical.any() else "no case has two identical responses",
     )
 
 
-def position_statistics(resolved: Resolution, shown: OrderOutcomes, cases: int) -> list[Statistic]:
+def position_statistics(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> list[Statistic]:
     """Return `position/consistency` and `position/first_rate`.
 
     Consistency is the share of pairs, read in both orders, whose two passes give one winner. The first rate is the
     share of passes with a winner that the response shown first won: a fair judge asked in both orders is at 0.5.
     """
-    passes, case, read = shown.winner, resolved.pairs.case, shown.read
-    complete = read[:, 0] & read[:, 1] & shown.both
+    winner, case, read = passes.winner, verdicts.pairs.case, passes.read
+    complete = read[:, 0] & read[:, 1] & passes.both
     consistency = Tally(case, cases).rate(
         "position/consistency",
-        passes[:, 0] == passes[:, 1],
+        winner[:, 0] == winner[:, 1],
         complete,
-        ~complete & shown.both,
-        why="no pair was read in both orders" if shown.both else "each pair was judged in one order",
+        ~complete & passes.both,
+        why="no pair was read in both orders" if passes.both else "each pair was judged in one order",
     )
-    first_won = passes == np.array([A, B], dtype=np.int8)
-    alone = not shown.both and not shown.asked[:, 1].any()
+    first_won = winner == np.array([A, B], dtype=np.int8)
+    alone = not passes.both and not passes.asked[:, 1].any()
     first_rate = Tally(np.repeat(case, 2), cases).rate(
         "position/first_rate",
         first_won.ravel(),
-        (read & (passes != TIE)).ravel(),
-        (~read & (shown.asked | shown.both)).ravel(),
+        (read & (winner != TIE)).ravel(),
+        (~read & (passes.asked | passes.both)).ravel(),
         note=f"{ONE_ORDER}: position and quality cannot be separated" if alone else None,
         why="no pass has a winner",
     )
     return [consistency, first_rate]
 
 
-def length_statistics(resolved: Resolution, cases: int) -> list[Statistic]:
+def length_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
     """Return `length/longer_rate`: of pairs with a winner and unequal numbers of characters, won by the longer."""
-    longer, winner = resolved.pairs.longer, resolved.winner
+    longer, winner = verdicts.pairs.longer, verdicts.winner
     unequal = (longer != TIE) & (longer != NONE)
-    decided = resolved.present & (winner != TIE) & unequal
+    decided = verdicts.present & (winner != TIE) & unequal
     why = "no pair of unequal length has a winner"
-    tally = Tally(resolved.pairs.case, cases)
-    return [tally.rate("length/longer_rate", winner == longer, decided, ~resolved.present & unequal, why=why)]
+    tally = Tally(verdicts.pairs.case, cases)
+    return [tally.rate("length/longer_rate", winner == longer, decided, ~verdicts.present & unequal, why=why)]

@@ -13,11 +13,10 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns.codes import TIE, A, B
+from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdicts.pairs import Resolution
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
 
 RANDOM = "holds if the labelled ones were chosen at random"
 SAME_ERRORS = "holds if the judge errs as often on the unlabelled ones"
@@ -61,16 +60,16 @@ class Target:
         return int((np.isnan(self.said) & np.isfinite(self.meant)).sum())
 
 
-def pair_targets(resolved: Resolution, cases: int) -> list[Target]:
+def pair_targets(verdicts: VerdictColumns, cases: int) -> list[Target]:
     """Return the rates of A, B and TIE to correct."""
     names = {"win_rate/a": A, "win_rate/b": B, "tie_rate": TIE}
     return [
         Target(
             f"corrected/{name}",
             name,
-            resolved.pairs.case,
-            np.where(resolved.present, resolved.winner == code, np.nan),
-            np.where(resolved.labelled, resolved.pairs.label == code, np.nan),
+            verdicts.pairs.case,
+            np.where(verdicts.present, verdicts.winner == code, np.nan),
+            np.where(verdicts.labelled, verdicts.pairs.label == code, np.nan),
             cases,
             proportion=True,
         )

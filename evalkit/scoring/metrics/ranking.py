@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns.cases import flat
 from evalkit.scoring.columns.codes import NONE, TIE, A, B
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, as_metric
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired_tests import holm
-from evalkit.scoring.verdicts.pairs import Resolution
 from evalkit.types import Case, Metric
 
 
@@ -68,23 +68,23 @@ class Games:
         return wins, ties + ties.T
 
 
-def games_of(cases: Sequence[Case], resolved: Resolution, clusters: Clusters) -> Games:
+def games_of(cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Games:
     """Return every comparison between two named systems; pairs of one system, or of an unknown one, are none."""
     named = [response.model for case in cases for response in case.responses]
     names = tuple(sorted({name for name in named if name is not None}))
     numbers = {name: k for k, name in enumerate(names)} | {None: -1}
     system = np.array([numbers[name] for name in named], dtype=np.int64)
     lengths = np.log1p(flat(cases, lambda case: [len(response.text) for response in case.responses]))
-    pairs = resolved.pairs
+    pairs = verdicts.pairs
     offset = (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.case]
     first, second = system[offset + pairs.i], system[offset + pairs.j]
     apart = (first >= 0) & (second >= 0) & (first != second)
-    used = np.flatnonzero(apart & (resolved.winner != NONE))
+    used = np.flatnonzero(apart & (verdicts.winner != NONE))
     turn = np.where(first < second, 1, -1)[used].astype(np.int8)
     longer = (lengths[offset + pairs.i] - lengths[offset + pairs.j])[used] * turn
     low, high = np.minimum(first, second)[used], np.maximum(first, second)[used]
-    winner = (resolved.winner[used] * turn).astype(np.int8)
-    missing = int((apart & (resolved.winner == NONE)).sum())
+    winner = (verdicts.winner[used] * turn).astype(np.int8)
+    missing = int((apart & (verdicts.winner == NONE)).sum())
     met, (low, high) = _renumbered(low, high)
     kept = tuple(names[k] for k in met.tolist())
     return Games(kept, clusters.of_rows(pairs.case[used]), low, high, winner, longer, used, turn, clusters, missing)

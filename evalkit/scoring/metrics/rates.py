@@ -8,7 +8,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.cases import PairColumns
 from evalkit.scoring.columns.codes import (
     DISAGREEMENT,
     EQUAL,
@@ -24,40 +24,39 @@ from evalkit.scoring.columns.codes import (
     B,
     sign,
 )
-from evalkit.scoring.columns.judgments import Answers, Columns
+from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
 from evalkit.scoring.verdicts.aggregate import OVERALL, WEIGHED, weigh
-from evalkit.scoring.verdicts.logprob_weighting import _by, _has, _judges
-from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
+from evalkit.scoring.verdicts.logprob_weighting import given_by, judges_asked
 from evalkit.types import Metric, Unit
 
 
-def tie_statistics(resolved: Resolution, cases: int, *, scored: bool) -> list[Statistic]:
+def tie_statistics(verdicts: VerdictColumns, cases: int, *, scored: bool) -> list[Statistic]:
     """Return `tie_rate`, its parts by reason, and the win rates: shares of the pairs that have a verdict."""
-    tally, present = Tally(resolved.pairs.case, cases), resolved.present
-    tied = resolved.winner == TIE
+    tally, present = Tally(verdicts.pairs.case, cases), verdicts.present
+    tied = verdicts.winner == TIE
     hits = {
         "tie_rate": tied,
-        "tie_rate/judged": tied & (resolved.reason == JUDGED),
-        "tie_rate/swap_disagreement": tied & (resolved.reason == DISAGREEMENT),
-        "tie_rate/threshold": tied & (resolved.reason == THRESHOLD),
-        "win_rate/a": resolved.winner == A,
-        "win_rate/b": resolved.winner == B,
+        "tie_rate/judged": tied & (verdicts.reason == JUDGED),
+        "tie_rate/swap_disagreement": tied & (verdicts.reason == DISAGREEMENT),
+        "tie_rate/threshold": tied & (verdicts.reason == THRESHOLD),
+        "win_rate/a": verdicts.winner == A,
+        "win_rate/b": verdicts.winner == B,
     }
     if scored:  # No pair was shown: no judge could call it a tie, and no order could disagree with the other.
         del hits["tie_rate/judged"], hits["tie_rate/swap_disagreement"]
-        hits["tie_rate/equal_scores"] = tied & (resolved.reason == EQUAL)
+        hits["tie_rate/equal_scores"] = tied & (verdicts.reason == EQUAL)
     why = "no pair has a verdict"
     return [tally.rate(name, hit, present, ~present, why=why) for name, hit in hits.items()]
 
 
-def split_rate(resolved: Resolution, cases: int) -> Statistic:
+def split_rate(verdicts: VerdictColumns, cases: int) -> Statistic:
     """Return `tie_rate/split`: ties that nobody said, since votes of judges, or samples of one, cancel out."""
-    tied, present = (resolved.winner == TIE) & (resolved.reason == SPLIT), resolved.present
+    tied, present = (verdicts.winner == TIE) & (verdicts.reason == SPLIT), verdicts.present
     why = "no pair has a verdict"
-    return Tally(resolved.pairs.case, cases).rate("tie_rate/split", tied, present, ~present, why=why)
+    return Tally(verdicts.pairs.case, cases).rate("tie_rate/split", tied, present, ~present, why=why)
 
 
 def score_mean(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
@@ -95,15 +94,16 @@ def score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
     )
 
 
-def missing_statistics(answers: Answers, cases: int) -> list[Statistic]:
+def missing_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic]:
     """Return `missing/unparseable`, `missing/refused`, `missing/failed` and `missing/budget`.
 
     Shares of the judgments asked for; `failed` are calls that went wrong, `budget` those never made.
     """
-    tally, every = Tally(answers.case, cases), np.ones(len(answers), dtype=bool)
+    asked = judgments.asked
+    tally, every = Tally(asked.case, cases), np.ones(len(asked), dtype=bool)
     why = "no judgment was made"
     return [
-        tally.rate(f"missing/{kind}", answers.kind == KINDS.index(kind), every, ~every, why=why)
+        tally.rate(f"missing/{kind}", asked.kind == KINDS.index(kind), every, ~every, why=why)
         for kind in KINDS[:READABLE]
     ]
 
@@ -111,31 +111,33 @@ def missing_statistics(answers: Answers, cases: int) -> list[Statistic]:
 MISSING_KINDS = (*KINDS[:READABLE], "unasked")
 
 
-def missing_table(resolved: Resolution, shown: OrderOutcomes | None, answers: Answers) -> list[dict[str, Any]]:
+def missing_table(
+    verdicts: VerdictColumns, passes: PassColumns | None, judgments: JudgmentColumns
+) -> list[dict[str, Any]]:
     """Return, for each rate over labels and each kind of missing answer, the rate's bounds if only those had come.
 
     A pair counts under the kind of its first missing answer, in the order of `MISSING_KINDS`; `unasked` if it
     was never asked for. `worst_low` and `worst_high` are the rate had every missing answer of that kind gone against,
     or for, it.
     """
-    kinds = _kinds(resolved.pairs, answers)
-    right, labelled = resolved.winner == resolved.pairs.label, resolved.labelled
-    rates: dict[str, tuple[Bools, Bools]] = {"agreement/accuracy": (right, resolved.present)}
-    if shown is not None and shown.both:
-        both = np.asarray((shown.winner == resolved.pairs.label[:, None]).all(axis=1))
-        rates["agreement/accuracy_both_orders"] = (both, np.asarray(shown.read.all(axis=1)))
+    kinds = _kinds(verdicts.pairs, judgments.asked)
+    right, labelled = verdicts.winner == verdicts.pairs.label, verdicts.labelled
+    rates: dict[str, tuple[Bools, Bools]] = {"agreement/accuracy": (right, verdicts.present)}
+    if passes is not None and passes.both:
+        both = np.asarray((passes.winner == verdicts.pairs.label[:, None]).all(axis=1))
+        rates["agreement/accuracy_both_orders"] = (both, np.asarray(passes.read.all(axis=1)))
     rows = [
         _row(name, kind, hit & labelled & read, labelled & read, labelled & ~read & (kinds == place))
         for name, (hit, read) in rates.items()
         for place, kind in enumerate(MISSING_KINDS)
     ]
-    return rows if shown is None or not shown.both else rows + _of_orders(resolved, shown, answers)
+    return rows if passes is None or not passes.both else rows + _of_orders(verdicts, passes, judgments)
 
 
-def _of_orders(resolved: Resolution, shown: OrderOutcomes, answers: Answers) -> list[dict[str, Any]]:
+def _of_orders(verdicts: VerdictColumns, passes: PassColumns, judgments: JudgmentColumns) -> list[dict[str, Any]]:
     """Return the rows of `agreement/accuracy_per_order`, the mean of two rates; a pass has a kind of its own."""
-    asked = answers.select(third=False)
-    kinds = [_kinds(resolved.pairs, asked, order) for order in (0, 1)]
+    asked = judgments.asked.select(third=False)
+    kinds = [_kinds(verdicts.pairs, asked, order) for order in (0, 1)]
     rows = []
     for place, kind in enumerate(MISSING_KINDS):
         one, two = (
@@ -144,11 +146,11 @@ def _of_orders(resolved: Resolution, shown: OrderOutcomes, answers: Answers) -> 
                 kind,
                 right & read,
                 read,
-                resolved.labelled & ~read & (kinds[k] == place),
+                verdicts.labelled & ~read & (kinds[k] == place),
             )
             for k in (0, 1)
-            for read in (resolved.labelled & shown.read[:, k],)
-            for right in (np.asarray(shown.winner[:, k] == resolved.pairs.label),)
+            for read in (verdicts.labelled & passes.read[:, k],)
+            for right in (np.asarray(passes.winner[:, k] == verdicts.pairs.label),)
         )
         means = {name: _mean(one[name], two[name]) for name in ("value", "worst_low", "worst_high")}
         rows.append(one | means | {name: one[name] + two[name] for name in ("n", "missing")})
@@ -179,22 +181,22 @@ def _tidy(bounds: Bounds) -> Bounds:
     return (None if low is None else round_metric(low)), (None if high is None else round_metric(high))
 
 
-def _kinds(pairs: Pairs, answers: Answers, order: int | None = None) -> Codes:
+def _kinds(pairs: PairColumns, judgments: JudgmentColumns, order: int | None = None) -> Codes:
     """Return by pair the place in `MISSING_KINDS` of its first missing answer, of those in one order if it is named."""
     found = np.full(len(pairs), MISSING_KINDS.index("unasked"), dtype=np.int8)
-    for row in np.flatnonzero(~answers.readable):
-        unit, shown = answers.shapes[answers.shape[row]]
+    for row in np.flatnonzero(~judgments.readable):
+        unit, shown = judgments.shapes[judgments.shape[row]]
         if order is not None and len(unit) == 2 and (shown != unit) != order:
             continue
-        touched = _pairs_of(unit, int(answers.case[row]), pairs)
+        touched = _pairs_of(unit, int(judgments.case[row]), pairs)
         if order is not None:
             turned = [shown.index(i) > shown.index(j) for i, j in zip(pairs.i[touched], pairs.j[touched], strict=True)]
             touched = touched[np.array(turned, dtype=np.int64) == order]
-        found[touched] = np.minimum(found[touched], answers.kind[row])
+        found[touched] = np.minimum(found[touched], judgments.kind[row])
     return found
 
 
-def _pairs_of(unit: Unit, case: int, pairs: Pairs) -> Ints:
+def _pairs_of(unit: Unit, case: int, pairs: PairColumns) -> Ints:
     """Return the places of the pairs of a case that a judgment bears on, by all of its responses or its only one."""
     start, n = int(pairs.start[case]), int(pairs.sizes[case])
     place = np.arange(start, start + n * (n - 1) // 2)
@@ -202,21 +204,21 @@ def _pairs_of(unit: Unit, case: int, pairs: Pairs) -> Ints:
     return place[(i | j) if len(unit) == 1 else (i & j)]
 
 
-def forced_rate(resolved: Resolution, cases: int) -> Statistic:
+def forced_rate(verdicts: VerdictColumns, cases: int) -> Statistic:
     """Return `forced_rate`: the share of verdicts that would be ties, and were settled because ties are forbidden."""
-    present = resolved.present
-    forced = resolved.reason == FORCED
+    present = verdicts.present
+    forced = verdicts.reason == FORCED
     why = "no pair has a verdict"
-    return Tally(resolved.pairs.case, cases).rate("forced_rate", forced, present, ~present, why=why)
+    return Tally(verdicts.pairs.case, cases).rate("forced_rate", forced, present, ~present, why=why)
 
 
-def settled_rate(resolved: Resolution, shown: OrderOutcomes, cases: int) -> Statistic:
+def settled_rate(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> Statistic:
     """Return `third_pass/settled_rate`: of pairs whose orders disagree, where a third judgment agrees with one."""
-    third = np.full(len(resolved.pairs), NONE) if shown.third is None else shown.third
-    differ = shown.read.all(axis=1) & (shown.winner[:, 0] != shown.winner[:, 1])
-    agrees = (shown.winner == third[:, None]).any(axis=1)
+    third = np.full(len(verdicts.pairs), NONE) if passes.third is None else passes.third
+    differ = passes.read.all(axis=1) & (passes.winner[:, 0] != passes.winner[:, 1])
+    agrees = (passes.winner == third[:, None]).any(axis=1)
     read = third != NONE
-    return Tally(resolved.pairs.case, cases).rate(
+    return Tally(verdicts.pairs.case, cases).rate(
         "third_pass/settled_rate",
         agrees,
         differ & read,
@@ -225,26 +227,26 @@ def settled_rate(resolved: Resolution, shown: OrderOutcomes, cases: int) -> Stat
     )
 
 
-def one_pass_rate(resolved: Resolution, shown: OrderOutcomes, cases: int) -> Statistic:
+def one_pass_rate(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> Statistic:
     """Return `missing/one_pass`: the share of verdicts that rest on one order, the other being missing."""
-    present = resolved.present
-    alone = shown.read.sum(axis=1) == 1
+    present = verdicts.present
+    alone = passes.read.sum(axis=1) == 1
     why = "no pair has a verdict"
-    return Tally(resolved.pairs.case, cases).rate("missing/one_pass", alone, present, ~present, why=why)
+    return Tally(verdicts.pairs.case, cases).rate("missing/one_pass", alone, present, ~present, why=why)
 
 
-def overall_statistics(config: RunConfig, columns: Columns, cases: int) -> list[Statistic]:
+def overall_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int) -> list[Statistic]:
     """Return `criteria/overall_disagreement`: how often a judgment's overall winner is not its weighted one.
 
     A judgment that lacks either is missing. Formats without winners by criterion do not have it.
     """
-    if config.output.format != "json" and not np.isfinite(columns.criteria).any():
+    if config.output.format != "json" and not np.isfinite(judgments.criteria).any():
         return []
-    overall, weighed = sign(columns.value), sign(weigh(columns, config.weights()))
+    overall, weighed = sign(judgments.value), sign(weigh(judgments, config.weights()))
     known = (overall != NONE) & (weighed != NONE)
     note = WEIGHED if config.aggregate() == "criteria" else OVERALL
     why = "no judgment has an overall winner and winners by criterion"
-    rate = Tally(columns.case, cases).rate(
+    rate = Tally(judgments.case, cases).rate(
         "criteria/overall_disagreement", overall != weighed, known, ~known, note=note, why=why
     )
     return [rate]
@@ -253,20 +255,21 @@ def overall_statistics(config: RunConfig, columns: Columns, cases: int) -> list[
 UNLIKELY = 0.5
 
 
-def weight_statistics(config: RunConfig, answers: Answers, cases: int) -> list[Statistic]:
+def weight_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int) -> list[Statistic]:
     """Return `weighted/rate`, `weighted/mass` and `weighted/open` where log-probabilities were asked for.
 
     They are the share of readable judgments that have probabilities, and the means of these judgments' `mass` and
     `open` (see `Weighted`).
     """
-    wanted = {judge.label for judge in _judges(config) if judge.logprobs}
-    if not wanted or (len(answers) and not _by(answers, wanted).any()):
+    wanted = {judge.label for judge in judges_asked(config) if judge.logprobs}
+    if not wanted or (len(judgments) and not given_by(judgments, wanted).any()):
         return []
-    asked = answers.where(answers.readable & _by(answers, wanted))
+    judgments = judgments.asked
+    asked = judgments.where(judgments.readable & given_by(judgments, wanted))
     tally = Tally(asked.case, cases)
-    has, every = _has(asked), np.ones(len(asked), dtype=bool)
+    has, every = asked.weighted, np.ones(len(asked), dtype=bool)
     none = np.full(len(asked), np.nan)
-    mass, open_ = (none, none) if asked.expected is None else (asked.expected.mass, asked.expected.open)
+    mass, open_ = (none if column is None else column for column in (asked.mass, asked.open))
     why = "no judgment could be read"
     taken = "the others are why all of their judge's are scored as stated" if has.any() and not has.all() else None
     return [

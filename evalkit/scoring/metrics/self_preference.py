@@ -9,11 +9,11 @@ from functools import cache
 import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
-from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.cases import PairColumns
 from evalkit.scoring.columns.codes import TIE
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
-from evalkit.scoring.verdicts.pairs import Resolution
 from evalkit.types import Case
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -69,7 +69,7 @@ def family_notes(config: RunConfig, cases: Sequence[Case]) -> list[str]:
     return notes
 
 
-def self_statistics(config: RunConfig, resolved: Resolution, cases: Sequence[Case]) -> list[Statistic]:
+def self_statistics(config: RunConfig, verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
     """Return `self/own_rate` and `self/preference`; nothing if no response names its model.
 
     The first is the share of decided pairs of one own and one other response that the own one won. The second holds
@@ -78,31 +78,31 @@ def self_statistics(config: RunConfig, resolved: Resolution, cases: Sequence[Cas
     """
     if not any(response.model for case in cases for response in case.responses):
         return []
-    own = _own(resolved.pairs, cases, set(judge_families(config).values()))
+    own = _own(verdicts.pairs, cases, set(judge_families(config).values()))
     mixed = own != TIE
-    won, lost = resolved.winner == own, mixed & ~resolved.present
-    tally = Tally(resolved.pairs.case, len(cases))
+    won, lost = verdicts.winner == own, mixed & ~verdicts.present
+    tally = Tally(verdicts.pairs.case, len(cases))
     nothing = "no pair has one response of the judge's own family"
-    decided = mixed & resolved.present & (resolved.winner != TIE)
+    decided = mixed & verdicts.present & (verdicts.winner != TIE)
     why = "no such pair has a winner" if mixed.any() else nothing
     return [
         tally.rate("self/own_rate", won, decided, lost, why=why),
-        _preference(resolved, own, tally, nothing),
+        _preference(verdicts, own, tally, nothing),
     ]
 
 
-def _own(pairs: Pairs, cases: Sequence[Case], families: set[str]) -> Codes:
+def _own(pairs: PairColumns, cases: Sequence[Case], families: set[str]) -> Codes:
     """Return A or B for the one response of each pair that is of the judge's family, TIE for none or both."""
     flags = np.array([family(r.model) in families for case in cases for r in case.responses], dtype=np.int8)
     offset = (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.case]
     return np.asarray(flags[offset + pairs.i] - flags[offset + pairs.j], dtype=np.int8)
 
 
-def _preference(resolved: Resolution, own: Codes, tally: Tally, why: str) -> Statistic:
-    label = resolved.pairs.label
+def _preference(verdicts: VerdictColumns, own: Codes, tally: Tally, why: str) -> Statistic:
+    label = verdicts.pairs.label
     sides = [(own != TIE) & (label == own), (own != TIE) & (label == -own)]
-    read = [side & resolved.present for side in sides]
-    right = [side & (resolved.winner == label) for side in read]
+    read = [side & verdicts.present for side in sides]
+    right = [side & (verdicts.winner == label) for side in read]
     columns = np.stack([tally(column) for column in (right[0], read[0], right[1], read[1])], axis=1)
     used = read[0] | read[1]
     return Statistic(
@@ -110,15 +110,15 @@ def _preference(resolved: Resolution, own: Codes, tally: Tally, why: str) -> Sta
         columns,
         lambda totals: divide(totals[:, 0], totals[:, 1]) - divide(totals[:, 2], totals[:, 3]),
         n=int(used.sum()),
-        missing=int(((sides[0] | sides[1]) & ~resolved.present).sum()),
-        worst=_worst(sides, right, resolved),
+        missing=int(((sides[0] | sides[1]) & ~verdicts.present).sum()),
+        worst=_worst(sides, right, verdicts),
         why="people preferred own and other responses to each other in too few pairs" if (own != TIE).any() else why,
     )
 
 
-def _worst(sides: list[Bools], right: list[Bools], resolved: Resolution) -> Bounds:
+def _worst(sides: list[Bools], right: list[Bools], verdicts: VerdictColumns) -> Bounds:
     ends = [
-        share(float(hit.sum()), float(side.sum()), float((side & ~resolved.present).sum()))
+        share(float(hit.sum()), float(side.sum()), float((side & ~verdicts.present).sum()))
         for side, hit in zip(sides, right, strict=True)
     ]
     (low, high), (other_low, other_high) = ends

@@ -15,12 +15,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from evalkit.scoring.columns.cases import Pairs
+from evalkit.scoring.columns.cases import PairColumns
 from evalkit.scoring.columns.codes import NONE, TIE, A, B, sign
-from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
-from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution, by_criterion
+from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, Metric, Verdict
 
 Rule: TypeAlias = Literal["verdict", "net", "both", "single", "ties"]
@@ -30,7 +31,7 @@ Rule: TypeAlias = Literal["verdict", "net", "both", "single", "ties"]
 class Edges:
     """Who beats whom in each pair under one rule; with `both_ways` a tie is an edge in either direction."""
 
-    pairs: Pairs
+    pairs: PairColumns
     winner: Codes
     margin: Floats
     both_ways: bool = False
@@ -40,27 +41,27 @@ class Edges:
         return groups(self.pairs, self.winner)
 
 
-def edges_of(rule: Rule, resolved: Resolution, shown: OrderOutcomes | None = None) -> Edges:
+def edges_of(rule: Rule, verdicts: VerdictColumns, passes: PassColumns | None = None) -> Edges:
     """Return the edges under `rule`; verdicts implied by scores (no `shown`) have no orders to tell apart."""
     both_ways = rule == "ties"
-    if shown is None or rule in ("verdict", "ties"):
-        return Edges(resolved.pairs, resolved.winner, resolved.margin, both_ways)
-    return Edges(resolved.pairs, _by_passes(rule, shown), resolved.margin)
+    if passes is None or rule in ("verdict", "ties"):
+        return Edges(verdicts.pairs, verdicts.winner, verdicts.margin, both_ways)
+    return Edges(verdicts.pairs, _by_passes(rule, passes), verdicts.margin)
 
 
-def _by_passes(rule: Rule, shown: OrderOutcomes) -> Codes:
-    if not shown.both:
-        return np.where(shown.read[:, 0], shown.winner[:, 0], shown.winner[:, 1]).astype(np.int8)
-    first, second = shown.winner.T
+def _by_passes(rule: Rule, passes: PassColumns) -> Codes:
+    if not passes.both:
+        return np.where(passes.read[:, 0], passes.winner[:, 0], passes.winner[:, 1]).astype(np.int8)
+    first, second = passes.winner.T
     if rule == "single":
         return np.asarray(first)
-    complete = shown.read.all(axis=1)
+    complete = passes.read.all(axis=1)
     agreed = np.where(first == second, first, TIE)
     found = np.sign(first + second) if rule == "net" else agreed
     return np.where(complete, found, NONE).astype(np.int8)
 
 
-def groups(pairs: Pairs, winners: Codes) -> Iterator[tuple[Ints, Codes]]:
+def groups(pairs: PairColumns, winners: Codes) -> Iterator[tuple[Ints, Codes]]:
     """Yield the cases of each size of at least three, with the winners of their pairs (cases × pairs)."""
     for n in np.unique(pairs.sizes[pairs.sizes >= 3]):
         case = np.flatnonzero(pairs.sizes == n)
@@ -346,11 +347,11 @@ class CriterionCycles:
     found: tuple[Tournaments, ...]
 
     @classmethod
-    def of(cls, columns: Columns, pairs: Pairs, how: str = "mean") -> CriterionCycles:
+    def of(cls, judgments: JudgmentColumns, pairs: PairColumns, how: str = "mean") -> CriterionCycles:
         """Look at every criterion; at none where there is only one, which the verdict itself then is."""
-        place = pairs.find(columns.case, columns.i, columns.j)
-        names = columns.names if len(columns.names) > 1 else ()
-        margins = by_criterion(columns, place, len(pairs), how)[: len(names)]
+        place = pairs.find(judgments.case, judgments.i, judgments.j)
+        names = judgments.names if len(judgments.names) > 1 else ()
+        margins = by_criterion(judgments, place, len(pairs), how)[: len(names)]
         return cls(names, tuple(Tournaments.of(Edges(pairs, sign(margin), margin)) for margin in margins))
 
     def listed(self, cases: Sequence[Case]) -> dict[str, list[str]]:

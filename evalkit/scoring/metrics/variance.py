@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns.judgments import Answers, Columns, read_columns
+from evalkit.scoring.columns.judgments import JudgmentColumns, of_one_judge
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Tally
-from evalkit.scoring.verdicts.aggregate import pair_margins, weigh
-from evalkit.scoring.verdicts.outcome import Outcome
+from evalkit.scoring.verdicts.aggregate import judgment_scores, pair_margins
 from evalkit.types import Case
 
 Effect: TypeAlias = tuple[int, frozenset[str]]
@@ -172,12 +172,17 @@ UNCROSSED = "nothing was judged under more than one {}"
 ONCE = "nothing was asked twice in the same way (mode.samples): repeat noise cannot be told from how {} differ"
 
 
-def observe(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers: Answers) -> Observations:
+def observe(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
+) -> Observations:
     """Return the numbers of all judgments: scores by criterion, or margins of pairs; of each judge of a panel."""
-    judges = answers.by
-    each = [outcome.columns] if len(judges) < 2 else [_columns_of(cases, outcome, answers, j) for j in judges]
-    criteria = outcome.shown is None and len(cases) * len(config.weights()) * len(each) <= LARGEST
-    parts = [_observed(config, columns, outcome, by_criterion=criteria) for columns in each]
+    judges = judgments.by
+    size, sizes = 1 if verdicts.passes is None else 2, verdicts.pairs.sizes
+    each = [verdicts.judgments]
+    if len(judges) > 1:
+        each = [of_one_judge(cases, judgments.select(name, third=False), sizes, size) for name in judges]
+    criteria = verdicts.passes is None and len(cases) * len(config.weights()) * len(each) <= LARGEST
+    parts = [_observed(config, columns, verdicts, by_criterion=criteria) for columns in each]
     value, case, unit_i, unit_j, order, criterion = (
         np.concatenate(list(column)) for column in zip(*parts, strict=True)
     )
@@ -187,26 +192,21 @@ def observe(config: RunConfig, cases: Sequence[Case], outcome: Outcome, answers:
     return Observations(value, case, unit, facets, len(cases))
 
 
-def _columns_of(cases: Sequence[Case], outcome: Outcome, answers: Answers, judge: str) -> Columns:
-    own, sizes = answers.select(judge, third=False), outcome.resolved.pairs.sizes
-    return read_columns(cases, own, sizes, 1) if outcome.shown is None else read_columns(cases, own.of_pairs, sizes, 2)
-
-
 def _observed(
-    config: RunConfig, columns: Columns, outcome: Outcome, *, by_criterion: bool
+    config: RunConfig, judgments: JudgmentColumns, verdicts: VerdictColumns, *, by_criterion: bool
 ) -> tuple[Floats | Ints, ...]:
-    none = np.zeros(len(columns), dtype=np.int64)
-    places = (columns.case, columns.i, columns.j, columns.swapped.astype(np.int64))
-    if outcome.shown is not None:
-        return pair_margins(config, columns), *places, none
-    alone = np.asarray(np.isnan(columns.criteria).all(axis=1))
+    none = np.zeros(len(judgments), dtype=np.int64)
+    places = (judgments.case, judgments.i, judgments.j, judgments.swapped)
+    if verdicts.passes is not None:
+        return pair_margins(config, judgments), *places, none
+    alone = np.asarray(np.isnan(judgments.criteria).all(axis=1))
     if not by_criterion or alone.any():
-        return np.where(alone, columns.value, weigh(columns, config.weights())), *places, none
-    width = len(columns.names)
+        return judgment_scores(config, judgments), *places, none
+    width = len(judgments.names)
     return (
-        columns.criteria.ravel(),
+        judgments.criteria.ravel(),
         *(np.repeat(place, width) for place in places),
-        np.tile(np.arange(width), len(columns)),
+        np.tile(np.arange(width), len(judgments)),
     )
 
 

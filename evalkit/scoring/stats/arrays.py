@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isfinite
 from typing import TypeAlias
 
@@ -55,11 +54,11 @@ def combine(how: str, place: Ints, values: Floats, size: int) -> Floats:
     if how == "median":
         return _median(place, values, size)
     if how == "majority":
-        runs = _runs(place, values)
+        place, values, length = runs(place, values)
         most = np.zeros(size, dtype=np.int64)
-        np.maximum.at(most, runs.place, runs.length)
-        chosen = runs.length == most[runs.place]
-        place, values = runs.place[chosen], runs.value[chosen]
+        np.maximum.at(most, place, length)
+        chosen = length == most[place]
+        place, values = place[chosen], values[chosen]
     counts = np.bincount(place, minlength=size)
     sums = np.bincount(place, weights=values, minlength=size)
     return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
@@ -74,18 +73,9 @@ def _median(place: Ints, values: Floats, size: int) -> Floats:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """Equal values at one place: the place, the value, how many there are."""
-
-    place: Ints
-    value: Floats
-    length: Ints
-
-
-def _runs(place: Ints, values: Floats) -> _Runs:
-    """Return the runs of values that are sorted by place and size."""
+def runs(place: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
+    """Return the runs of equal values at one place, of values sorted by place and size: place, value and length."""
     new = np.ones(len(values), dtype=bool)
     new[1:] = (place[1:] != place[:-1]) | (np.diff(values) > FUZZ)
     starts = np.flatnonzero(new)
-    return _Runs(place[starts], values[starts], np.diff(np.append(starts, len(values))))
+    return place[starts], values[starts], np.diff(np.append(starts, len(values)))

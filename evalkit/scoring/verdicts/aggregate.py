@@ -9,7 +9,8 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns.codes import NONE, TIE, sign
-from evalkit.scoring.columns.judgments import Answers, Columns
+from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Floats
 
 AGGREGATE: Final = "scoring.aggregate="
@@ -18,17 +19,17 @@ WEIGHED: Final = "verdicts are the weighted mean of the winners by criterion"
 OVERALL: Final = "verdicts are the judge's overall winner"
 
 
-def settled(config: RunConfig, answers: Answers) -> RunConfig:
+def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
     """Return the config with `scoring.aggregate` settled for the whole run, by what all of its answers hold."""
-    how = config.aggregate(by_criterion=_by_criterion(answers))
+    how = config.aggregate(by_criterion=bool(np.isfinite(judgments.criteria).any()))
     return config.model_copy(update={"scoring": config.scoring.model_copy(update={"aggregate": how})})
 
 
-def aggregate_notes(config: RunConfig, answers: Answers) -> tuple[str, ...]:
+def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str, ...]:
     """Return which of the two a run of pairs or lists takes, where they could differ and it has answers."""
-    given, weights = _by_criterion(answers), config.raw_weights()
-    alone = all(len(unit) == 1 for unit in answers.units)
-    if alone or not (given or answers.readable.any()):
+    given, weights = bool(np.isfinite(judgments.criteria).any()), config.raw_weights()
+    alone = all(len(unit) == 1 for unit in judgments.units)
+    if alone or not (given or judgments.readable.any()):
         return ()
     name, unequal = f"{AGGREGATE}{config.scoring.aggregate}", len({*weights.values()}) > 1
     if not given:
@@ -42,12 +43,7 @@ def aggregate_notes(config: RunConfig, answers: Answers) -> tuple[str, ...]:
     return (f"{name}: {OVERALL}{why}",) if len(weights) > 1 else ()
 
 
-def _by_criterion(answers: Answers) -> bool:
-    parts = (answers, answers.pairs)  # what rankings say of pairs stands apart
-    return any(bool(np.isfinite(part.criteria).any()) for part in parts if part is not None)
-
-
-def pair_margins(config: RunConfig, columns: Columns) -> Floats:
+def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
     """Return each judgment's margin: the judge's overall one, or the weighted mean of its margins by criterion.
 
     A judgment that lacks a criterion of weight above 0 has no weighted margin. For a whole run `auto` is settled first.
@@ -55,39 +51,46 @@ def pair_margins(config: RunConfig, columns: Columns) -> Floats:
     Raises:
         ConfigError: if criteria are to be weighted and no judgment holds any.
     """
-    given = bool(np.isfinite(columns.criteria).any())
+    given = bool(np.isfinite(judgments.criteria).any())
     if config.aggregate(by_criterion=given) == "overall":
-        return columns.value
-    if np.isfinite(columns.value).any() and not given:
+        return judgments.value
+    if np.isfinite(judgments.value).any() and not given:
         raise ConfigError(
             "winners by criterion are to be weighted, and the judge gave none",
             where="scoring.aggregate",
             remedy="use output=json, or set scoring.aggregate=auto",
         )
-    return weigh(columns, config.weights())
+    return weigh(judgments, config.weights())
 
 
-def confidence_in(margins: Floats, columns: Columns) -> Floats:
+def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
     """Return the confidence in each judgment's margin where it was stated in an overall winner that may be another.
 
     As of a panel's judges: of confidence c, the opposite winner has 1 - c, and 0.5 where either is a tie.
     """
-    stated, weighed = sign(columns.value), sign(margins)
-    other = np.where((stated == TIE) | (weighed == TIE), 0.5, 1 - columns.confidence)
-    known = np.isfinite(columns.confidence) & (stated != NONE) & (weighed != NONE)
-    return np.where(known & (stated != weighed), other, columns.confidence)
+    stated, weighed = sign(judgments.value), sign(margins)
+    other = np.where((stated == TIE) | (weighed == TIE), 0.5, 1 - judgments.confidence)
+    known = np.isfinite(judgments.confidence) & (stated != NONE) & (weighed != NONE)
+    return np.where(known & (stated != weighed), other, judgments.confidence)
 
 
-def weigh(columns: Columns, weights: dict[str, float]) -> Floats:
+def weigh(judgments: JudgmentColumns, weights: dict[str, float]) -> Floats:
     """Return the weighted mean of each judgment's criteria, NaN where one of weight above 0 is missing."""
-    total = np.zeros(len(columns))
-    for place, name in enumerate(columns.names):
+    total = np.zeros(len(judgments))
+    for place, name in enumerate(judgments.names):
         if weights[name] > 0:
-            total = total + weights[name] * columns.criteria[:, place]
+            total = total + weights[name] * judgments.criteria[:, place]
     return total
 
 
-def judgment_scores(config: RunConfig, columns: Columns) -> Floats:
+def judgment_values(config: RunConfig, verdicts: VerdictColumns) -> Floats:
+    """Return the number of each judgment that verdicts rest on: a margin of a pair, or a score in scale units."""
+    if verdicts.passes is None:
+        return judgment_scores(config, verdicts.judgments)
+    return pair_margins(config, verdicts.judgments)
+
+
+def judgment_scores(config: RunConfig, judgments: JudgmentColumns) -> Floats:
     """Return the score of each judgment, in scale units: the weighted mean of its criteria, or its one number."""
-    alone = np.isnan(columns.criteria).all(axis=1)
-    return np.where(alone, columns.value, weigh(columns, config.weights()))
+    alone = np.isnan(judgments.criteria).all(axis=1)
+    return np.where(alone, judgments.value, weigh(judgments, config.weights()))

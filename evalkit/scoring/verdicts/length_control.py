@@ -9,9 +9,10 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring.columns.cases import flat
+from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, group_mean
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.verdicts.pointwise import ScoreColumns, normalize
+from evalkit.scoring.verdicts.pointwise import normalize
 from evalkit.types import Case
 
 

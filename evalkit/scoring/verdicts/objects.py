@@ -4,102 +4,98 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isnan
 
 import numpy as np
 
 from evalkit.core.sequences import LazySequence, ReorderedSequence
 from evalkit.scoring.columns.codes import NAMES, NONE, REASONS
-from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Codes, Floats, Ints, round_metric
-from evalkit.scoring.verdicts.outcome import Outcome
-from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution, by_criterion
-from evalkit.scoring.verdicts.pointwise import ScoreColumns
+from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, Orders, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Criteria:
-    """Each unit's values by criterion: samples combined, then the mean of orders."""
+def verdict_objects(
+    cases: Sequence[Case], verdicts: VerdictColumns, each: Mapping[str, VerdictColumns] | None = None, how: str = "mean"
+) -> Sequence[Verdict]:
+    """Return a Verdict for each pair, before them one for each response where responses have scores, case by case.
 
-    names: tuple[str, ...]
-    values: tuple[Floats, ...]
+    They are made when asked for, and do not keep the judgments they rest on.
 
-    @classmethod
-    def of(cls, columns: Columns, place: Ints, size: int, how: str) -> Criteria:
-        """Combine judgments by the place, of `size`, that each has."""
-        return cls(columns.names, tuple(by_criterion(columns, place, size, how)))
-
-    def __getitem__(self, place: int) -> Mapping[str, float]:
-        found = ((name, round_metric(values[place])) for name, values in zip(self.names, self.values, strict=True))
-        return {name: value for name, value in found if value is not None}
-
-
-class PairVerdicts(LazySequence[Verdict]):
-    """One Verdict for each pair, in order; where there are passes, with what each of them said.
-
-    `ids` are those of the cases; `votes` the winners by judge where a panel voted; `how` says how samples combine.
+    Args:
+        cases: the cases.
+        verdicts: the verdicts on them.
+        each: the verdicts of each judge of a panel by the judge's name: its votes.
+        how: how the samples of values by criterion are combined; those of a panel, and of rankings, are means over all
+            that there are.
     """
+    ids, judges = [case.id for case in cases], (each or {}).items()
+    pairs = _PairVerdicts(ids, verdicts, {name: one.winner for name, one in judges}, how)
+    if verdicts.scores is None:
+        return pairs
+    votes = {name: one.scores.score for name, one in judges if one.scores is not None}
+    responses = _ScoreVerdicts(ids, verdicts.scores, verdicts, votes, "mean" if verdicts.ranks else how)
+    return interleave(responses, verdicts.scores.case, pairs, verdicts.pairs.case)
 
-    def __init__(
-        self,
-        ids: Sequence[str],
-        resolved: Resolution,
-        columns: Columns,
-        shown: OrderOutcomes | None,
-        votes: Mapping[str, Codes] | None = None,
-        how: str = "mean",
-    ) -> None:
-        self._ids, self._resolved, self._judge, self._shown, self._votes = ids, resolved, columns.judge, shown, votes
-        if shown is None:
-            return
-        pairs = resolved.pairs
-        self._criteria = Criteria.of(columns, pairs.find(columns.case, columns.i, columns.j), len(pairs), how)
-        self._alone = shown.both & resolved.present & (shown.read.sum(axis=1) == 1)
+
+class _PairVerdicts(LazySequence[Verdict]):
+    """One Verdict for each pair, in order; where there are passes, with what each of them said."""
+
+    def __init__(self, ids: Sequence[str], verdicts: VerdictColumns, votes: Mapping[str, Codes], how: str) -> None:
+        self._ids, self._pairs, self._judge, self._votes = ids, verdicts.pairs, verdicts.judge, votes
+        self._winner, self._reason = verdicts.winner, verdicts.reason
+        self._margin, self._confidence = verdicts.margin, verdicts.confidence
+        passes = verdicts.passes
+        self._passes = None if passes is None else passes.winner
+        self._third = None if passes is None else passes.third
+        self._criteria: dict[str, Floats] = {}
+        if passes is not None:
+            pairs, judgments = verdicts.pairs, verdicts.judgments
+            place = pairs.find(judgments.case, judgments.i, judgments.j)
+            self._criteria = _criteria(judgments, place, len(pairs), how)
+            self._alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
 
     def __len__(self) -> int:
-        return len(self._resolved.pairs)
+        return len(self._pairs)
 
     def _make(self, place: int) -> Verdict:
-        resolved, pairs, shown = self._resolved, self._resolved.pairs, self._shown
+        pairs = self._pairs
         return Verdict(
             case_id=self._ids[pairs.case[place]],
             unit=(int(pairs.i[place]), int(pairs.j[place])),
-            winner=NAMES.get(int(resolved.winner[place])),
+            winner=NAMES.get(int(self._winner[place])),
             score=None,
-            reason=REASONS[resolved.reason[place]],
-            margin=round_metric(resolved.margin[place]),
-            confidence=round_metric(resolved.confidence[place]),
+            reason=REASONS[self._reason[place]],
+            margin=round_metric(self._margin[place]),
+            confidence=round_metric(self._confidence[place]),
             label=NAMES.get(int(pairs.label[place])),
-            criteria={} if shown is None else self._criteria[place],
-            orders=None if shown is None else _orders(shown, place),
+            criteria=_named(self._criteria, place),
+            orders=self._orders(place),
             judge=self._judge,
-            votes={judge: NAMES.get(int(cast[place])) for judge, cast in (self._votes or {}).items()},
-            incomplete=shown is not None and bool(self._alone[place]),
+            votes={judge: NAMES.get(int(cast[place])) for judge, cast in self._votes.items()},
+            incomplete=self._passes is not None and bool(self._alone[place]),
         )
 
+    def _orders(self, place: int) -> Orders | None:
+        if self._passes is None:
+            return None
+        first, second = self._passes[place].tolist()
+        third = NONE if self._third is None else int(self._third[place])
+        complete = first in NAMES and second in NAMES
+        return Orders(NAMES.get(first), NAMES.get(second), first == second if complete else None, NAMES.get(third))
 
-def _orders(shown: OrderOutcomes, place: int) -> Orders:
-    first, second = shown.winner[place].tolist()
-    third = NONE if shown.third is None else int(shown.third[place])
-    complete = first in NAMES and second in NAMES
-    return Orders(NAMES.get(first), NAMES.get(second), first == second if complete else None, NAMES.get(third))
 
-
-class ScoreVerdicts(LazySequence[Verdict]):
-    """One Verdict for each response, in order; `votes` are the scores by judge of a panel; `how` is as above."""
+class _ScoreVerdicts(LazySequence[Verdict]):
+    """One Verdict for each response, in order; `votes` are the scores by judge of a panel."""
 
     def __init__(
-        self,
-        ids: Sequence[str],
-        scored: ScoreColumns,
-        columns: Columns,
-        votes: Mapping[str, Floats] | None = None,
-        how: str = "mean",
+        self, ids: Sequence[str], scored: ScoreColumns, verdicts: VerdictColumns, votes: Mapping[str, Floats], how: str
     ) -> None:
-        self._ids, self._scored, self._judge, self._votes = ids, scored, columns.judge, votes
-        self._criteria = Criteria.of(columns, scored.offset[columns.case] + columns.i, len(scored.case), how)
+        self._ids, self._scored, self._judge, self._votes = ids, scored, verdicts.judge, votes
+        judgments = verdicts.ranks or verdicts.judgments
+        self._criteria = _criteria(judgments, scored.offset[judgments.case] + judgments.i, len(scored.case), how)
 
     def __len__(self) -> int:
         return len(self._scored.case)
@@ -115,10 +111,21 @@ class ScoreVerdicts(LazySequence[Verdict]):
             reason="missing" if isnan(score) else "judged",
             confidence=round_metric(scored.confidence[place]),
             label=round_metric(scored.grade[place]),
-            criteria=self._criteria[place],
+            criteria=_named(self._criteria, place),
             judge=self._judge,
-            votes={judge: round_metric(cast[place]) for judge, cast in (self._votes or {}).items()},
+            votes={judge: round_metric(cast[place]) for judge, cast in self._votes.items()},
         )
+
+
+def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> dict[str, Floats]:
+    """Return each unit's value by each criterion; `place` is that of each judgment's unit, of `size`."""
+    return dict(zip(judgments.names, by_criterion(judgments, place, size, how), strict=True))
+
+
+def _named(criteria: Mapping[str, Floats], place: int) -> dict[str, float]:
+    """Return one unit's values by criterion, those that are there."""
+    found = ((name, round_metric(values[place])) for name, values in criteria.items())
+    return {name: value for name, value in found if value is not None}
 
 
 class _Both(LazySequence[Verdict]):
@@ -140,22 +147,3 @@ def interleave(
     """Return verdicts case by case: first each response's, then each pair's; `…_case` says whose each is."""
     order = np.argsort(np.concatenate([score_case, pair_case]), kind="stable")
     return ReorderedSequence(_Both(scores, pairs), array("q", order.astype(np.int64).tobytes()))
-
-
-def verdicts(
-    cases: Sequence[Case], outcome: Outcome, each: Mapping[str, Outcome] | None = None, how: str = "mean"
-) -> Sequence[Verdict]:
-    """Return a Verdict for each pair, before them one for each response where responses have scores, case by case.
-
-    They are made when asked for, with the votes of `each` judge by name where they are a panel's. `how` combines the
-    samples of values by criterion; those of a panel, and of rankings, are means over all that there are.
-    """
-    resolved, scored, columns = outcome.resolved, outcome.scored, outcome.columns
-    ids, judges = [case.id for case in cases], (each or {}).items()
-    winners = {name: one.resolved.winner for name, one in judges}
-    pairs = PairVerdicts(ids, resolved, columns, outcome.shown, winners, how)
-    if scored is None:
-        return pairs
-    scores = {name: one.scored.score for name, one in judges if one.scored is not None}
-    responses = ScoreVerdicts(ids, scored, outcome.ranks or columns, scores, "mean" if outcome.ranks else how)
-    return interleave(responses, scored.case, pairs, resolved.pairs.case)

@@ -12,11 +12,11 @@ import numpy as np
 from evalkit.config import RunConfig, TieConfig
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns.codes import DISAGREEMENT, JUDGED, MISSING, NONE, SPLIT, THRESHOLD, TIE, A, B, sign
-from evalkit.scoring.columns.judgments import join_columns
+from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats
-from evalkit.scoring.verdicts.outcome import Outcome
-from evalkit.scoring.verdicts.pairs import OrderOutcomes, Resolution, apply_ties, at_threshold
-from evalkit.scoring.verdicts.pointwise import ScoreColumns, compare_scores
+from evalkit.scoring.verdicts.pairs import apply_ties, at_threshold
+from evalkit.scoring.verdicts.pointwise import compare_scores
 from evalkit.types import Case
 
 
@@ -70,25 +70,33 @@ class Panel:
         return sign(self.average(np.where(winners == NONE, np.nan, winners.astype(np.float64))))
 
 
-def vote(panel: Panel, config: RunConfig, cases: Sequence[Case], each: Sequence[Outcome]) -> Outcome:
-    """Return the panel's outcome."""
-    columns = join_columns([one.columns for one in each], config.judge.label)
-    scored = _vote_scores(panel, [one.scored for one in each if one.scored is not None])
-    ranks = [one.ranks for one in each if one.ranks is not None]
-    shown = [one.shown for one in each if one.shown is not None]
-    if scored is not None and not shown:
-        return Outcome(columns, compare_scores(config, cases, scored, each[0].resolved.pairs), scored=scored)
-    resolved = _vote_pairs(panel, config.tie, cases, [one.resolved for one in each])
-    joined = join_columns(ranks, config.judge.label) if ranks else None
-    return Outcome(columns, resolved, _vote_passes(panel, shown), scored, joined)
+def vote(
+    panel: Panel,
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: JudgmentColumns,
+    each: Sequence[VerdictColumns],
+) -> VerdictColumns:
+    """Return the panel's verdicts from those of each judge; `judgments` are all that the judges made."""
+    name = config.judge.label
+    own = judgments.select(third=False)
+    scored = _vote_scores(panel, [one.scores for one in each if one.scores is not None])
+    passes = [one.passes for one in each if one.passes is not None]
+    if scored is not None and not passes:
+        implied = compare_scores(config, cases, own.of_units(1), scored, each[0].pairs)
+        return replace(implied, panel=name)
+    found = _vote_pairs(panel, config.tie, cases, own.of_units(2), each)
+    listed = any(one.listed for one in each)
+    ranks = judgments.of_units(1) if listed else None
+    return replace(found, passes=_vote_passes(panel, passes), scores=scored, ranks=ranks, panel=name)
 
 
-def winners_at(panel: Panel, config: RunConfig, each: Sequence[Outcome]) -> Callable[[float], Codes] | None:
+def winners_at(panel: Panel, config: RunConfig, each: Sequence[VerdictColumns]) -> Callable[[float], Codes] | None:
     """Return the winners by threshold where thresholds come before the vote, none where they come after it."""
-    if panel.vote != "majority" or each[0].shown is None:
+    if panel.vote != "majority" or each[0].passes is None:
         return None
     least = config.tie.min_confidence
-    return lambda threshold: panel.elect(np.stack([at_threshold(o.resolved, threshold, least)[0] for o in each]))
+    return lambda threshold: panel.elect(np.stack([at_threshold(o, threshold, least)[0] for o in each]))
 
 
 def _vote_scores(panel: Panel, each: Sequence[ScoreColumns]) -> ScoreColumns | None:
@@ -100,14 +108,18 @@ def _vote_scores(panel: Panel, each: Sequence[ScoreColumns]) -> ScoreColumns | N
     return replace(each[0], raw=raw, score=score, confidence=np.where(np.isnan(score), np.nan, confidence))
 
 
-def _vote_passes(panel: Panel, each: Sequence[OrderOutcomes]) -> OrderOutcomes:
+def _vote_passes(panel: Panel, each: Sequence[PassColumns]) -> PassColumns:
+    """Return what the judges' votes on each order come to: winners without margin and confidence."""
     winners = np.stack([one.winner for one in each])
     elected = np.stack([panel.decide(winners[:, :, order]) for order in (0, 1)], axis=1)
+    unknown = np.full(elected.shape, np.nan)
     asked = np.any([one.asked for one in each], axis=0)
-    return replace(each[0], winner=elected, asked=asked, both=any(one.both for one in each), third=None)
+    return PassColumns(elected, unknown, unknown, asked, both=any(one.both for one in each))
 
 
-def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Sequence[Resolution]) -> Resolution:
+def _vote_pairs(
+    panel: Panel, tie: TieConfig, cases: Sequence[Case], judgments: JudgmentColumns, each: Sequence[VerdictColumns]
+) -> VerdictColumns:
     """Let the judges' winners vote, each after its own tie rules, or average their margins and apply the rules then."""
     elected = panel.vote == "majority"
     winners = np.stack([one.winner if elected else one.lean for one in each])
@@ -116,7 +128,7 @@ def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Seque
     lean = panel.elect(winners) if elected else sign(mean)
     margin = _lead(winners) if elected else mean
     there = lean != NONE
-    found = Resolution(
+    found = VerdictColumns(
         each[0].pairs,
         lean,
         lean,
@@ -125,6 +137,7 @@ def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Seque
         confidence=_confidence(lean, winners, np.stack([one.confidence for one in each])),
         settle=np.where(there, margin, np.nan),
         surer=np.where(there, np.where(np.isfinite(mean), sign(mean), TIE), NONE).astype(np.int8),
+        judgments=judgments,
     )
     # A threshold that each judge's verdict has met already is not for the share of votes as well.
     return apply_ties(
@@ -132,10 +145,10 @@ def _vote_pairs(panel: Panel, tie: TieConfig, cases: Sequence[Case], each: Seque
     )
 
 
-def _leaning(resolved: Resolution) -> Floats:
+def _leaning(verdicts: VerdictColumns) -> Floats:
     """Return a judge's margins as votes: 0 where its own orders made a tie, NaN where it has no verdict."""
-    margin = np.where(np.isfinite(resolved.margin), resolved.margin, resolved.lean.astype(np.float64))
-    return np.where(resolved.lean == NONE, np.nan, np.where(resolved.lean == TIE, 0.0, margin))
+    margin = np.where(np.isfinite(verdicts.margin), verdicts.margin, verdicts.lean.astype(np.float64))
+    return np.where(verdicts.lean == NONE, np.nan, np.where(verdicts.lean == TIE, 0.0, margin))
 
 
 def _lead(winners: Codes) -> Floats:

@@ -3,71 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.cases import Pairs, grades
+from evalkit.scoring.columns.cases import PairColumns, grades
 from evalkit.scoring.columns.codes import EQUAL, JUDGED, MISSING, NONE, TIE, sign
-from evalkit.scoring.columns.judgments import Columns
+from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, combine, group_mean
 from evalkit.scoring.verdicts.aggregate import judgment_scores, pair_margins
-from evalkit.scoring.verdicts.pairs import Resolution, SampleColumns, apply_ties
+from evalkit.scoring.verdicts.pairs import apply_ties
 from evalkit.types import Case
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreColumns:
-    """One row for each response of each case: its `raw` score in scale units, `score` as normalised, people's grade."""
-
-    case: Ints
-    index: Ints
-    raw: Floats
-    score: Floats
-    confidence: Floats
-    grade: Floats
-    offset: Ints
-
-
-def score_responses(config: RunConfig, cases: Sequence[Case], columns: Columns) -> ScoreColumns:
+def score_responses(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> ScoreColumns:
     """Return each response's score: criteria by weighted mean, samples by `scoring.combine`, then `scoring.normalize`.
 
     Samples that could not be read are left out; a score is missing (NaN) when none could be. A judgment without
     criteria, read as one number, counts by its value.
     """
-    scored = _over_samples(cases, columns, judgment_scores(config, columns), config.scoring.combine)
+    scored = _over_samples(cases, judgments, judgment_scores(config, judgments), config.scoring.combine)
     return replace(scored, score=normalize(config, scored.raw, scored.case))
 
 
-def score_draws(config: RunConfig, columns: Columns, scored: ScoreColumns) -> SampleColumns:
-    """Return the single scores of each response."""
-    values = judgment_scores(config, columns)
-    return SampleColumns(
-        scored.offset[columns.case] + columns.i, values, values, scored.case, Scale.of(config.rubric).span
-    )
-
-
-def score_lists(config: RunConfig, cases: Sequence[Case], columns: Columns) -> ScoreColumns:
+def score_lists(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> ScoreColumns:
     """Return each response's score in [0, 1] by its places in rankings: their mean over orders and samples.
 
     Whether the overall ranking counts or those by criterion is decided as for margins of pairs.
     """
-    return _over_samples(cases, columns, pair_margins(config, columns), "mean")
+    return _over_samples(cases, judgments, pair_margins(config, judgments), "mean")
 
 
-def _over_samples(cases: Sequence[Case], columns: Columns, scores: Floats, how: str) -> ScoreColumns:
+def _over_samples(cases: Sequence[Case], judgments: JudgmentColumns, scores: Floats, how: str) -> ScoreColumns:
+    """Combine each response's `scores`, one for each judgment, as `how` says."""
     sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
     offset = np.cumsum(sizes) - sizes
-    place = offset[columns.case] + columns.i
+    place = offset[judgments.case] + judgments.i
     case = np.repeat(np.arange(len(cases)), sizes)
     raw = combine(how, place, scores, len(case))
-    confidence = group_mean(place, np.where(np.isfinite(scores), columns.confidence, np.nan), len(case))
+    confidence = group_mean(place, np.where(np.isfinite(scores), judgments.confidence, np.nan), len(case))
     return ScoreColumns(case, np.arange(len(case)) - offset[case], raw, raw, confidence, grades(cases), offset)
 
 
-def compare_scores(config: RunConfig, cases: Sequence[Case], scored: ScoreColumns, pairs: Pairs) -> Resolution:
+def compare_scores(
+    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, scored: ScoreColumns, pairs: PairColumns
+) -> VerdictColumns:
     """Return the comparisons that scores imply: the higher wins by more than the threshold, else it is a tie.
 
     No judge calls two equal scores a tie, so that such a tie has a reason of its own.
@@ -77,8 +60,8 @@ def compare_scores(config: RunConfig, cases: Sequence[Case], scored: ScoreColumn
     lean = sign(margin)
     unstated = np.full(len(pairs), np.nan)
     reason = np.select([lean == NONE, lean == TIE], [MISSING, EQUAL], JUDGED).astype(np.int8)
-    resolved = Resolution(pairs, lean, lean, reason, margin, unstated, settle=margin, surer=lean)
-    return apply_ties(resolved, config.tie, cases)
+    verdicts = VerdictColumns(pairs, lean, lean, reason, margin, unstated, margin, lean, judgments, scores=scored)
+    return apply_ties(verdicts, config.tie, cases)
 
 
 def normalize(config: RunConfig, scores: Floats, case: Ints) -> Floats:
