@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from evalkit.cli.console import plain_console, print_heading
-from evalkit.cli.run_folders import apply_settings
-from evalkit.cli.usage import USAGE
+from evalkit.cli.finished_run import apply_settings
+from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import write_files
 from evalkit.core.display import number
@@ -45,32 +45,23 @@ _SHOWN = (
 _FILES = ("comparison.json", "comparison.csv")
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    runs: list[str]
-    options: dict[str, Any]
-
-
-def main(words: Sequence[str]) -> int:
-    """Compare runs, print the tables and write comparison.json and comparison.csv.
-
-    Options: `metrics=[agreement/accuracy]` to be tested, `confidence`, `bootstrap`, `seed` and `cluster` as in
-    `scoring`, `folder` to write to, and `tracking.uri` where a run is named by its MLflow id.
-    """
-    asked = _asked(words)
-    uri = asked.options.get("tracking.uri")
+def main(arguments: Namespace) -> int:
+    """Compare runs, print the tables and write comparison.json and comparison.csv."""
+    runs, options = _split(arguments.runs)
+    uri = options.get("tracking.uri")
     tracking = TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
     with TemporaryDirectory(prefix="evalkit-") as scratch:
-        results = [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in asked.runs]
-        comparison = compare_runs(_entrants(asked.runs, results), _scoring(asked.options), _metrics(asked.options))
-    folder = Path(str(asked.options.get("folder", ".")))
-    _write(folder, comparison, asked.runs, results)
+        results = [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
+        comparison = compare_runs(_entrants(runs, results), _scoring(options), _metrics(options))
+    folder = arguments.output or Path(str(options.get("folder", ".")))
+    _write(folder, comparison, runs, results)
     _print(comparison)
     print(f"written: {folder / _FILES[0]}, {folder / _FILES[1]}")
     return 0
 
 
-def _asked(words: Sequence[str]) -> _Asked:
+def _split(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Separate runs from settings: a word with `=` is a setting unless it is a folder."""
     runs: list[str] = []
     options: dict[str, Any] = {}
     for word in words:
@@ -80,12 +71,10 @@ def _asked(words: Sequence[str]) -> _Asked:
         elif key in OPTIONS:
             options[key] = _value(key, text)
         else:
-            raise ConfigError("no such option of evalkit compare", where=key, remedy=did_you_mean(key, OPTIONS))
+            raise UsageError("compare", f"no such setting '{key}'", did_you_mean(key, OPTIONS))
     if len(runs) < 2:
-        raise ConfigError(
-            "needs two runs or more: folders or MLflow run ids", where="evalkit compare", remedy=USAGE["compare"]
-        )
-    return _Asked(runs, options)
+        raise UsageError("compare", "needs two or more runs: folders or MLflow run ids")
+    return runs, options
 
 
 def _value(key: str, text: str) -> Any:
@@ -118,7 +107,7 @@ def _entrants(words: Sequence[str], results: Sequence[RunResult]) -> list[RunEnt
 
 
 def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
-    """Return what the runs go by: their judges if these differ, else their folders, else as they were named."""
+    """Return names for the runs: their judges if these differ, else their folders, else the words given."""
     judges = [str(result.manifest.get("judge") or "") for result in results]
     for names in (judges, [Path(word).name for word in words]):
         if all(names) and len(set(names)) == len(names):
@@ -132,7 +121,7 @@ def _write(folder: Path, comparison: Comparison, words: Sequence[str], results: 
         write_files(folder, {name: [text.encode()] for name, text in zip(_FILES, texts, strict=True)})
     except OSError as bad:
         raise ConfigError(
-            f"cannot be written ({bad.strerror or bad})", where=str(folder), remedy="choose another with folder=PATH"
+            f"cannot be written ({bad.strerror or bad})", where=str(folder), remedy="choose another --output"
         ) from None
 
 
@@ -182,7 +171,7 @@ def _print(comparison: Comparison) -> None:
     console.print(print_heading(" · ".join(comparison.runs), f" ({comparison.cases} shared cases)"))
     for name, count in comparison.left_out.items():
         if count:
-            console.print(f"note: {count} cases of {name} are not in every run and were left out")
+            console.print(f"note: {count} cases of {name} are not in every run and were omitted")
     if comparison.clusters:
         console.print(f"note: {comparison.clusters}")
     console.print()

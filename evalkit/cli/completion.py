@@ -1,36 +1,55 @@
-"""Tab completion: what Hydra completes, with evalkit's commands and studies before it."""
+"""Tab completion: commands and options from the parser, studies by name, overrides by Hydra."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from evalkit.cli import COMMANDS
 from evalkit.cli.hydra_runner import run_jobs
+from evalkit.cli.parser import COMMANDS, option_names, subparsers
 from evalkit.hydra_app import study_names
 
-COMPOSING = ("run", "plan", "doctor", "ui")
 
-
-def main(words: Sequence[str]) -> int:
-    """Print the script that a shell is to load, or what the line it is asked about may go on with."""
-    asked = any(word.startswith("query=") for word in words)
-    if asked and not _hand_on(os.environ.get("COMP_LINE", "").split(" ")[1:]):
+def complete(words: Sequence[str]) -> int:
+    """Print the script that a shell loads, or the ways to continue the line that the shell asks about."""
+    line = os.environ.get("COMP_LINE", "")
+    if not any(word.startswith("query=") for word in words):
+        return run_jobs(words, lambda _: 0)
+    if (rest := _for_hydra(line.split(" ")[1:])) is None:
         return 0
-    return run_jobs(words, lambda _: 0)
-
-
-def _hand_on(typed: Sequence[str]) -> bool:
-    """Complete what of a line is evalkit's own, leave its overrides to Hydra, and say whether there may be any."""
-    if len(typed) < 2:
-        print(" ".join(name for name in COMMANDS if name.startswith("".join(typed))))
-        return False
-    command, *rest = typed
-    if _may_be_study(rest[0]):
-        print(" ".join(name for name in study_names() if len(rest) == 1 and name.startswith(rest[0])))
-        rest = rest[1:] or rest
+    # Hydra reads the line from where the shell put it.
     os.environ["COMP_LINE"] = " ".join(["evalkit", *rest])
-    return command in COMPOSING
+    try:
+        return run_jobs(words, lambda _: 0)
+    finally:
+        os.environ["COMP_LINE"] = line
+
+
+def _for_hydra(typed: Sequence[str]) -> list[str] | None:
+    """Complete commands, options and studies; return the words that Hydra completes, or `None` if there are none."""
+    if len(typed) < 2:
+        _print(COMMANDS, "".join(typed))
+        return None
+    command, *rest = typed
+    if command not in COMMANDS:
+        return None
+    parser = COMMANDS[command].parser(command)
+    actions = subparsers(parser)
+    if rest[-1].startswith("-"):
+        _print(option_names(parser), rest[-1])
+        return None
+    if actions is not None and len(rest) == 1:
+        _print(actions, rest[0])
+    if not any(action.dest == "study" for action in parser._actions):
+        return None
+    if _may_be_study(rest[0]):
+        _print(study_names() if len(rest) == 1 else (), rest[0])
+        rest = rest[1:] or rest
+    return rest
+
+
+def _print(names: Iterable[str], start: str) -> None:
+    print(" ".join(name for name in names if name.startswith(start)))
 
 
 def _may_be_study(word: str) -> bool:

@@ -1,72 +1,89 @@
-"""How a command speaks on standard error: in lines for people, in JSON for programs, or only of what went wrong."""
+"""What commands print: messages on standard error as text or JSON lines, and tables on standard output."""
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.text import Text
 
-MANNER = "EVALKIT_OUTPUT"  # in the environment, so that a launcher's processes speak in the same way
-FLAGS = {"--quiet": "quiet", "-q": "quiet", "--json-logs": "json"}
-_BEFORE = {"note": "evalkit: note: ", "progress": ""}
+from evalkit.plugins import allowing_code, code_allowed
+
+_PREFIXES = {"note": "evalkit: note: ", "progress": ""}
+LogStyle = Literal["", "json", "quiet"]
+_style: ContextVar[LogStyle] = ContextVar("evalkit_log_style", default="")
 
 
-def log_style() -> str:
-    """Return `json`, `quiet`, or nothing where people read."""
-    return os.environ.get(MANNER, "")
+def log_style() -> LogStyle:
+    """Return `json` for JSON lines, `quiet` for errors only, or nothing for text."""
+    return _style.get()
 
 
-@contextmanager
-def with_log_style(words: Sequence[str]) -> Iterator[list[str]]:
-    """Take the flags that say how to speak off a command's words, and speak so as long as the block lasts."""
-    before = os.environ.get(MANNER)
-    for word in words:
-        if word in FLAGS:
-            os.environ[MANNER] = FLAGS[word]
-    try:
-        yield [word for word in words if word not in FLAGS]
-    finally:
-        if before is None:
-            os.environ.pop(MANNER, None)
-        else:
-            os.environ[MANNER] = before
+@dataclass(frozen=True, slots=True)
+class CommandSettings:
+    """What a command line sets besides a config; it can be pickled, so that a launcher's processes get it too."""
+
+    log_style: LogStyle = ""
+    allow_code: bool = False
+
+    @staticmethod
+    def current() -> CommandSettings:
+        """Return what is set now."""
+        return CommandSettings(_style.get(), code_allowed())
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Let these settings hold inside the block."""
+        token = _style.set(self.log_style)
+        try:
+            with allowing_code(self.allow_code):
+                yield
+        finally:
+            _style.reset(token)
 
 
 def log(event: str, text: str, **facts: Any) -> None:
-    """Say one thing: an `error`, a `failure`, a `note`, `progress` or that a run has `finished`; without secrets.
+    """Write one message to standard error, without secrets.
 
     Args:
-        event: what kind of thing it is.
-        text: it in words, as people are told it; in JSON it stands beside `facts`.
-        facts: what programs want to know, as JSON values.
+        event: its kind: `error`, `failure`, `note`, `progress`, `finished` or `leaderboard`.
+        text: the message.
+        facts: JSON values that are added in JSON logs.
     """
     from evalkit.core.redaction import redact
 
     text = redact(" ".join(text.split()))
-    if log_style() == "json":
+    style = _style.get()
+    if style == "json":
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         print(json.dumps({"time": now, "event": event, "text": text, **facts}, ensure_ascii=False), file=sys.stderr)
-    elif log_style() != "quiet" or event in ("error", "failure"):
-        print(f"{_BEFORE.get(event, 'evalkit: ')}{text}", file=sys.stderr, flush=True)
+    elif style != "quiet" or event in ("error", "failure"):
+        prefix = "" if text.startswith("evalkit ") else _PREFIXES.get(event, "evalkit: ")
+        print(f"{prefix}{text}", file=sys.stderr, flush=True)
 
 
-class _Saying(logging.Handler):
+class _LogHandler(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._settings = CommandSettings.current()  # another thread may log
+
     def emit(self, record: logging.LogRecord) -> None:
-        log("note", record.getMessage())
+        with self._settings.applied():
+            log("note", record.getMessage())
 
 
 @contextmanager
 def log_handler() -> Iterator[None]:
-    """Say what evalkit's modules log, as long as the block lasts."""
-    logger, handler = logging.getLogger("evalkit"), _Saying(logging.WARNING)
+    """Print the warnings that evalkit's modules log inside the block."""
+    logger, handler = logging.getLogger("evalkit"), _LogHandler()
     logger.addHandler(handler)
     level, propagates, logger.propagate = logger.level, logger.propagate, False
     logger.setLevel(logging.WARNING)
@@ -79,11 +96,11 @@ def log_handler() -> Iterator[None]:
 
 
 WIDE = 1000
-"""Wide enough for any table: cut or folded numbers cannot be read."""
+"""Wide enough for any table, so that numbers are not cut or folded."""
 
 
 def plain_console() -> Console:
-    """Return standard output, on which brackets are brackets and lines are as long as they are."""
+    """Return standard output without markup, highlighting or line wrapping."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=WIDE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from typing import Any
 
 from rich.table import Table
 
-from evalkit.cli.console import log, plain_console, with_log_style
+from evalkit.cli.console import CommandSettings, log, plain_console
+from evalkit.cli.parser import UsageError
 from evalkit.config import TrackingConfig
 from evalkit.core.display import percent
 from evalkit.core.resources import shipped
@@ -21,7 +23,6 @@ from evalkit.report.sentences import side
 from evalkit.tracking import warm_up
 from evalkit.types import Metric
 
-DEFAULT = "evalkit-demo"
 STORE, TRACKING = "answers.sqlite", "sqlite:///mlflow.db"
 SWEEP = "sweep"
 WRITTEN = (STORE, "mlflow.db", "mlruns", SWEEP)
@@ -54,29 +55,29 @@ class _Row:
         return self.found == ([self.fault] if self.fault else [])
 
 
-def main(words: Sequence[str]) -> int:
-    """Run the demo's study in a folder of its own; print what was planted beside what was found.
+def main(arguments: Namespace) -> int:
+    """Run the demo's study in its own folder; print the planted faults and what was found.
 
     Raises:
         ConfigError: if the folder cannot be used.
     """
-    if len(words) > 1 or any(word.startswith("-") or "=" in word for word in words):
-        raise ConfigError("takes one folder at most", where="evalkit demo", remedy="evalkit demo DIR")
-    folder = Path(words[0] if words else DEFAULT)
+    folder: Path = arguments.folder
+    if "=" in str(folder):
+        raise UsageError("demo", f"unexpected argument '{folder}'")
     _enter(folder)
     log(
         "progress", "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both orders ..."
     )
-    with chdir(folder), with_log_style(["--quiet"]):
-        # MLflow takes the longest to import, so that begins first, in a process of its own.
+    with chdir(folder), CommandSettings("quiet").applied():
+        # MLflow takes the longest to import: start that first, in its own process.
         warm_up(TrackingConfig(uri=TRACKING), folder=Path.cwd())
-        from evalkit.cli.run import main as run
+        from evalkit.cli.run import run_study
 
-        status = run([str(shipped("experiments") / "demo.yaml"), *SETTINGS])
+        status = run_study([str(shipped("experiments") / "demo.yaml"), *SETTINGS])
         if status not in (ExitStatus.DONE, ExitStatus.NOT_TRACKED):
             return status
         rows = _rows(Path(SWEEP))
-    _tell(rows, folder, recorded=status == ExitStatus.DONE)
+    _print(rows, folder, recorded=status == ExitStatus.DONE)
     return status
 
 
@@ -89,7 +90,7 @@ def _enter(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not all(path.name.startswith(WRITTEN) for path in folder.iterdir()):
-            raise ConfigError("holds other files than a demo's", where=str(folder), remedy="name a new folder")
+            raise ConfigError("holds files that are not a demo's", where=str(folder), remedy="name a new folder")
     except OSError as error:
         raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename)) from None
 
@@ -109,7 +110,7 @@ def _rows(sweep: Path) -> list[_Row]:
     return found
 
 
-def _tell(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
+def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
     console = plain_console()
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("simulated judge", "planted", "found", "first shown wins", "longer wins", "accuracy"):

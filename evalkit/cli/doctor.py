@@ -1,17 +1,19 @@
-"""`evalkit doctor`: is everything here that a run needs, before money is spent?"""
+"""`evalkit doctor`: check that everything a run needs is present, before it costs anything."""
 
 from __future__ import annotations
 
 import platform
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.text import Text
 
 from evalkit.api import check_judges, load_materials
 from evalkit.cli.console import plain_console
-from evalkit.cli.hydra_runner import check_words, split_study
+from evalkit.cli.hydra_runner import split_study
+from evalkit.cli.parser import check_overrides, study_words
 from evalkit.config import RunConfig
 from evalkit.core.redaction import redact, without_password
 from evalkit.core.resources import own_version
@@ -25,10 +27,10 @@ from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri
 Check = tuple[str, Callable[[], str]]
 
 
-def main(words: Sequence[str]) -> int:
-    """Check the configuration that the given words describe; return 1 if something is missing."""
-    study, overrides = split_study(words)
-    check_words(overrides, flags=())
+def main(arguments: Namespace) -> int:
+    """Check what a configuration needs; return 1 if something is missing."""
+    study, overrides = split_study(study_words(arguments))
+    check_overrides(overrides)
     config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
     console = plain_console()
     wrong = 0

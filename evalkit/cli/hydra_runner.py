@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from io import StringIO
 from pathlib import Path
 from threading import current_thread, main_thread
@@ -22,11 +21,11 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from evalkit.cli import complain
-from evalkit.cli.console import FLAGS as SPOKEN
-from evalkit.cli.console import log
+from evalkit.cli.console import CommandSettings, log
+from evalkit.cli.parser import check_overrides, is_override
 from evalkit.cli.sweep import BackgroundRecordings, find_sweep_jobs
 from evalkit.config import NOT_MEASURED, RunConfig
-from evalkit.core.redaction import redact, remedy_for, secret_in
+from evalkit.core.redaction import redact, secret_in
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.hydra_app import (
     DEFAULT,
@@ -82,10 +81,7 @@ def objective_value(folder: Path, objective: str | Sequence[str]) -> float | lis
 
 
 MULTIRUN = ("-m", "--multirun")
-VALUED = ("--cfg", "-c", "--package", "-p", "--info", "-i")
-OVERWRITE = "--overwrite"
-FLAGS = (*MULTIRUN, *VALUED, OVERWRITE, "--resolve", "--hydra-help", "--help", "-h")
-CFG = ("job", "hydra", "all")
+VALUED = ("--cfg", "--package", "--info")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -228,15 +224,21 @@ def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
     return study, list(words[1:])
 
 
-def run_jobs(words: Sequence[str], work: Callable[[Job], int]) -> int:
-    """Compose and run each job a command's words describe; return the gravest exit status.
+def run_jobs(
+    words: Sequence[str], work: Callable[[Job], int], *, output: Path | None = None, overwrite: bool = False
+) -> int:
+    """Compose and run each job that a study, overrides and Hydra's flags describe; return the gravest exit status.
 
     Raises:
         EvalkitError: if the config cannot be composed.
     """
     study, rest = split_study(words)
-    check_words(rest, also=tuple(SPOKEN))
-    overwrite, rest = OVERWRITE in rest, [word for word in rest if word != OVERWRITE]
+    flags = next((place for place, word in enumerate(rest) if word.startswith("-")), len(rest))
+    check_overrides(rest[:flags])
+    if output is not None:
+        key = "hydra.sweep.dir" if is_sweep(study, rest) else "hydra.run.dir"
+        escaped = str(output).replace("'", "\\'")
+        rest = [f"{key}='{escaped}'", *rest]
     for file in hidden_files():
         print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
     name = add_study(study) if study else DEFAULT
@@ -257,37 +259,6 @@ def run_jobs(words: Sequence[str], work: Callable[[Job], int]) -> int:
 
 def _asks(words: Sequence[str]) -> bool:
     return any(word.startswith("--") or word in VALUED for word in words if word not in MULTIRUN)
-
-
-def check_words(words: Sequence[str], flags: Collection[str] = FLAGS, also: Collection[str] = ()) -> None:
-    """Check that each word is one of `flags`, a flag's value or an override; `also` are flags that were read before.
-
-    Raises:
-        ConfigError: naming the first that is not, or that holds a secret: words are kept with a sweep.
-    """
-    for word in words:
-        key, _, value = word.partition("=")
-        if (found := secret_in(value)) is not None:
-            raise ConfigError(found, where=key, remedy=remedy_for(key.lstrip("+")))
-    for before, word in zip(["", *words], words, strict=False):
-        flag = word.partition("=")[0]
-        if word.startswith("-") and flag not in flags and not flag.startswith(("-sc", "--shell")):
-            # Without the dashes, which all have alike.
-            named = {known.lstrip("-"): known for known in (*flags, *also)}
-            close = get_close_matches(flag.lstrip("-"), named, n=1, cutoff=0.7)
-            remedy = "overrides are written key=value; see `evalkit --help`"
-            remedy = f"did you mean '{named[close[0]]}'?" if close else remedy
-            raise ConfigError("no such option", where=flag, remedy=remedy)
-        if not _is_override(word) and not word.startswith("-") and before not in VALUED:
-            raise ConfigError("is not an override", where=word, remedy="write key=value; a study's file comes first")
-    for flag in {"--cfg", "-c"} & {*words}:
-        value = [*words, ""][words.index(flag) + 1]
-        if value not in CFG:
-            raise ConfigError("needs to be told what to print", where=flag, remedy=f"write {flag} {'|'.join(CFG)}")
-
-
-def _is_override(word: str) -> bool:
-    return word.startswith("~") or ("=" in word and not word.startswith("-"))
 
 
 def is_sweep(study: Path | None, words: Sequence[str]) -> bool:
@@ -318,10 +289,8 @@ def _dispatch(hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *
     """Do what a command's words ask of Hydra, as `hydra.main` does, which can only read them from `sys.argv`."""
     parser = get_args_parser()
     # argparse takes overrides in one piece only, so that a flag between them would be an error.
-    args = parser.parse_args([*filter(_is_override, words), *(word for word in words if not _is_override(word))])
-    if args.help:
-        hydra.app_help(name, parser, args)
-    elif args.hydra_help:
+    args = parser.parse_args([*filter(is_override, words), *(word for word in words if not is_override(word))])
+    if args.hydra_help:
         hydra.hydra_help(name, parser, args)
     elif args.cfg:
         hydra.show_cfg(name, args.overrides, args.cfg, args.package, args.resolve)
@@ -336,8 +305,12 @@ def _dispatch(hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *
 
 
 def _run_hydra(name: str, words: Sequence[str], driver: Driver, *, sweep: bool = False) -> None:
+    settings = CommandSettings.current()
+
     def task(cfg: DictConfig) -> int | float | list[float]:
-        return driver(cfg)
+        # A launcher may run this in another process or thread.
+        with settings.applied():
+            return driver(cfg)
 
     try:
         with _shown(words), own_hydra() as hydra:

@@ -9,9 +9,9 @@ from signal import SIGINT
 
 from evalkit.api import RunInterruption, judge_and_score, load_materials, rescore, track
 from evalkit.cli.console import log, log_handler, log_style
+from evalkit.cli.finished_run import print_gate
 from evalkit.cli.hydra_runner import Job
 from evalkit.cli.progress import ProgressDisplay
-from evalkit.cli.run_folders import print_gate
 from evalkit.cli.summary import print_summary
 from evalkit.config import GateConfig
 from evalkit.core.resources import own_version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,7 +15,8 @@ from rich.table import Table
 
 from evalkit.api import ask_judges, stream_cases
 from evalkit.cli.console import log
-from evalkit.cli.hydra_runner import MULTIRUN, check_words, is_sweep, split_study
+from evalkit.cli.hydra_runner import is_sweep, split_study
+from evalkit.cli.parser import check_overrides, study_words
 from evalkit.cli.planned_job import PlannedJob, plan_ahead
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
 from evalkit.core.display import dollars
@@ -160,27 +162,6 @@ class PilotResult:
     judged: JudgingResult
 
 
-def pop_probe(words: Sequence[str]) -> tuple[int, list[str]]:
-    """Return how many requests of each judge are to be judged, 0 for none, and the other words.
-
-    Raises:
-        ConfigError: if it is not a whole number above 0.
-    """
-    rest: list[str] = []
-    count, left = 0, iter(words)
-    for word in left:
-        flag, equals, value = word.partition("=")
-        if flag != FLAG:
-            rest.append(word)
-            continue
-        value = value if equals else next(left, "")
-        if not value.isdecimal() or not int(value):
-            remedy = f"write {FLAG} {SUGGESTED}"
-            raise ConfigError("needs a number of requests, from 1", where=f"{FLAG} {value}".strip(), remedy=remedy)
-        count = int(value)
-    return count, rest
-
-
 def check_stores(jobs: Sequence[PlannedJob]) -> None:
     """Refuse a probe whose answers the run would not find again.
 
@@ -190,7 +171,7 @@ def check_stores(jobs: Sequence[PlannedJob]) -> None:
     for job in jobs:
         if (mode := job.config.store.mode) != "read_write":
             what = f"with '{mode}' what a probe pays for is paid for again by the run"
-            remedy = f"set store.mode=read_write, or leave {FLAG} out"
+            remedy = f"set store.mode=read_write, or omit {FLAG}"
             raise ConfigError(what, where="store.mode", remedy=remedy)
 
 
@@ -251,20 +232,19 @@ class JobPlan:
     fresh: Sequence[Part]
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Print each job's requests, stored answers and tokens still to pay; nothing is called or written.
 
     But `--probe N` has N requests of each judge judged, and stored, so that the estimates rest on them.
     """
-    count, words = pop_probe(words)
-    study, rest = split_study(words)
-    check_words(rest, flags=MULTIRUN, also=(FLAG,))
-    sweep = is_sweep(study, rest)
-    loaded = load_jobs(str(study) if study else DEFAULT, [w for w in rest if w not in MULTIRUN], sweep=sweep)
+    study, overrides = split_study(study_words(arguments))
+    check_overrides(overrides)
+    sweep = arguments.multirun or is_sweep(study, overrides)
+    loaded = load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
     jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
         check_gate(job.config, job)
-    probes = _probes(jobs, count)
+    probes = _probes(jobs, arguments.probe or 0)
     whose: set[str] = set()
     planned: list[JobPlan] = []
     for job in jobs:

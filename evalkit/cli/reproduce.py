@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evalkit.cli.console import log, plain_console, print_heading
-from evalkit.cli.run_folders import apply_settings
+from evalkit.cli.finished_run import apply_settings, check_named
 from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.reproduction import MetricChange, Reproduction, reproduce
@@ -26,16 +27,20 @@ from evalkit.types import RunResult
 PLACES = ("store.url", "dataset.path", "judge.api_base", "tracking.uri")
 """The only keys that may be set: locations, which are not part of the measurement."""
 REPORT = "reproduction.json"
+FOLDER = "folder="
 MOST_ROWS = 30
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Reproduce a run, or every job of a sweep; exit with 4 if a metric differs.
 
-    Nothing is written to the run's folder and nothing is sent. `folder=PATH` writes every difference to
-    reproduction.json.
+    Nothing is written to the run folder and nothing is sent.
     """
-    run, overrides, folder = _asked(words)
+    check_named(arguments, "a run or a sweep: its folder or MLflow run id")
+    run, folder = arguments.run_folder, arguments.output
+    overrides = [word for word in arguments.overrides if not word.startswith(FOLDER)]
+    if folder is None and (named := [word for word in arguments.overrides if word.startswith(FOLDER)]):
+        folder = Path(named[-1].removeprefix(FOLDER))
     uri = next((word.partition("=")[2] for word in overrides if word.startswith("tracking.uri=")), None)
     tracking = TrackingConfig() if uri is None else TrackingConfig(uri=uri)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
@@ -92,18 +97,7 @@ def _added(found: Reproduction) -> str:
     if not found.added:
         return ""
     count = len(found.added)
-    return f", and this evalkit has {count} that the run has not: {', '.join(found.added[:3])}{', …' * (count > 3)}"
-
-
-def _asked(words: Sequence[str]) -> tuple[str, list[str], Path | None]:
-    if not words or words[0].startswith("-") or ("=" in words[0] and not Path(words[0]).is_dir()):
-        raise ConfigError(
-            "needs a run or a sweep: its folder or MLflow run id",
-            where="evalkit reproduce",
-            remedy="evalkit reproduce outputs/DATE/RUN",
-        )
-    folders = [Path(word.partition("=")[2]) for word in words[1:] if word.startswith("folder=")]
-    return words[0], [word for word in words[1:] if not word.startswith("folder=")], folders[-1] if folders else None
+    return f", and this evalkit has {count} that the run lacks: {', '.join(found.added[:3])}{', …' * (count > 3)}"
 
 
 def _checked(found: Reproduction) -> str:
@@ -150,11 +144,11 @@ def _print_table(console: Console, heading: str, changes: Sequence[MetricChange]
     console.print()
     console.print(table)
     if len(changes) > MOST_ROWS:
-        console.print(f"and {len(changes) - MOST_ROWS} more; folder=PATH writes them all")
+        console.print(f"and {len(changes) - MOST_ROWS} more; --output FOLDER writes them all")
 
 
 def _short(value: Any) -> str:
-    """Return a value for the table: a hash by its beginning, a number in full, since its last bit is the matter."""
+    """Return a value for the table: the beginning of a hash, all digits of a number (its last bit matters)."""
     text = "–" if value is None else str(value)
     return text[:12] if len(text) >= 32 and text.isalnum() else text
 
@@ -167,5 +161,5 @@ def _write(folder: Path, content: Mapping[str, Any]) -> None:
     try:
         write_files(folder, {REPORT: json.dumps(content, indent=1, ensure_ascii=False) + "\n"})
     except ConfigError as error:
-        raise ConfigError(error.what, where=error.where, remedy="choose another with folder=PATH") from None
+        raise ConfigError(error.what, where=error.where, remedy="choose another --output") from None
     print(f"written: {folder / REPORT}")

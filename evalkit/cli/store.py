@@ -1,98 +1,74 @@
-"""`evalkit store`: look after stored completions."""
+"""`evalkit store`: count, delete, export and import stored answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
-from pathlib import Path
 
 from rich.table import Table
 
 from evalkit.cli.console import plain_console
-from evalkit.cli.hydra_runner import check_words
-from evalkit.cli.usage import USAGE
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.cli.parser import UsageError, check_overrides
+from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.store import backend_of, open_url, store_location, store_url
 from evalkit.store.maintenance import StoreStats, export_to, import_from, prune, stats
 
-OLDER_THAN = "--older-than"
 _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
-def main(words: Sequence[str]) -> int:
-    """Do one thing with the store that the configuration names; `store.url=FILE` names another.
+def main(arguments: Namespace) -> int:
+    """Do one thing with the configured store; `store.url=FILE` names another.
 
     Raises:
-        ConfigError: if the words do not say what to do.
+        ConfigError: if an override is not of the store.
         StoreError: if the store cannot be used.
     """
-    if not words or words[0] not in ACTIONS:
-        what = words[0] if words else "evalkit store"
-        remedy = did_you_mean(words[0], ACTIONS) if words else USAGE["store"]
-        raise ConfigError("no such action" if words else "needs to be told what to do", where=what, remedy=remedy)
-    overrides = [word for word in words[1:] if word.startswith("store.")]
-    ACTIONS[words[0]](_url(overrides), [word for word in words[1:] if word not in overrides])
+    for word in arguments.overrides:
+        if not word.startswith("store."):
+            raise UsageError(f"store {arguments.action}", f"unexpected argument '{word}'")
+    check_overrides(arguments.overrides)
+    url = store_url(load_jobs(DEFAULT, arguments.overrides, sweep=False)[0][1].store.url)
+    ACTIONS[arguments.action](url, arguments)
     return 0
 
 
-def _url(overrides: Sequence[str]) -> str:
-    check_words(overrides, flags=())
-    return store_url(load_jobs(DEFAULT, overrides, sweep=False)[0][1].store.url)
-
-
-def _stats(url: str, rest: Sequence[str]) -> None:
-    _no_more(rest)
+def _stats(url: str, _: Namespace) -> None:
     with closing(open_url(url, read_only=True, verify=False)) as store:
         _print(stats(store))
 
 
-def _prune(url: str, rest: Sequence[str]) -> None:
-    words = [part for word in rest for part in word.split("=", 1)]
-    if len(words) != 2 or words[0] != OLDER_THAN:
-        raise ConfigError("needs an age", where="evalkit store prune", remedy=f"write {OLDER_THAN} 30d (h, d or w)")
-    age, where = _age(words[1]), store_location(url)
+def _prune(url: str, arguments: Namespace) -> None:
+    age, where = _age(arguments.older_than), store_location(url)
     if not backend_of(url).exists(url):
         raise ConfigError("no such file", where=where, remedy="name the store in store.url or EVALKIT_STORE")
     with closing(open_url(url)) as store:
-        gone = prune(store, age)
-    print(f"{gone:,} answers older than {words[1]} taken out of {where}")
+        deleted = prune(store, age)
+    print(f"{deleted:,} answers older than {arguments.older_than} deleted from {where}")
 
 
-def _export(url: str, rest: Sequence[str]) -> None:
-    file = _one_file("export", rest)
+def _export(url: str, arguments: Namespace) -> None:
     with closing(open_url(url, read_only=True, verify=False)) as store:
-        written, damaged = export_to(store, file)
-    lost = f"; {damaged:,} were damaged and left out" if damaged else ""
-    print(f"{written:,} answers written to {file}{lost}")
+        written, damaged = export_to(store, arguments.file)
+    note = f"; {damaged:,} were damaged and omitted" if damaged else ""
+    print(f"{written:,} answers written to {arguments.file}{note}")
 
 
-def _import(url: str, rest: Sequence[str]) -> None:
-    file = _one_file("import", rest)
+def _import(url: str, arguments: Namespace) -> None:
     with closing(open_url(url)) as store:
-        added, there = import_from(store, file)
-    print(f"{added:,} answers added to {store_location(url)}, {there:,} were there already")
+        added, present = import_from(store, arguments.file)
+    print(f"{added:,} answers added to {store_location(url)}, {present:,} were there already")
 
 
-ACTIONS: dict[str, Callable[[str, Sequence[str]], None]] = {
+ACTIONS: dict[str, Callable[[str, Namespace], None]] = {
     "stats": _stats,
     "prune": _prune,
     "export": _export,
     "import": _import,
 }
-
-
-def _no_more(rest: Sequence[str]) -> None:
-    if rest:
-        raise ConfigError("is not understood here", where=rest[0], remedy=USAGE["store"])
-
-
-def _one_file(action: str, rest: Sequence[str]) -> Path:
-    if len(rest) != 1 or rest[0].startswith("-"):
-        raise ConfigError("needs one file", where=f"evalkit store {action}", remedy=USAGE["store"])
-    return Path(rest[0])
 
 
 def _age(text: str) -> float:

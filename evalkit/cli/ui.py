@@ -1,4 +1,4 @@
-"""`evalkit ui`: MLflow's own pages, on the store this folder's runs are recorded in."""
+"""`evalkit ui`: MLflow's own pages, on the store in which this folder's runs are recorded."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ import signal
 import socket
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from evalkit.cli.hydra_runner import check_words, split_study
+from evalkit.cli.hydra_runner import split_study
+from evalkit.cli.parser import check_overrides, study_words
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.tracking import server_environment, tracking_uri
 
-PASSED_ON = ("--host", "-h", "--port", "-p", "--workers", "-w")
 
-
-def main(words: Sequence[str]) -> int:
-    """Serve MLflow's pages on loopback until Ctrl-C; `--host`, `--port` and `--workers` are passed on."""
-    flags, rest = _split_flags(words)
-    study, overrides = split_study(rest)
-    check_words(overrides, flags=(), also=PASSED_ON)
+def main(arguments: Namespace) -> int:
+    """Serve MLflow's pages until Ctrl-C."""
+    study, overrides = split_study(study_words(arguments))
+    check_overrides(overrides)
     config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
     uri = tracking_uri(config.tracking, Path.cwd())
     if uri.startswith(("http://", "https://")):
@@ -32,37 +31,27 @@ def main(words: Sequence[str]) -> int:
         return 0
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
         raise ConfigError("holds no runs yet", where=uri, remedy="`evalkit run` makes the first")
-    _check_place(flags)
-    # One worker serves one person, and each further one takes the memory of another MLflow.
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", *flags]
+    _check_port(arguments.host, arguments.port)
+    # One worker is enough for one user; each additional worker needs the memory of another MLflow.
+    listen = ["--host", arguments.host, "--port", str(arguments.port), "--workers", str(arguments.workers)]
+    command = [sys.executable, "-m", "mlflow", "ui", *listen]
     print(f"MLflow on {without_password(uri)}; Ctrl-C ends it", flush=True)
     return _serve(command, uri)
 
 
-def _check_place(flags: Sequence[str]) -> None:
-    """Check where MLflow is to serve: it would say that it cannot in many lines, and end as if all were well.
+def _check_port(host: str, port: int) -> None:
+    """Check that MLflow can listen: its own error has many lines and exit status 0.
 
     Raises:
-        ConfigError: if the port is not one, or is in use.
+        ConfigError: if the port is in use.
     """
-    host, port = _value(flags, ("--host", "-h"), "127.0.0.1"), _value(flags, ("--port", "-p"), "5000")
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError("is not a port", where=f"--port {port}", remedy="write --port 5001")
     try:
-        socket.create_server((host, int(port))).close()
+        socket.create_server((host, port)).close()
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-            return  # a name that MLflow may know better
+            return  # MLflow may resolve the host name
         why = "is in use" if error.errno == errno.EADDRINUSE else "may not be used"
         raise ConfigError(why, where=f"port {port}", remedy=f"choose another: evalkit ui --port {_free()}") from None
-
-
-def _value(flags: Sequence[str], names: Sequence[str], default: str) -> str:
-    for flag, after in zip(flags, [*flags[1:], ""], strict=True):
-        name, equals, value = flag.partition("=")
-        if name in names:
-            return value if equals else after
-    return default
 
 
 def _free() -> int:
@@ -70,20 +59,10 @@ def _free() -> int:
         return int(one.getsockname()[1])
 
 
-def _split_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words that are MLflow's, each flag with its value, and the others."""
-    flags: list[str] = []
-    rest: list[str] = []
-    for before, word in zip(["", *words], words, strict=False):
-        ours = before not in PASSED_ON and word.partition("=")[0] not in PASSED_ON
-        (rest if ours else flags).append(word)
-    return flags, rest
-
-
 def _serve(command: Sequence[str], uri: str) -> int:
-    # Not as a word of the command, which everybody on the machine can read: it may hold a password.
+    # Not an argument, which every user of the machine can read: it may hold a password.
     server = subprocess.Popen(command, env={**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri})
-    # Whoever ends this process ends the server with it.
+    # Ending this process ends the server.
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:
         return server.wait()

@@ -149,15 +149,15 @@ MISTAKES = {
     ),
     "unknown flag": (
         ("run", "--frob"),
-        "--frob: no such option; overrides are written key=value; see `evalkit --help`",
+        "evalkit run: no such option --frob; try evalkit run --help",
     ),
     "unknown flag of another command": (
         ("plan", "--frob"),
-        "--frob: no such option; overrides are written key=value; see `evalkit --help`",
+        "evalkit plan: no such option --frob; try evalkit plan --help",
     ),
     "flag without its value": (
         ("run", "--cfg"),
-        "--cfg: needs to be told what to print; write --cfg job|hydra|all",
+        "evalkit run: --cfg: needs a value; try evalkit run --help",
     ),
     "override that is none": (("run", "judge.model={a"), "judge.model={a: cannot be read as an override ("),
     "override that is none in a sweep": (
@@ -168,7 +168,7 @@ MISTAKES = {
     "score of another folder": (("score", "conf"), "conf: not a run folder"),
     "score without a folder": (
         ("score", "tie.threshold=0"),
-        "evalkit score: needs a run folder; evalkit score outputs/DATE/RUN",
+        "evalkit score: needs a run folder before the overrides; try evalkit score --help",
     ),
     "track of no folder": (("track", "nowhere"), "nowhere: no such folder; name a folder that `evalkit run` wrote"),
     "store that is no database": (

@@ -84,7 +84,7 @@ def test_three_runs_of_one_judge_go_by_their_folders(
     assert main(["compare", "x=1", "x=2", "x=3", "metrics=agreement/accuracy,position/consistency"]) == 0
     out = capsys.readouterr().out
     assert "x=1 · x=2 · x=3 (12 shared cases)" in out
-    assert "note: 12 cases of x=1 are not in every run and were left out" in out
+    assert "note: 12 cases of x=1 are not in every run and were omitted" in out
     assert "No difference between x=1 and x=3 in agreement/accuracy: the runs are right and wrong" in out
     assert "No difference found between" in out
     content = json.loads(Path("comparison.json").read_text())
@@ -95,7 +95,7 @@ def test_three_runs_of_one_judge_go_by_their_folders(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["one"], "evalkit compare: needs two runs or more"),
+        (["one"], "evalkit compare: needs two or more runs"),
         (["one", "nowhere"], "nowhere: no such folder"),
         (["one", "two", "confidance=0.9"], "did you mean 'confidence'?"),
         (["one", "two", "confidence=2"], "confidence: Input should be less than 1"),

@@ -58,9 +58,9 @@ def test_the_demo_finds_the_planted_faults_and_may_be_repeated(
 def test_a_folder_with_other_files_is_left_alone(call: Call, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     refused = call("demo", ".", status=1)
-    assert refused.line() == ".: holds other files than a demo's; name a new folder"
+    assert refused.line() == ".: holds files that are not a demo's; name a new folder"
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-    assert call("demo", "--fast", status=1).line() == "evalkit demo: takes one folder at most; evalkit demo DIR"
+    assert call("demo", "--fast", status=1).line() == "evalkit demo: no such option --fast; try evalkit demo --help"
 
 
 def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(

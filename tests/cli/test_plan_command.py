@@ -161,9 +161,9 @@ def test_a_probe_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call: 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--probe"], "--probe: needs a number of requests, from 1; write --probe 20"),
-        (["--probe=0"], "--probe 0: needs a number of requests, from 1; write --probe 20"),
-        (["--probe", "swap=none"], "--probe swap=none: needs a number of requests, from 1; write --probe 20"),
+        (["--probe"], "evalkit plan: --probe: needs a value; try evalkit plan --help"),
+        (["--probe=0"], "evalkit plan: --probe: '0' is not an integer above 0; try evalkit plan --help"),
+        (["--probe", "swap=none"], "evalkit plan: --probe: 'swap=none' is not an integer above 0; try"),
         (
             ["--probe", "4", "store.mode=off"],
             "store.mode: with 'off' what a probe pays for is paid for again by the run",

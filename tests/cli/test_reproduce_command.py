@@ -93,7 +93,7 @@ def test_metrics_that_came_with_a_later_evalkit_are_no_difference(call: Call, ra
         del recorded["metrics"][name]
     (ran / "metrics.json").write_text(json.dumps(recorded))
     out = call("reproduce", "first").out
-    assert "equal to the last bit, and this evalkit has 2 that the run has not: tie_rate, win_rate/a." in out
+    assert "equal to the last bit, and this evalkit has 2 that the run lacks: tie_rate, win_rate/a." in out
     recorded["metrics"]["win_rate/b"]["value"] += 0.25
     (ran / "metrics.json").write_text(json.dumps(recorded))
     assert "Not reproduced" in call("reproduce", "first", status=4).out
@@ -305,7 +305,7 @@ def test_a_recorded_run_is_fetched(call: Call, ran: Path) -> None:
 
 def test_a_mistake_is_one_line(call: Call, ran: Path) -> None:
     mistakes: list[tuple[list[str], str]] = [
-        ([], "evalkit reproduce: needs a run"),
+        ([], "evalkit reproduce: needs RUN"),
         (["nowhere"], "nowhere: no such folder"),
         (["first", "tie.threshold=0.5"], "tie.threshold: cannot be changed here"),
         (["first", "dataset.path=gone.jsonl"], "gone.jsonl"),

@@ -141,11 +141,11 @@ def test_order_is_by_chance_and_seeded(bring, write):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "evalkit export: needs a run folder"),
-        (("run",), "evalkit export: needs a layout"),
-        (("run", "--to", "exel"), "--to exel: no such layout"),
-        (("run", "--to", "csv", "--seed", "x"), "--seed x: is not a whole number"),
-        (("run", "--tp", "csv"), "evalkit export --tp: no such option; did you mean '--to'?"),
+        ((), "evalkit export: needs --to"),
+        (("run",), "evalkit export: needs --to"),
+        (("run", "--to", "exel"), "evalkit export: --to: no such choice 'exel'; choose from "),
+        (("run", "--to", "csv", "--seed", "x"), "evalkit export: --seed: 'x' is not an integer from 0"),
+        (("run", "--tp", "csv"), "evalkit export: no such option --tp; did you mean '--to'?"),
         (("absent", "--to", "csv"), "no such folder"),
         (("run", "--to", "csv", "--output", "/proc/no/file"), "/proc/no/file: cannot be written"),
     ],

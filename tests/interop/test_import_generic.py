@@ -90,7 +90,7 @@ def test_margins_and_only(bring, write):
         ((), "says neither a winner nor a score"),
         (("--fields", "winner=better", "order=who", *MAPS), "'j1' is not an order; write ab"),
         (("--complete", "--fields", "winner=nothing"), "no row has a column 'nothing', named for winner"),
-        (("--only",), "--only: needs a value"),
+        (("--only",), "evalkit import: --only: needs a value"),
         (("winner",), "winner: is not an override"),
         (("--fields", "winner=better", *MAPS, "scoring.bootstraps=1"), "scoring.bootstraps"),
         (("--fields", "winner=better", *MAPS, "tie.threshold=2"), "tie.threshold"),

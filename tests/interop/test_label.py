@@ -162,11 +162,11 @@ def test_mistakes_are_one_line_and_change_nothing(ran, write, capsys, content, s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "needs a run folder, and where labels come from"),
-        (("--to", "paper"), "--to paper: labels are not asked for there"),
-        (("--to", "mlflow", "--n", "none"), "--n none: is not a whole number"),
+        ((), "evalkit label: needs one of FILE, --to mlflow and --from mlflow"),
+        (("--to", "paper"), "--to paper: labels cannot be requested there"),
+        (("--to", "mlflow", "--n", "none"), "evalkit label: --n: 'none' is not an integer above 0"),
         (("--to", "mlflow", "--annotators", "ann,ann"), "--annotators: needs different names"),
-        (("labels.csv", "--from", "mlflow"), "needs a run folder, and where labels come from"),
+        (("labels.csv", "--from", "mlflow"), "evalkit label: needs one of FILE, --to mlflow and --from mlflow"),
         (("absent.csv",), "absent.csv: no such file"),
         (("--from", "mlflow", "tracking.uri=sqlite:///no.db"), "no.db: no such store"),
     ],
@@ -278,7 +278,8 @@ def test_of_one_persons_labels_in_one_file_the_last_counts_and_that_is_said(ran,
     assert label(ran, "labels.csv") == 0
     said = capsys.readouterr().out
     assert (
-        "labels: 2 by 1 annotator (ann 2)\nnote: 1 older: of one person's labels of one thing the last counts" in said
+        "labels: 2 by 1 annotator (ann 2)\nnote: 1 older labels omitted: an annotator's last label of an item counts"
+        in said
     )
     assert {row["id"]: row["labels"] for row in ran.rows("cases.jsonl") if row["labels"]}["c0"] == {"ann": "B"}
 

@@ -39,7 +39,7 @@ class Done:
         lines = self.err.strip().splitlines()
         assert len(lines) == 1, self.err
         assert self.out == ""
-        assert lines[0].startswith("evalkit: ")
+        assert lines[0].startswith(("evalkit: ", "evalkit "))
         return lines[0].removeprefix("evalkit: ")
 
 

@@ -1,8 +1,9 @@
-"""Commands that take a finished run: its folder, and overrides of what may still be changed."""
+"""`evalkit score` and `evalkit track`: a finished run, scored or recorded again under other settings."""
 
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from evalkit.cli.console import log
+from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, criteria_by_name
 from evalkit.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.gating import GATE, gate_faults, write_step_summary
@@ -21,26 +23,74 @@ from evalkit.runs.layout import CONFIG
 from evalkit.types import RunResult
 
 WEIGHT: Final = "criteria.NAME.weight"
-"""What may be changed of criteria: their weights, which are scoring."""
+"""The only key of criteria that can be changed: weights are scoring."""
+SCORING_KEYS: Final = (
+    "scoring",
+    WEIGHT,
+    "swap.resolve",
+    "tie.threshold",
+    "tie.min_confidence",
+    "judge.vote",
+    "judge.quorum",
+    "judge.weights",
+    "gate",
+)
+"""What `evalkit score` can change without calling a judge."""
 _WEIGHT: Final = re.compile(r"criteria\.(.+)\.weight")
 
 
-def read_one_run(command: str, words: Sequence[str]) -> tuple[Path, RunResult, list[str]]:
-    """Return the run folder a command names, what is in it, and the overrides after it.
+def score(arguments: Namespace) -> int:
+    """Score a finished run again, rewrite its folder and print the summary; no judge is called."""
+    from evalkit.api import rescore
+    from evalkit.cli.summary import print_summary
+
+    result = _read(arguments)
+    again = rescore(apply_settings(result, arguments.overrides, SCORING_KEYS), result, Path(arguments.run_folder))
+    print_summary(again)
+    return print_gate(again)
+
+
+def track(arguments: Namespace) -> int:
+    """Record a finished run; overrides set other tracking.* values.
 
     Raises:
-        ConfigError: if no folder is named, or it holds no run.
+        ConfigError: if an override disables tracking.
     """
-    if not words or words[0].startswith("-") or ("=" in words[0] and not Path(words[0]).is_dir()):
-        raise ConfigError(
-            "needs a run folder", where=f"evalkit {command}", remedy=f"evalkit {command} outputs/DATE/RUN"
-        )
-    folder = Path(words[0])
-    return folder, read_run(folder), list(words[1:])
+    from evalkit import api
+
+    result = _read(arguments)
+    # The run may have been made without tracking.
+    config = apply_settings(result, ["tracking.enabled=true", *arguments.overrides], ("tracking",))
+    if not config.tracking.enabled:
+        raise ConfigError("is false", where="tracking.enabled", remedy="omit it: this command tracks the run")
+    manifest = api.track(config, result).manifest
+    tracked = manifest.get("tracked") or {"tracker": "MLflow", "id": manifest["mlflow_run_id"]}
+    print(f"{tracked['tracker']}: run {tracked['id']} ({Path(arguments.run_folder).name})")
+    return 0
+
+
+def _read(arguments: Namespace) -> RunResult:
+    """Return the run in the folder that a command names.
+
+    Raises:
+        ConfigError: if it names none, or the folder holds no run.
+    """
+    check_named(arguments, "a run folder")
+    return read_run(Path(arguments.run_folder))
+
+
+def check_named(arguments: Namespace, what: str) -> None:
+    """Check that a command names a run before its overrides.
+
+    Raises:
+        UsageError: if the first argument is an override.
+    """
+    if "=" in arguments.run_folder and not Path(arguments.run_folder).is_dir():
+        raise UsageError(arguments.command, f"needs {what} before the overrides")
 
 
 def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Sequence[str] = ()) -> RunConfig:
-    """Return a run's config, checked, with some settings changed; only those named in `allowed` may be.
+    """Return a run's checked config with overrides; only keys in `allowed` can be changed.
 
     Raises:
         ConfigError: if an override is not `key=value` or is not allowed here, or the config is not valid with it.
@@ -59,7 +109,7 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        # What is wrong with an override does not stand in the file.
+        # An error in an override is not in the file.
         files = [Path(result.folder) / CONFIG] if result.folder and not overrides else []
         raise config_error(error, files) from None
 
@@ -71,7 +121,7 @@ def _set_weight(values: dict[str, Any], name: str, weight: Any) -> None:
         raise ConfigError("no such criterion", where=where, remedy=did_you_mean(name, list(criteria)))
     if values["prompt"].get("show_weights"):
         remedy = f"run again, or set 'scoring.weights={{{name}: {weight}}}'"
-        raise ConfigError("stands in the prompt, by prompt.show_weights", where=where, remedy=remedy)
+        raise ConfigError("is part of the prompt (prompt.show_weights)", where=where, remedy=remedy)
     values["criteria"] = {**criteria, name: {**criteria[name], "weight": weight}}
     values["scoring"]["weights"].pop(name, None)
 
@@ -85,7 +135,7 @@ def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def print_gate(result: RunResult) -> int:
-    """Say if a run's gate failed, put its table where GitHub Actions shows it, and return the exit status."""
+    """Report a failed gate, write its table to the summary of GitHub Actions, and return the exit status."""
     gate = result.manifest.get(GATE)
     if not gate:
         return int(ExitStatus.DONE)

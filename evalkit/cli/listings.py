@@ -1,26 +1,20 @@
-"""`evalkit plugins`: what other packages add, and from where."""
+"""`evalkit plugins` and `evalkit tools`: what other packages add, and what agents can call."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from argparse import Namespace
 
-from evalkit.errors import ConfigError
 from evalkit.plugins import GROUPS, VARIABLE, Offer, iter_offers
 
 
-def main(words: Sequence[str]) -> int:
-    """Print each thing that another package offers; return 1 if one of them cannot be used.
-
-    Raises:
-        ConfigError: if it is given words.
-    """
-    if words:
-        raise ConfigError("takes no words", where="evalkit plugins", remedy="leave them out")
+def plugins(_: Namespace) -> int:
+    """Print each thing that another package offers; return 1 if one of them cannot be used."""
     found = list(iter_offers())
     chosen = os.environ.get(VARIABLE)
     if chosen is not None:
-        print(f"{VARIABLE}={chosen}: only what is listed there is used")
+        print(f"{VARIABLE}={chosen}: only the plug-ins listed there are used")
     if not found:
         print(f"no other package offers any of: {', '.join(GROUPS.values())}")
         return 0
@@ -34,3 +28,11 @@ def main(words: Sequence[str]) -> int:
 def _row(one: Offer) -> tuple[str, str, str, str]:
     place = f"wrong: {one.problem}" if one.problem else f"{one.value} ({one.place})" if one.place else one.value
     return GROUPS[one.group], one.name, one.package, place
+
+
+def tools(arguments: Namespace) -> int:
+    """Print the schemas of both tools as JSON."""
+    from evalkit.tools.schemas import tool_schemas
+
+    print(json.dumps(tool_schemas(arguments.format), indent=2, ensure_ascii=False))
+    return 0

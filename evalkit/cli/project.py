@@ -1,8 +1,8 @@
-"""`evalkit init DIR`: a project to start from, made of evalkit's own files."""
+"""`evalkit init FOLDER`: a project to start from, with copies of evalkit's own files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import Namespace
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,19 +11,19 @@ from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError
 
 JUDGE = """\
-# A judge of your own: `judge=mine`. Keys and their defaults: `evalkit run --cfg job`.
+# A custom judge: `judge=mine`. Keys and their defaults: `evalkit run --cfg job`.
 name: mine
 model: openai/gpt-4o-mini
 # api_base: http://localhost:8000/v1
 """
 DATASET = """\
-# A dataset of your own: `dataset=mine`. Columns that go by other names are named under `fields`.
+# A custom dataset: `dataset=mine`. `fields` maps evalkit's names to your columns.
 path: data/mine.jsonl
 # fields: {response_a: answer_1, response_b: answer_2}
 # label_map: {1: A, 2: B}
 """
 CRITERIA = """\
-# Criteria of your own: `criteria=mine`, or with others `criteria=[general,mine]`. Names may be in any script.
+# Custom criteria: `criteria=mine`, or with the others `criteria=[general,mine]`. Names can be in any script.
 # From the command line: criteria.accuracy.weight=0.7, ~criteria.tone, '+criteria.depth.description="It goes deep."'
 accuracy:
   description: What it states is true.
@@ -42,19 +42,17 @@ README = """\
     evalkit run dataset=mine criteria=mine            your own criteria, in conf/criteria/mine.yaml
     evalkit ui                                        the runs, in MLflow
 
-Templates in prompts/LANGUAGE/ come before evalkit's own; text from the dataset goes only where they put it.
+Templates in prompts/LANGUAGE/ replace evalkit's own of the same name.
 """
 
 
-def main(words: Sequence[str]) -> int:
-    """Make a project folder; files that are there already are left alone.
+def init(arguments: Namespace) -> int:
+    """Create a project folder; existing files are not changed.
 
     Raises:
         ConfigError: if the folder cannot be written.
     """
-    if len(words) != 1 or words[0].startswith("-"):
-        raise ConfigError("needs one folder", where="evalkit init", remedy="evalkit init DIR")
-    folder = Path(words[0])
+    folder: Path = arguments.folder
     made = []
     try:
         for place, text in _contents().items():
@@ -63,8 +61,8 @@ def main(words: Sequence[str]) -> int:
         raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename)) from None
     for place in made:
         print(f"  {folder / place}")
-    print(f"{len(made)} files made. Next: cd {folder} && evalkit run experiments/first_look.yaml")
-    print("Or first, without a model or a key: evalkit demo")
+    print(f"{len(made)} files created. Next: cd {folder} && evalkit run experiments/first_look.yaml")
+    print("To try evalkit without a model or a key: evalkit demo")
     return 0
 
 

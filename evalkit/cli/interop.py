@@ -1,0 +1,322 @@
+"""`evalkit import`, `evalkit export` and `evalkit label`: judgments and labels from and for other tools."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalkit.cli.parser import UsageError, check_overrides
+from evalkit.core.atomic_files import write_file
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.types import RunResult
+
+if TYPE_CHECKING:
+    from evalkit.config import RunConfig
+    from evalkit.interop.labeling import Label
+
+FOLDER = "hydra.run.dir="
+FIELD = "dataset.fields."
+BATCH = "openai_batch"
+SHOWN = 5
+MLFLOW = "mlflow"
+TASKS = ("argilla", "label_studio")
+
+
+@dataclass(frozen=True, slots=True)
+class _Import:
+    """What to import: the arguments, with fields and folder apart from the overrides."""
+
+    format: str
+    path: Path
+    arguments: Namespace
+    fields: dict[str, str]
+    overrides: list[str]
+    folder: Path | None
+
+
+def import_(arguments: Namespace) -> int:
+    """Read a file of judgments, score them, write the run folder, record the run and print the summary.
+
+    Raises:
+        ConfigError: if the arguments, the file or its config are wrong.
+    """
+    from evalkit.interop import formats
+
+    if "=" in arguments.format or ("=" in arguments.path and not Path(arguments.path).expanduser().exists()):
+        raise UsageError("import", "needs FORMAT and PATH before the overrides")
+    if arguments.format not in (known := formats()):
+        raise UsageError("import", f"no such format '{arguments.format}'", did_you_mean(arguments.format, known))
+    return _import(_sorted(arguments))
+
+
+def _sorted(arguments: Namespace) -> _Import:
+    """Separate the columns after `--fields` from the overrides around them."""
+    words: list[str] = arguments.words
+    columns = set(filter(_is_column, words[words.index("--fields") :] if "--fields" in words else ()))
+    given = {*(arguments.fields or ()), *arguments.overrides}
+    fields: dict[str, str] = {}
+    overrides: list[str] = []
+    folder = arguments.output
+    for word in words:
+        key, _, value = word.partition("=")
+        if word not in given:
+            continue
+        if word in columns or word.startswith(FIELD):
+            fields[key.removeprefix(FIELD)] = value
+        elif word.startswith(FOLDER):
+            folder = arguments.output or Path(value)
+        else:
+            overrides.append(word)
+    check_overrides(overrides)
+    return _Import(arguments.format, Path(arguments.path).expanduser(), arguments, fields, overrides, folder)
+
+
+def _is_column(word: str) -> bool:
+    from evalkit.interop.importers.generic import FIELDS
+
+    key, equals, _ = word.partition("=")
+    return bool(equals) and (key in FIELDS or key.startswith(("score.", "label.", "metadata.")))
+
+
+def _import(asked: _Import) -> int:
+    from evalkit.hydra_app import load_settings
+    from evalkit.import_run import import_run
+    from evalkit.interop import import_judgments
+
+    if asked.format == BATCH:
+        found, config = _batch(asked)
+    else:
+        found = _chosen(asked, import_judgments(asked.format, asked.path, _options(asked)))
+        config = load_settings(dict(found.settings), asked.overrides)
+    folder = asked.folder or _folder(config)
+    if not any(word.startswith("dataset.path=") for word in asked.overrides):
+        path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}
+        config = config.model_copy(update={"dataset": config.dataset.model_copy(update=path)})
+    has_output = "output" in found.settings or any(word.startswith("output") for word in asked.overrides)
+    if found.unread and not has_output and asked.format != BATCH:
+        raise _no_verdicts(asked)
+    take = found.unread or asked.arguments.reread
+    adopted = import_run(
+        config,
+        found,
+        folder,
+        source=str(asked.path),
+        read=has_output or found.unread,
+        take=take,
+        overwrite=asked.arguments.overwrite,
+    )
+    return _finish(config, adopted, compared=not found.unread)
+
+
+def _no_verdicts(asked: _Import) -> ConfigError:
+    from evalkit.benchmarks.judgment_files import peek
+    from evalkit.interop.import_file import format_names
+
+    remedy = "say how they are read: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"
+    remedy = (None if asked.fields else format_names(peek(asked.path))) or remedy
+    return ConfigError("there are texts, and no verdicts", where=str(asked.path), remedy=remedy)
+
+
+def _batch(asked: _Import) -> tuple[Any, Any]:
+    """Return the answers in a batch's file, and the config of a run over its cases, which says how to parse them."""
+    from evalkit.config import JudgeConfig
+    from evalkit.core.resources import project
+    from evalkit.datasets import load_cases
+    from evalkit.hydra_app import load_config
+    from evalkit.interop import import_judgments
+
+    if not any(word.startswith("dataset") for word in asked.overrides):
+        remedy = "name its cases: dataset=file dataset.path=FILE"
+        raise ConfigError("a batch holds only answers", where=str(asked.path), remedy=remedy)
+    config = load_config(overrides=asked.overrides)
+    named = any(word.startswith("judge") for word in asked.overrides)
+    cases = tuple(load_cases(config.dataset, mode=config.mode.name, base=project()).cases)
+    judge = config.judge.label if named else None
+    options = _options(asked)
+    options = replace(options, cases=cases, judge=options.judge or judge)
+    found = _chosen(asked, import_judgments(asked.format, asked.path, options))
+    if not named:
+        model = found.judgments[0].judge
+        config = config.model_copy(update={"judge": JudgeConfig(name=model, model=model, temperature=None)})
+    return found, config
+
+
+def _folder(config: Any) -> Path:
+    from evalkit.api import default_folder
+
+    return default_folder(config)
+
+
+def _options(asked: _Import) -> Any:
+    from evalkit.interop import Options
+
+    return Options(
+        fields=asked.fields,
+        dimension=asked.arguments.dimension,
+        scores=asked.arguments.scores,
+        judge=asked.arguments.judge,
+        custom_id=asked.arguments.custom_id,
+        winners=dict(asked.arguments.map),
+    )
+
+
+def _chosen(asked: _Import, found: Any) -> Any:
+    """Return the selected cases with their judgments."""
+    from evalkit.interop.to_cases import complete_only
+
+    cases, judgments, notes = list(found.cases), list(found.judgments), list(found.notes)
+    for key, wanted in asked.arguments.only:
+        known = sorted({str(case.metadata.get(key)) for case in cases if key in case.metadata})
+        cases = [case for case in cases if str(case.metadata.get(key)) == wanted]
+        if not cases:
+            raise ConfigError("no such case", where=f"--only {key}={wanted}", remedy=did_you_mean(wanted, known[:20]))
+    names = {case.id for case in cases}
+    judgments = [one for one in judgments if one.case_id in names]
+    if asked.arguments.complete:
+        before = len(cases)
+        cases, judgments = complete_only(cases, judgments)
+        notes.append(f"cases omitted, since not all their judgments could be read: {before - len(cases)} of {before}")
+        if not cases:
+            raise ConfigError("no case has all its judgments", where="--complete", remedy="omit it")
+    return replace(found, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes))
+
+
+def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
+    from evalkit.api import track
+    from evalkit.cli.console import log
+    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.summary import print_summary
+    from evalkit.errors import ExitStatus, TrackingError
+
+    status, result = ExitStatus.DONE, adopted.result
+    try:
+        result = track(config, result)
+    except TrackingError as error:
+        log("error", str(error))
+        status = ExitStatus.NOT_TRACKED
+    print_summary(result)
+    if adopted.texts and compared:
+        _print_differences(adopted, result)
+    return max(int(status), print_gate(result))
+
+
+def _print_differences(adopted: Any, result: RunResult) -> None:
+    count = len(adopted.differs)
+    where = f", all in {Path(result.folder or '') / 'differences.jsonl'}" if count else ""
+    print(f"texts read again: {adopted.texts}; {count} differ from the file{where}")
+    for difference in adopted.differs[:SHOWN]:
+        print(f"  {difference.line()}")
+
+
+def export(arguments: Namespace) -> int:
+    """Write a run's judgments to a file, by default in the run folder.
+
+    Raises:
+        ConfigError: if the options do not fit the layout, or the file cannot be written.
+    """
+    layout, folder = arguments.to, Path(arguments.run_folder)
+    if arguments.n is not None and layout not in TASKS:
+        remedy = f"omit it, or use --to {' or '.join(TASKS)}"
+        raise ConfigError("holds every judgment, so that --n chooses nothing", where=f"--to {layout}", remedy=remedy)
+    if arguments.raw and layout != "csv":
+        raise ConfigError("is only for csv", where="--raw", remedy="omit it: no other layout changes a text")
+    from evalkit.interop.exporters import EXPORTS
+    from evalkit.interop.exporters import export as content_of
+    from evalkit.runs import read_run
+
+    result = read_run(folder)
+    suffix = EXPORTS[layout][0]
+    file = arguments.output or folder / f"{'judgments' if layout == suffix else layout}.{suffix}"
+    content = content_of(result, layout, arguments.seed, arguments.n, raw=arguments.raw)
+    _write(file, content)
+    count = f"{len(json.loads(content))} tasks" if layout in TASKS else f"{len(result.judgments)} judgments"
+    print(f"{count} of {len(result.cases)} cases written to {file}")
+    return 0
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        write_file(file, [content])
+    except OSError as bad:
+        remedy = "choose another --output"
+        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(file), remedy=remedy) from None
+
+
+def label(arguments: Namespace) -> int:
+    """Read labels from a file or from MLflow and score the run again; or send items to label to MLflow.
+
+    Raises:
+        ConfigError: if the arguments do not say what to do, or the labels belong to another run.
+        TrackingError: if MLflow cannot be reached.
+    """
+    file, overrides = arguments.file, list(arguments.overrides)
+    if file is not None and file.startswith("tracking.") and not Path(file).exists():
+        file, overrides = None, [file, *overrides]
+    if sum(one is not None for one in (file, arguments.to, arguments.source)) != 1:
+        raise UsageError("label", "needs one of FILE, --to mlflow and --from mlflow")
+    from evalkit.runs import read_run
+
+    folder = Path(arguments.run_folder)
+    result = read_run(folder)
+    if arguments.to is not None:
+        return _send(result, arguments, overrides)
+    source = file if file is not None else arguments.source
+    _config(result, overrides)  # report an invalid override before labels are read
+    from evalkit.interop.label_files import read_labels
+
+    left_out: Counter[str] = Counter()
+    found = _from_mlflow(result, overrides) if source == MLFLOW else read_labels(Path(source), left_out)
+    labels = list({(label.case_id, label.unit, label.annotator): label for label in found}.values())
+    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.summary import print_summary
+    from evalkit.import_run import add_labels
+
+    again = add_labels(result, folder, labels, source)
+    print_summary(again)
+    counts = Counter(label.annotator for label in labels)
+    people = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({people})")
+    for what, count in left_out.items():
+        print(f"note: {what}, omitted: {count}")
+    if older := len(found) - len(labels):
+        print(f"note: {older} older labels omitted: an annotator's last label of an item counts")
+    return print_gate(again)
+
+
+def _config(result: RunResult, overrides: Sequence[str]) -> RunConfig:
+    from evalkit.cli.finished_run import apply_settings
+
+    return apply_settings(result, overrides, ("tracking",))
+
+
+def _from_mlflow(result: RunResult, overrides: Sequence[str]) -> list[Label]:
+    from evalkit.tracking.labels import fetch_labels
+
+    return fetch_labels(_config(result, overrides).tracking, result, folder=Path.cwd())
+
+
+def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> int:
+    if arguments.to != MLFLOW:
+        remedy = "use --to mlflow, or `evalkit export RUN --to argilla` or label_studio"
+        raise ConfigError("labels cannot be requested there", where=f"--to {arguments.to}", remedy=remedy)
+    seed = arguments.seed
+    names = [name.strip() for name in arguments.annotators.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError("needs different names", where="--annotators", remedy="write --annotators ann,bob")
+    from evalkit.interop.label_priority import rank_for_labeling
+    from evalkit.tracking.labels import send_tasks
+
+    units = rank_for_labeling(result, arguments.n, seed)
+    if not units:
+        raise ConfigError("the run holds no verdict to label", where="evalkit label", remedy="name another run")
+    sent = send_tasks(_config(result, overrides).tracking, result, units, names, seed=seed, folder=Path.cwd())
+    print(f"{len(units)} to label for each of {', '.join(names)}, in MLflow's experiment '{sent.experiment}':")
+    for name, place in sent.queues.items():
+        print(f"  {name}: {place}")
+    print("`evalkit ui` opens MLflow; `evalkit label RUN --from mlflow` reads the labels")
+    return 0
