@@ -59,7 +59,11 @@ def reason(bad: Exception, column: int | None = None) -> str:
 
 
 class _Text:
-    """A file's text from a place on: `at` is where to read on in what is held of it."""
+    """A file's text from a place on: `at` is where to read on in what is held of it.
+
+    ijson would read such a file too, but tells the line neither of an element nor of a mistake, and makes half a
+    surrogate pair a question mark.
+    """
 
     def __init__(self, path: Path, pieces: Iterator[str]) -> None:
         self.at = 0

@@ -1,4 +1,4 @@
-"""The frozen values as JSON, and back exactly: decoders are made once from the types' own annotations.
+"""The frozen values as JSON, and back exactly.
 
 Judges' texts may hold what UTF-8 cannot (lone surrogates), which pydantic refuses and `json` carries.
 """
@@ -6,11 +6,10 @@ Judges' texts may hold what UTF-8 cannot (lone surrogates), which pydantic refus
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
-from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, cast, get_args, get_type_hints
 
 from evalkit.errors import did_you_mean
 from evalkit.types import Metric
@@ -24,12 +23,7 @@ class MalformedError(ValueError):
     """A JSON value is not what its type says; `str()` of it names the key and the mismatch."""
 
     def __init__(self, what: str, path: str = "") -> None:
-        self.what, self.path = what, path
         super().__init__(f"{path}: {what}" if path else what)
-
-    def within(self, key: str) -> MalformedError:
-        """Return the same complaint, seen from one level up."""
-        return MalformedError(self.what, f"{key}.{self.path}" if self.path else key)
 
 
 @cache
@@ -95,114 +89,84 @@ def _one_line(text: str) -> bytes:
 
 @cache
 def decoder(hint: Any) -> Decoder:
-    """Return the function that makes a value of a type out of its JSON, raising `MalformedError` if it is not one."""
-    origin, args = get_origin(hint), get_args(hint)
-    if is_dataclass(hint):
-        return _record(cast(type, hint))
-    if origin in (Union, UnionType):
-        return _union(args)
-    if origin is Literal:
-        return partial(_literal, frozenset(args))
-    if origin is tuple:
-        return _variadic(decoder(args[0])) if args[-1] is Ellipsis else _fixed(tuple(decoder(a) for a in args))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(None if args[1] is Any else decoder(args[1]))
-    return _scalar(hint)
+    """Return the function that makes a value of a type out of its JSON, raising `MalformedError` if it is not one.
 
+    It is pydantic's, by the type's own schema made strict: a text is no number, and no key is unknown. It takes what
+    `json` reads, not bytes, because pydantic's own JSON parser refuses lone surrogates.
+    """
+    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator, ValidationError
 
-def _scalar(hint: Any) -> Decoder:
-    if hint is Any:
-        return lambda value: value
-    if hint is float:
-        return _float
-    return partial(_exactly, hint)
-
-
-def _exactly(kind: type, value: Any) -> Any:
-    if type(value) is not kind:
-        raise MalformedError(f"expected {_NAMES.get(kind, kind.__name__)}, found {_found(value)}")
-    return value
-
-
-def _float(value: Any) -> float:
-    if type(value) is float:
-        return value
-    if type(value) is int or (type(value) is str and value in NOT_FINITE):
-        return float(value)
-    raise MalformedError(f"expected a number, found {_found(value)}")
-
-
-def _literal(allowed: frozenset[Any], value: Any) -> Any:
-    if isinstance(value, str) and value in allowed:
-        return value
-    raise MalformedError(f"expected one of {', '.join(sorted(allowed))}, found {_found(value)}")
-
-
-def _union(args: tuple[Any, ...]) -> Decoder:
-    inner = tuple(decoder(arg) for arg in args if arg is not NoneType)
-    optional = NoneType in args
+    validate = SchemaValidator(_strict(TypeAdapter(hint).core_schema)).validate_python
 
     def decode(value: Any) -> Any:
-        if value is None and optional:
-            return None
-        for option in inner[:-1]:
-            try:
-                return option(value)
-            except MalformedError:
-                continue
-        return inner[-1](value)
+        try:
+            return validate(value)
+        except ValidationError as bad:
+            raise _malformed(bad.errors(include_url=False), hint) from None
 
     return decode
 
 
-def _items(value: Any, count: int | None = None) -> list[Any]:
-    if type(value) is not list or (count is not None and len(value) != count):
-        expected = "a list" if count is None else f"a list of {count}"
-        raise MalformedError(f"expected {expected}, found {_found(value)}")
-    return value
+def _strict(schema: Any) -> Any:
+    """Return a pydantic schema that converts nothing but integers and `NOT_FINITE` to numbers, and lists to tuples."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(_strict(part) for part in schema)
+    if not isinstance(schema, dict) or schema.get("type") == "literal":
+        return schema
+    if schema.get("type") == "float":
+        text = {"type": "chain", "steps": [{"type": "literal", "expected": sorted(NOT_FINITE)}, {"type": "float"}]}
+        choices = [({**schema, "strict": True}, _CHOICE), (text, _CHOICE)]
+        return {"type": "union", "mode": "left_to_right", "choices": choices}
+    made = {key: _strict(part) for key, part in schema.items()}
+    match schema.get("type"):
+        case "str" | "int" | "bool":
+            made["strict"] = True
+        case "dataclass-args":
+            made["extra_behavior"] = "forbid"
+        case "union":
+            made |= {"mode": "left_to_right", "choices": [(part, _CHOICE) for part in made["choices"]]}
+    return made
 
 
-def _variadic(item: Decoder) -> Decoder:
-    return lambda value: tuple([item(part) for part in _items(value)])
+def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
+    """Return one of pydantic's complaints in one line, with the keys that lead to its place."""
+    # A misspelled key is also a missing one: say what is there.
+    error = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
+    kind, loc = error["type"], [part for part in error["loc"] if part != _CHOICE]
+    if kind == "unexpected_keyword_argument":
+        *loc, key = loc
+        what = f"unknown key '{key}', {did_you_mean(key, _names(_record_at(hint, loc)))}"
+    elif kind == "missing" and isinstance(loc[-1], str):
+        *loc, key = loc
+        what = f"key '{key}' is missing"
+    else:
+        expected = _EXPECTED.get(kind, "a list of another length")
+        if kind == "literal_error":
+            expected = "one of " + str(error["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
+        what = f"expected {expected}, found {_found(error['input'])}"
+    return MalformedError(what, ".".join(part for part in loc if isinstance(part, str)))
 
 
-def _fixed(items: tuple[Decoder, ...]) -> Decoder:
-    return lambda value: tuple(f(part) for f, part in zip(items, _items(value, len(items)), strict=True))
+def _record_at(hint: Any, loc: Sequence[str | int]) -> Any:
+    """Return the dataclass at a place in a value of type `hint`."""
+    if not is_dataclass(hint):
+        return next((found for part in get_args(hint) if (found := _record_at(part, loc)) is not None), None)
+    keys = [part for part in loc if isinstance(part, str)]
+    return _record_at(get_type_hints(hint)[keys[0]], keys[1:]) if keys else hint
 
 
-def _mapping(item: Decoder | None) -> Decoder:
-    def decode(value: Any) -> Any:
-        if type(value) is not dict:
-            raise MalformedError(f"expected an object, found {_found(value)}")
-        return value if item is None else {key: item(part) for key, part in value.items()}
-
-    return decode
-
-
-def _record(cls: type) -> Decoder:
-    hints = get_type_hints(cls)
-    parts = {f.name: decoder(hints[f.name]) for f in fields(cls)}
-    needed = [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
-
-    def decode(value: Any) -> Any:
-        if type(value) is not dict:
-            raise MalformedError(f"expected an object, found {_found(value)}")
-        made: dict[str, Any] = {}
-        for key, part in value.items():
-            if key not in parts:
-                raise MalformedError(f"unknown key '{key}', {did_you_mean(key, parts)}")
-            try:
-                made[key] = parts[key](part)
-            except MalformedError as bad:
-                raise bad.within(key) from None
-        if missing := [name for name in needed if name not in made]:
-            raise MalformedError(f"key '{missing[0]}' is missing")
-        return cls(**made)
-
-    return decode
-
-
+_CHOICE = "|"  # what pydantic puts between keys where a type has several choices
 _NAMES = {str: "a text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
+_EXPECTED = {
+    "string_type": _NAMES[str],
+    "bool_type": _NAMES[bool],
+    "int_type": _NAMES[int],
+    "float_type": "a number",
+    "dict_type": _NAMES[dict],
+    "dataclass_type": _NAMES[dict],
+    "tuple_type": _NAMES[list],
+}
 
 
 def _found(value: Any) -> str:

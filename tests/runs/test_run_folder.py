@@ -419,6 +419,12 @@ DAMAGE = [
         '"keys": [null]',
         ":1: the file is damaged (keys: expected a text",
     ),
+    (
+        "verdicts.jsonl",
+        '"case_id"',
+        '"case_idd"',
+        ":1: the file is damaged (unknown key 'case_idd', did you mean 'case_id'?)",
+    ),
     ("verdicts.jsonl", '"case_id": "case-0", ', "", ":1: the file is damaged (key 'case_id' is missing)"),
     (
         "verdicts.jsonl",
