@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair
-from tests.support.fake_provider import Provider, said
+from tests.support.fake_provider import Provider, refused, said
 
 STUDY = "defaults: [config, _self_]\n\ntie:\n  treshold: 0.1"
 SWEPT_STUDY = "defaults: [config, {override /judge: gpt4}, _self_]\nhydra: {mode: MULTIRUN}"
@@ -182,7 +182,7 @@ MISTAKES = {
     "store that is to be read and is not there": (("run", "store=read_only"), "store.sqlite: cannot be opened; "),
     "store of another kind": (
         ("run", "store.url=postgres://x"),
-        "store.url: 'postgres://x' is not an SQLite file; write sqlite:///path or a plain path",
+        "store.url: there is no 'postgres'; choose from sqlite",
     ),
     "ui without runs": (("ui",), "mlflow.db: holds no runs yet; `evalkit run` makes the first"),
     "init without a folder": (("init",), "evalkit init: needs one folder; evalkit init DIR"),
@@ -214,6 +214,7 @@ def check(mistake: str, commands: Commands, run: Callable[..., Done]) -> None:
     assert not (commands.folder / "multirun").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", AS_PROCESS)
 def test_a_mistake_is_one_line_and_leaves_nothing(mistake: str, commands: Commands) -> None:
     check(mistake, commands, commands)
@@ -224,31 +225,35 @@ def test_so_it_is_within_a_process(mistake: str, commands: Commands, within: Cal
     check(mistake, commands, within)
 
 
-def test_an_empty_response_is_judged_and_said(commands: Commands, provider: Provider) -> None:
+def test_an_empty_response_is_judged_and_said(
+    commands: Commands, within: Callable[..., Done], provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
     provider.rule = lambda body: said("[[A]]")
     commands.write("empty.jsonl", pair(1), pair(2, response_b=""))
     data = ["dataset=file", "dataset.path=empty.jsonl", "output=bracket", "swap=none"]
-    done = commands("run", *fake(provider), *data, *BRIEF, "hydra.run.dir=run", OPENAI_API_KEY="x")
+    done = within("run", *fake(provider), *data, *BRIEF, "hydra.run.dir=run")
     assert "note: empty responses, judged as they are: 1 (first: empty.jsonl:2)" in done.out
     assert commands.metrics("run")["calls"]["sent"] == 2
 
 
-def test_a_store_of_another_program_is_left_alone(commands: Commands) -> None:
+def test_a_store_of_another_program_is_left_alone(commands: Commands, within: Callable[..., Done]) -> None:
     path = commands.folder / "other.sqlite"
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE precious (x)")
     other.close()
     before = path.read_bytes()
-    line = commands("run", "store.url=other.sqlite", status=1).line()
+    line = within("run", "store.url=other.sqlite", status=1).line()
     assert line == "other.sqlite: an SQLite file, but not evalkit's; name another file in store.url"
     assert path.read_bytes() == before
 
 
-def test_a_key_that_is_refused_is_one_line_and_is_not_shown(commands: Commands, provider: Provider) -> None:
-    from tests.support.fake_provider import refused
-
+def test_a_key_that_is_refused_is_one_line_and_is_not_shown(
+    commands: Commands, within: Callable[..., Done], provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-1234567890")
     provider.rule = lambda body: refused(401, "Incorrect API key provided: sk-wrong-1234567890", code="invalid_api_key")
-    done = commands("run", *fake(provider), *BRIEF, status=1, OPENAI_API_KEY="sk-wrong-1234567890")
+    done = within("run", *fake(provider), *BRIEF, status=1)
     line = done.err.strip().splitlines()[-1]
     assert "access refused" in line
     assert "OPENAI_API_KEY" in line
@@ -256,9 +261,9 @@ def test_a_key_that_is_refused_is_one_line_and_is_not_shown(commands: Commands, 
     assert not (commands.folder / "outputs").exists()
 
 
-def test_a_hidden_config_of_ones_own_is_said(commands: Commands) -> None:
+def test_a_hidden_config_of_ones_own_is_said(commands: Commands, within: Callable[..., Done]) -> None:
     commands.write("conf/judge/gpt-4o.yaml", "model: openai/other")
-    done = commands("run", "judge=gpt-4o", "--cfg", "job")
+    done = within("run", "judge=gpt-4o", "--cfg", "job")
     hidden = Path("conf/judge/gpt-4o.yaml")
     assert f"{hidden} is hidden by evalkit's own of that name; give yours another" in done.err
     assert "model: openai/gpt-4o\n" in done.out

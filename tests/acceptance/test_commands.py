@@ -23,6 +23,7 @@ from tests.support.command_line import BRIEF, Commands, Done, fake, pair, prefer
 from tests.support.fake_provider import Provider, Reply, said
 from tests.support.servers import PATIENCE, free_port, served
 
+pytestmark = pytest.mark.slow
 Within = Callable[..., Done]
 FOLDER = {
     "config.yaml",
@@ -94,7 +95,6 @@ def test_scoring_again_asks_nobody(commands: Commands, within: Within, provider:
     assert line.startswith("judge.model: cannot be changed here; these can: scoring")
 
 
-@pytest.mark.slow
 def test_a_run_that_could_not_be_tracked_is_tracked_later(
     commands: Commands, provider: Provider, data: list[str]
 ) -> None:
@@ -319,7 +319,6 @@ def test_too_many_failures_are_said_and_written(
     within(*words, "runner.max_failure_rate=0.1", "hydra.run.dir=again")
 
 
-@pytest.mark.slow
 def test_the_ui_serves_and_ends_with_its_process(commands: Commands, tmp_path: Path) -> None:
     make = "import mlflow; mlflow.MlflowClient('sqlite:///mlflow.db').create_experiment('evalkit')"
     subprocess.run([sys.executable, "-c", make], cwd=commands.folder, check=True, capture_output=True)

@@ -49,6 +49,10 @@ def scored(low: float, high: float, step: float) -> Callable[[dict[str, Any]], b
     return holds
 
 
+# What is held to a schema by a grammar is always read; what is written freely may be anything, and go on for long.
+FREE = ("bracket", "regex", "rating")
+SHORT = "judge.max_tokens=40"
+
 SWITCHES = {
     "swap none": Switch(("swap=none",), 1),
     "swap both": Switch(("swap=both",), 2),
@@ -63,11 +67,11 @@ SWITCHES = {
         ("judge.logprobs=true", "swap=none"), 1, lambda judgment: -1 <= judgment["weighted"]["value"] <= 1
     ),
     "commit first": Switch(("mode.commit_first=true", "swap=none"), 1),
-    "commit first in Chinese": Switch(("mode.commit_first=true", "swap=none", "prompt=zh", "criteria=general_zh"), 1),
-    "Chinese": Switch(("prompt=zh", "criteria=general_zh", "swap=none"), 1),
+    "commit first in Chinese": Switch(("mode.commit_first=true", "swap=none", "prompt=zh", "criteria=truthful_zh"), 1),
+    "Chinese": Switch(("prompt=zh", "criteria=truthful_zh", "swap=none"), 1),
     "panel": Switch(("judge=smollm2_panel", "judge.quorum=2", "swap=none"), 3),
-    "bracket": Switch(("output=bracket", "swap=none"), 1),
-    "regex": Switch(("output=regex", "swap=none"), 1),
+    "bracket": Switch(("output=bracket", "swap=none", SHORT), 1),
+    "regex": Switch(("output=regex", "swap=none", SHORT), 1),
     "1-3": Switch((*POINTWISE, "rubric=likert3"), 1, scored(1, 3, 1)),
     "1-5": Switch((*POINTWISE, "rubric=likert5"), 1, scored(1, 5, 1)),
     "1-10": Switch((*POINTWISE, "rubric=likert10"), 1, scored(1, 10, 1)),
@@ -93,17 +97,15 @@ SWITCHES = {
         1,
         lambda judgment: all(1 <= score <= 10 for score in judgment["weighted"]["criteria"].values()),
     ),
-    "rating": Switch((*POINTWISE, "output=rating"), 1, scored(1, 5, 1)),
-    "scores in Chinese": Switch((*POINTWISE, "prompt=zh", "criteria=general_zh"), 1, scored(1, 5, 1)),
+    "rating": Switch((*POINTWISE, "output=rating", SHORT), 1, scored(1, 5, 1)),
+    "scores in Chinese": Switch((*POINTWISE, "prompt=zh", "criteria=truthful_zh"), 1, scored(1, 5, 1)),
     "a list": Switch(("mode=listwise",), 2, lambda judgment: sum(map(len, judgment["ranking"])) == 2),
     "a list in Chinese": Switch(
-        ("mode=listwise", "prompt=zh", "criteria=general_zh", "swap=none"),
+        ("mode=listwise", "prompt=zh", "criteria=truthful_zh", "swap=none"),
         1,
         lambda judgment: sum(map(len, judgment["ranking"])) == 2,
     ),
 }
-# What is held to a schema by a grammar is always read; what is written freely may be anything.
-FREE = ("bracket", "regex", "rating")
 
 
 @pytest.fixture(autouse=True)

@@ -115,6 +115,7 @@ COMMANDS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_run_folder_runs_no_code(here: Path, marker: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("labels.csv").write_text("id,annotator,label\n0,ann,A\n", "utf-8")

@@ -107,6 +107,7 @@ def test_a_judge_that_takes_no_limit_is_not_asked_with_one_again(call: Call, pro
     assert len(provider.requests) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_budget_may_be_for_a_whole_sweep(call: Call, provider: Provider, concurrency: int) -> None:
     given = [*words(provider, f"runner.concurrency={concurrency}", "judge.name=a,b,c", "judge.seed=1,2"), "-m"]

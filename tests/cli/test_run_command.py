@@ -104,6 +104,7 @@ def test_the_python_interface_refuses_too(call: Call, provider: Provider, tmp_pa
     assert len(run(config, tmp_path / "first", overwrite=True).judgments) == 4
 
 
+@pytest.mark.slow
 def test_a_sweeps_folder_holds_one_sweep(call: Call, provider: Provider, tmp_path: Path) -> None:
     given = words(provider, "hydra.sweep.dir=swept")
     call("run", *given, "swap=both,none,random", "-m")

@@ -13,6 +13,7 @@ import pytest
 from tests.support.command_line import BRIEF, fake, pair, prefers
 from tests.support.fake_provider import serving
 
+pytestmark = pytest.mark.slow
 HEAVY = (
     "litellm",
     "mlflow",

@@ -37,6 +37,7 @@ def written(monkeypatch):
     monkeypatch.setattr(spool, "HELD", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evaluator", [Both(), Third()])
 async def test_four_times_the_cases_take_hardly_more_memory(written, evaluator):
     peaks = []

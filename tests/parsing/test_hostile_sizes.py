@@ -54,6 +54,7 @@ def readings(text, sources):
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_hostile_text_is_read_or_refused_at_once(text: str) -> None:
     begun = time.process_time()

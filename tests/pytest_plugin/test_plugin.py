@@ -81,6 +81,7 @@ def outcomes(printed: str) -> dict[str, str]:
     return {words[0].rsplit("::", 1)[1]: words[1] for words in lines}
 
 
+@pytest.mark.slow
 def test_a_judge_is_good_enough_or_the_test_fails(
     pytester: pytest.Pytester, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

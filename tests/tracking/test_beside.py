@@ -202,6 +202,7 @@ def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path
     assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
 
 
+@pytest.mark.slow
 def test_one_is_started_once_and_taken_until_mlflow_is_imported(tmp_path, monkeypatch):
     monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.delitem(sys.modules, "mlflow", raising=False)
