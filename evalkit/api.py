@@ -168,7 +168,7 @@ def judge_and_score(
     scoring = round(time.perf_counter() - begun, 4)
     result = RunResult(
         folder=str(folder.resolve()),
-        config=config.dump(),
+        config=config,
         manifest=describe_scoring(manifest, **_scoring_facts(scores), seconds=scoring),
         cases=materials.dataset.cases,
         judgments=judged.judgments,
@@ -272,7 +272,7 @@ def rescore(
     again = replace(
         result,
         folder=str(folder.resolve()),
-        config=config.dump(),
+        config=config,
         manifest=describe_scoring(result.manifest, **_scoring_facts(scores), rescored=config),
         verdicts=scores.verdicts,
         metrics=scores.metrics,

@@ -83,7 +83,7 @@ def import_run(
         "differences": None if brought.unread else len(differs),
     }
     manifest = run_manifest(config, Materials(dataset, evaluator), started, name=_name(Path(source)), imported=imported)
-    result = RunResult(None, config.dump(), manifest, brought.cases, tuple(judgments), (), {})
+    result = RunResult(None, config, manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)
     compared = texts > 0 and not brought.unread
     written = rescore(config, result, folder, {DIFFERENCES: lines} if compared else None, replace_run=True)
@@ -139,8 +139,7 @@ def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source:
     manifest = {**result.manifest, "labels": [*result.manifest.get("labels", []), given]}
     if own:
         manifest["own_labels"] = [*own]
-    config = RunConfig.model_validate(result.config)
-    return rescore(config, replace(result, cases=cases, manifest=manifest), folder)
+    return rescore(result.config, replace(result, cases=cases, manifest=manifest), folder)
 
 
 def _read_again(config: RunConfig, brought: ImportedJudgments) -> list[Judgment]:

@@ -75,7 +75,7 @@ class _Runs:
             self.done[key] = track(config, self.done[key])
             return self.done[key]
         # The rules are no part of the hash: the same run may be held against others.
-        result = replace(self.done[key], config=config.dump())
+        result = replace(self.done[key], config=config)
         check_rules(config, result)
         return apply_gate(config, result)[0]
 
@@ -96,8 +96,8 @@ def _config(asked: _Asked) -> RunConfig:
     from pydantic import ValidationError
 
     from evalkit.config import RunConfig
+    from evalkit.config.validation import config_error
     from evalkit.hydra_app import DEFAULT, load_config
-    from evalkit.hydra_app.error_mapping import config_error
 
     tracked = any(word.lstrip("+~").startswith("tracking") for word in asked.overrides)
     config = load_config(asked.study or DEFAULT, [*([] if tracked else [UNTRACKED]), *asked.overrides])

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from evalkit.config import RunConfig
 
 Winner: TypeAlias = Literal["A", "B", "TIE"]
 Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"]
@@ -297,13 +300,13 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One finished run, as its folder holds it; `config` is the resolved RunConfig as JSON values.
+    """One finished run, as its folder holds it.
 
     Cases, judgments and verdicts may be too many to be held: go through them one by one, and ask for none twice.
     """
 
     folder: str | None
-    config: Mapping[str, Any]
+    config: RunConfig
     manifest: Mapping[str, Any]
     cases: Sequence[Case]
     judgments: Sequence[Judgment]

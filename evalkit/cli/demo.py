@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
@@ -101,9 +100,9 @@ def _rows(sweep: Path) -> list[_Row]:
     found = []
     for job in range(len(_PLANTED)):
         outcome = read_outcome(sweep / str(job))
-        judge: dict[str, Any] = outcome.config["judge"]
-        name = str(judge["model"]).rpartition("/")[2]
-        planted = _PLANTED[name].format(f"{judge['params'].get('strength', 0):.0%}")
+        judge = outcome.config.judge
+        name = str(judge.model).rpartition("/")[2]
+        planted = _PLANTED[name].format(f"{judge.params.get('strength', 0):.0%}")
         metrics = {key: outcome.metrics.get(rate) for key, rate in {**RATES, "accuracy": ACCURACY}.items()}
         fault = planted.partition(":")[0] if ":" in planted else None
         found.append(_Row(name, planted, fault, metrics))

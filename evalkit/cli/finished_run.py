@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +13,11 @@ from pydantic import ValidationError
 
 from evalkit.cli.console import log
 from evalkit.cli.parser import UsageError
-from evalkit.config import RunConfig, criteria_by_name
+from evalkit.config import RunConfig
+from evalkit.config.validation import config_error
 from evalkit.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.gating import GATE, gate_faults, write_step_summary
-from evalkit.hydra_app.error_mapping import config_error
 from evalkit.runs import read_run
-from evalkit.runs.layout import CONFIG
 from evalkit.types import RunResult
 
 WEIGHT: Final = "criteria.NAME.weight"
@@ -95,7 +93,7 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
     Raises:
         ConfigError: if an override is not `key=value` or is not allowed here, or the config is not valid with it.
     """
-    values = deepcopy(dict(result.config))
+    values = result.config.dump()
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals:
@@ -109,14 +107,12 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        # An error in an override is not in the file.
-        files = [Path(result.folder) / CONFIG] if result.folder and not overrides else []
-        raise config_error(error, files) from None
+        raise config_error(error, []) from None
 
 
 def _set_weight(values: dict[str, Any], name: str, weight: Any) -> None:
     """Give a criterion another weight, also where `scoring.weights` gave it one."""
-    where, criteria = f"criteria.{name}.weight", criteria_by_name(values["criteria"])  # older runs have a list
+    where, criteria = f"criteria.{name}.weight", values["criteria"]
     if name not in criteria:
         raise ConfigError("no such criterion", where=where, remedy=did_you_mean(name, list(criteria)))
     if values["prompt"].get("show_weights"):

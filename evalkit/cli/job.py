@@ -13,7 +13,6 @@ from evalkit.cli.finished_run import print_gate
 from evalkit.cli.hydra_runner import Job
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_summary
-from evalkit.config import GateConfig
 from evalkit.core.resources import own_version
 from evalkit.engine import JudgingResult
 from evalkit.errors import ExitStatus, Signaled, TrackingError
@@ -75,7 +74,7 @@ def _is_finished(job: Job) -> bool:
 def _recorded(job: Job) -> int:
     log("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
     status = ExitStatus.DONE
-    if GateConfig.model_validate(read_config(job.folder).get("gate") or {}) != job.config.gate:
+    if read_config(job.folder).gate != job.config.gate:
         again = rescore(job.config, read_run(job.folder), job.folder)
         print_gate(again)
         try:

@@ -97,7 +97,7 @@ def print_summary(result: RunResult) -> None:
     for finding in findings_of(result):
         console.print(f"  • {finding.text}")
     console.print()
-    console.print(metric_table(result.metrics, result.config["scoring"]["confidence"]))
+    console.print(metric_table(result.metrics, result.config.scoring.confidence))
     console.print()
     if judges := judge_table(result.metrics):
         console.print(judges)

@@ -140,7 +140,7 @@ def _lead(lead: LeadRule, config: RunConfig, mine: RunEntry) -> Ruling:
     name = Path(lead.run).name or lead.run
     try:
         with other_run(lead, config) as other:
-            theirs = RunEntry(name, RunConfig.model_validate(other.config), other.cases, other.judgments)
+            theirs = RunEntry(name, other.config, other.cases, other.judgments)
             return judge_lead(lead, mine, theirs, config.scoring, config.gate.by)
     except ValidationError:
         return Ruling(lead.metric, lead_text(lead, name), "undecided", f"the config of {name} is not valid")

@@ -25,7 +25,7 @@ def rank_for_labeling(result: RunResult, count: int, seed: int = 0) -> list[tupl
     """
     draw = random.Random(seed)
     labels = {case.id: case.labels for case in result.cases}
-    threshold = float(result.config.get("tie", {}).get("threshold") or 0.0)
+    threshold = result.config.tie.threshold
     size = labeled_size(result)
     queues: dict[bool, dict[Kind, dict[str, list[Verdict]]]] = {}
     for verdict in result.verdicts:

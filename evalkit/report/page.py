@@ -63,14 +63,14 @@ def asset(name: str) -> str:
     return (files("evalkit.report") / "page" / name).read_text(encoding="utf-8")
 
 
-def language_of(config: Mapping[str, Any]) -> str:
+def language_of(config: RunConfig) -> str:
     """Return the language a page starts in, `en` or `zh`: that of the run's prompts."""
-    return "zh" if str((config.get("prompt") or {}).get("language") or "").startswith("zh") else "en"
+    return "zh" if config.prompt.language.startswith("zh") else "en"
 
 
-def level_of(config: Mapping[str, Any]) -> str:
+def level_of(config: RunConfig) -> str:
     """Return the level of a run's intervals, as `95%`."""
-    return f"{100 * float((config.get('scoring') or {}).get('confidence', 0.95)):g}%"
+    return f"{100 * config.scoring.confidence:g}%"
 
 
 def filled(words: Words, **values: str) -> Words:
@@ -123,7 +123,7 @@ def _clusters(result: RunResult) -> dict[str, int]:
     told = result.manifest.get("clusters") or {}
     if told.get("count") == told.get("cases"):
         return {}
-    return Clusters.of(RunConfig.model_validate(result.config), result.cases).by_id(result.cases)
+    return Clusters.of(result.config, result.cases).by_id(result.cases)
 
 
 def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
         "undetermined": _undetermined(result.metrics.values()),
         "embedded": _embedded(cases),
         "flags": [(name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()],
-        "config": json.dumps(result.config, indent=2, ensure_ascii=False, default=str),
+        "config": json.dumps(result.config.dump(), indent=2, ensure_ascii=False, default=str),
         "manifest": json.dumps(result.manifest, indent=2, ensure_ascii=False, default=str),
         "words": {key: filled(words, level=level) for key, words in PAGE.items()},
     }

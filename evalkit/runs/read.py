@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from pydantic import ValidationError
+
+from evalkit.config import RunConfig
+from evalkit.config.validation import config_error
 from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
@@ -48,7 +52,7 @@ def read_run(folder: Path, known: Read | None = None) -> RunResult:
 class Outcome:
     """What a run came to, without the texts: a tenth of what there is to read."""
 
-    config: Mapping[str, Any]
+    config: RunConfig
     manifest: Mapping[str, Any]
     verdicts: Sequence[Verdict]
     metrics: Mapping[str, Metric]
@@ -79,11 +83,11 @@ def read_cases(folder: Path) -> Sequence[Case]:
     return _records(folder.absolute() / layout.CASES, Case)
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """Return the config of the run that a folder holds, as JSON values.
+def read_config(folder: Path) -> RunConfig:
+    """Return the config of the run that a folder holds.
 
     Raises:
-        ConfigError: if the file is missing or damaged.
+        ConfigError: if the file is missing or damaged, or the config is not valid.
     """
     return _config(folder / layout.CONFIG)
 
@@ -142,11 +146,15 @@ def _object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _config(path: Path) -> dict[str, Any]:
+def _config(path: Path) -> RunConfig:
     try:
-        return load(_content(path))
+        values = load(_content(path))
     except ValueError as bad:
         raise _damaged(str(path), bad) from None
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise config_error(error, [path]) from None
 
 
 def _known(path: Path, kind: Any, known: Read | None) -> Sequence[Any]:

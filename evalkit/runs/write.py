@@ -85,7 +85,7 @@ def _clear(figures: Path, contents: Mapping[str, Any]) -> None:
 
 def _contents(result: RunResult) -> dict[str, Iterable[bytes]]:
     return {
-        layout.CONFIG: [dump(result.config)],
+        layout.CONFIG: [dump(result.config.dump())],
         layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
         layout.CASES: map(encode_line, result.cases),
         layout.JUDGMENTS: map(encode_line, result.judgments),

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from evalkit.config import SIMULATED, RunConfig, ScoringConfig, TrackingConfig
+from evalkit.config import SIMULATED
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.page import language_of
 from evalkit.runs import read_cases, read_config, read_facts, read_outcome, spreadsheet, write_files
@@ -80,10 +80,10 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
         if simulated_judges(manifest) and SIMULATED not in own:
             own += " (simulated)"
         dataset = str((manifest.get("dataset") or {}).get("fingerprint") or "")
-        scoring = scoring or ScoringConfig.model_validate(outcome.config.get("scoring") or {})
+        scoring = scoring or outcome.config.scoring
         if dataset not in clusters:
             cases = read_cases(folder / job)
-            clusters[dataset] = Clusters.of(RunConfig.model_validate(outcome.config), cases).by_id(cases)
+            clusters[dataset] = Clusters.of(outcome.config, cases).by_id(cases)
         contenders.append(
             Contender(
                 job=job,
@@ -142,7 +142,7 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
     """
     for job in jobs:
         if run := read_status(folder / job).recorded:
-            config = TrackingConfig.model_validate(read_outcome(folder / job).config["tracking"])
+            config = read_config(folder / job).tracking
             tracker = make_tracker(config, folder=Path.cwd()) if config.tracker == MLFLOW else None
             if isinstance(tracker, SweepTracker):
                 tracker.attach(run, files)

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalkit.config import RunConfig
+from evalkit.config.validation import config_error
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import load_config, load_settings
-from evalkit.hydra_app.error_mapping import config_error
 from evalkit.tools.models import SCALES, DirectScoreInput, PairwiseCompareInput, ScoreRubric
 
 _NO_RUN = "the tool judges the texts it is given and records no run"

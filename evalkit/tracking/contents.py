@@ -36,7 +36,7 @@ class Table(TypedDict):
 
 def params(result: RunResult) -> dict[str, str]:
     """Return the config as flat dotted names to texts; what is not set is left out, and so is every secret."""
-    config = {key: value for key, value in result.config.items() if key != "gate" or result.manifest.get("gate")}
+    config = {key: value for key, value in result.config.dump().items() if key != "gate" or result.manifest.get("gate")}
     return {param_name(key): param_text(key, value) for key, value in _flat(config, "") if value not in (None, [], {})}
 
 
@@ -111,12 +111,12 @@ def description(result: RunResult) -> dict[str, str]:
 
 def mode(result: RunResult) -> str:
     """Return the mode's name."""
-    return str(result.manifest.get("mode") or result.config.get("mode", {}).get("name", ""))
+    return str(result.manifest.get("mode") or result.config.mode.name)
 
 
 def judge(result: RunResult) -> str:
     """Return the judge's name in this run."""
-    return str(result.manifest.get("judge") or result.config.get("judge", {}).get("model") or "judge")
+    return str(result.manifest.get("judge") or result.config.judge.model or "judge")
 
 
 def run_name(result: RunResult, chosen: str | None) -> str:

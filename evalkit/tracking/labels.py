@@ -242,9 +242,9 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
         entry: Any = InputCategorical(options=list(CHOICES))
         told = "Which response answers the question better: A, B, or neither (TIE)?"
     else:
-        rubric = result.config["rubric"]
-        entry = InputNumeric(min_value=rubric["min"], max_value=rubric["max"])
-        told = f"How good is the response, from {rubric['min']:g} to {rubric['max']:g}?"
+        rubric = result.config.rubric
+        entry = InputNumeric(min_value=rubric.min, max_value=rubric.max)
+        told = f"How good is the response, from {rubric.min:g} to {rubric.max:g}?"
     try:
         found = tracing._get_label_schema_by_name(experiment, name)
     except MlflowException:

@@ -44,7 +44,7 @@ def make_run(tmp_path: Path) -> Make:
         dataset = {"name": "pairs", "source": "pairs.jsonl", "fingerprint": "f", "rows": len(cases)}
         manifest = {"run_id": name, "judge": judge, "mode": "pairwise", "dataset": dataset}
         folder = tmp_path / name
-        result = RunResult(None, config.dump(), manifest, cases, judgments, scores.verdicts, scores.metrics)
+        result = RunResult(None, config, manifest, cases, judgments, scores.verdicts, scores.metrics)
         write_run(folder, result)
         return folder
 

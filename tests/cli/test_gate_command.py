@@ -141,7 +141,7 @@ def test_every_metric_of_a_run_could_have_been_named(run: Call, tmp_path: Path) 
     run("hydra.run.dir=r")
     result = read_run(tmp_path / "r")
     rules = dict.fromkeys(result.metrics, ">= 0")
-    check_gate(RunConfig.model_validate({**result.config, "gate": rules}), result.cases)
+    check_gate(RunConfig.model_validate({**result.config.dump(), "gate": rules}), result.cases)
 
 
 @pytest.mark.parametrize(("margin", "state", "status"), [(0.02, "failed", 4), (0.5, "undecided", 0), (0.9, "held", 0)])

@@ -23,7 +23,7 @@ def test_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}])
     manifest = {"mode": "pairwise", "judge": ODD, "dataset": {"name": f"d{ODD}", "rows": 1}}
     metrics = {"missing/failed": Metric("missing/failed", 1.0, n=2)}
-    print_summary(RunResult(None, config.dump(), manifest, (), (), (), metrics))
+    print_summary(RunResult(None, config, manifest, (), (), (), metrics))
     out = capsys.readouterr().out
     assert f"pairwise · {ODD} · d{ODD} (1 case)\n" in out
     assert out.count(ODD) == 2

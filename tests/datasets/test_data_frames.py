@@ -175,7 +175,7 @@ def test_a_frame_is_run_and_the_config_does_not_claim_another_data_set(server: s
     result = run(config, tmp_path / "run", cases=polars.DataFrame(ROWS))
     assert [verdict.winner for verdict in result.verdicts] == ["A", "A"]
     assert result.manifest["dataset"]["source"] == "frame"
-    assert result.config["dataset"]["path"] is None
+    assert result.config.dataset.path is None
     assert (tmp_path / "run" / "cases.jsonl").read_text(encoding="utf-8").count("\n") == 2
 
 

@@ -178,7 +178,7 @@ def test_a_dataset_formats_mistakes_and_the_datas_are_told(example: Path, tmp_pa
 
 
 def result() -> RunResult:
-    return RunResult(None, {}, {"mode": "duel"}, (), (), (), {})
+    return RunResult(None, RunConfig(judge={"model": "m"}, criteria={"q": {}}), {"mode": "duel"}, (), (), (), {})
 
 
 def test_a_tracker_by_name_or_path(example: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_gate_that_holds(evalkit_run):
     result = evalkit_run()
     assert result.metrics["agreement/accuracy"].value == 1.0
     assert evalkit_run().judgments is result.judgments
-    assert result.config["gate"]["agreement/accuracy"]["value"] == ">= 0.5"
+    assert result.config.gate.rules["agreement/accuracy"].value == ">= 0.5"
     assert not os.path.exists("outputs") and not os.path.exists("mlflow.db")
 
 

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from evalkit.config import JudgeConfig, RunConfig
 from evalkit.types import Calls, Case, Completion, Judgment, Metric, Orders, Response, RunResult, Verdict
 
 ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+
+CONFIG = RunConfig(judge={"model": "m"}, criteria={"q": {}}, scoring={"confidence": 0.9}).model_copy(
+    update={"judge": JudgeConfig.model_construct(model=ATTACK)}
+)
 
 
 def _judgment(case: int, shown: tuple[int, int], value: float | None) -> Judgment:
@@ -42,7 +47,7 @@ def build(cases: int = 8, *, text: str = ATTACK, **changes: Any) -> RunResult:
     passes = [((1, 1), (None, 1), (1, -1), (1, 1))[i % 4] for i in range(cases)]
     result = RunResult(
         folder=None,
-        config={"scoring": {"confidence": 0.9}, "judge": {"model": ATTACK}},
+        config=CONFIG,
         manifest={"mode": "pairwise", "judge": "m", "started": "2026-11-20T10:00:00+00:00", "notes": [ATTACK]},
         cases=tuple(
             Case(

@@ -34,5 +34,5 @@ def test_what_was_found_is_a_file_in_the_language_of_the_prompts(make_run):
             {"judge": {"model": "openai/m"}, "criteria": [{"name": "overall"}], "prompt": {"language": language}}
         )
         scores = score_run(config, [], [])
-        [line, *_] = run_files(config, replace(run, config=config.dump()), scores)["findings.md"].splitlines()
+        [line, *_] = run_files(config, replace(run, config=config), scores)["findings.md"].splitlines()
         assert line.startswith(said)

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from evalkit.config import RunConfig
 from evalkit.core.display import exact, span
 from evalkit.report import render_report
 from evalkit.report.metric_names import METRICS
@@ -32,7 +33,9 @@ def tags(page: str) -> list[tuple[str, dict[str, str | None]]]:
 
 
 def test_text_from_data_makes_no_markup(make_run):
-    harmless = make_run(4, text="x", config={}, manifest={"mode": "pairwise"})
+    harmless = make_run(
+        4, text="x", config=RunConfig(judge={"model": "m"}, criteria={"q": {}}), manifest={"mode": "pairwise"}
+    )
     hostile = make_run(4)
     count = [sum(tag == "script" for tag, _ in tags(render_report(run))) for run in (harmless, hostile)]
     assert count == [3, 3]

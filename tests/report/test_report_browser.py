@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evalkit.cli import main
-from evalkit.config import ScoringConfig
+from evalkit.config import PromptConfig, ScoringConfig
 from evalkit.report import SweepFacts, render_report, render_sweep
 from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
 from evalkit.sweeps.leaderboard import leaderboard_of, write_leaderboard
@@ -111,7 +111,8 @@ def test_both_languages(open_page, make_run):
 
 
 def test_a_page_starts_in_the_language_of_its_prompts_or_the_one_asked_for(open_page, make_run):
-    run = make_run(4, config={"prompt": {"language": "zh"}})
+    run = make_run(4)
+    run = replace(run, config=run.config.model_copy(update={"prompt": PromptConfig(language="zh")}))
     assert open_page(render_report(run), locale="en-US").locator("h2").first.inner_text() == "结论"
     assert open_page(render_report(run), "#en").locator("h2").first.inner_text() == "What it found"
     assert open_page(render_report(make_run(4)), locale="zh-CN").locator("h2").first.inner_text() == "What it found"
@@ -166,7 +167,7 @@ def test_hostile_names_do_nothing_wherever_they_stand(open_page, make_run, attac
     rename = {f"c{i}": f"c{i}{attack}" for i in range(4)}
     run = replace(
         run,
-        config={**run.config, "prompt": {"language": attack}},
+        config=run.config.model_copy(update={"prompt": PromptConfig.model_construct(language=attack)}),
         manifest={**run.manifest, "judge": attack, "dataset": {"name": attack}, "started": attack, "mode": attack},
         cases=tuple(replace(case, id=rename[case.id]) for case in run.cases),
         judgments=tuple(

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalkit import types
+from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.runs import layout, read_run, write_run
 from evalkit.runs.codec import decoder
@@ -49,6 +50,10 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(texts, json_values, max_size=4)
 winners = st.sampled_from(get_args(types.Winner))
+
+
+def config(**sections: Any) -> RunConfig:
+    return RunConfig.model_validate({"judge": {"model": "m"}, "criteria": {"q": {}}, **sections})
 
 
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -121,7 +126,7 @@ metrics = st.dictionaries(texts, st.builds(Metric, name=st.just(""), value=maybe
 results = st.builds(
     RunResult,
     folder=st.none(),
-    config=objects.filter(lambda config: "defaults" not in config),
+    config=st.text(max_size=20).map(lambda text: config(criteria={"q": {"description": text}})),
     manifest=objects,
     cases=st.lists(cases, max_size=2).map(tuple),
     judgments=st.lists(judgments, max_size=2).map(tuple),
@@ -146,7 +151,7 @@ def result() -> RunResult:
     verdict = Verdict("case-0", (0, 1), "A", None, "judged", 0.5, 0.7, "B", {"a": 1.0}, Orders("A", "TIE", False), "j")
     return RunResult(
         folder=None,
-        config={"judge": {"model": "m", "params": {}}, "rubric": {"levels": {"1.0": "low"}}},
+        config=config(rubric={"levels": {1.0: "low"}}),
         manifest={"version": "1", "started": "2024-05-01T00:00:00Z", "notes": ["中"]},
         cases=(case,),
         judgments=(judgment(), judgment(1, status="failed", value=None, error="e", answer=None)),
@@ -214,7 +219,8 @@ def test_config_file_composes(tmp_path: Path, result: RunResult) -> None:
     saved = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
     assert next(iter(saved)) == "defaults"
     assert saved.pop("defaults") == ["schema", "runtime", "_self_"]
-    assert saved == result.config
+    assert RunConfig.model_validate(saved) == result.config
+    assert saved == result.config.dump()
 
 
 def test_a_folder_is_replaced_whole(tmp_path: Path, result: RunResult) -> None:
@@ -240,7 +246,9 @@ def test_what_is_not_finite_in_a_judges_words_does_not_lose_the_run(tmp_path: Pa
 def test_texts_that_utf8_or_line_readers_cannot_hold_survive(tmp_path: Path, result: RunResult) -> None:
     odd = "a\ud800b\udfffc\x00\x85\u2028\n"
     case = replace(result.cases[0], prompt=odd, metadata=MappingProxyType({odd: odd}))
-    given = replace(result, cases=(case,), manifest={"note": odd}, config={"judge": {"name": odd}})
+    given = replace(
+        result, cases=(case,), manifest={"note": odd}, config=config(criteria={"q": {"description": "\x85\u2028\n"}})
+    )
     write_run(tmp_path, given)
     assert read_run(tmp_path) == replace(given, folder=str(tmp_path))
     assert len((tmp_path / "cases.jsonl").read_text(encoding="utf-8").splitlines()) == 1

@@ -93,7 +93,7 @@ def test_conflicts_in_a_run_folder(shared, configure, tmp_path):
     cases, judgments = published.read_in_full(*published.qlora(shared / "data" / "qlora_vicuna"))
     config = configure(swap={"resolve": "net_vote"})
     manifest = {"mode": "pairwise", "judge": "gpt-4", "dataset": {"name": "vicuna", "rows": len(cases)}}
-    result = RunResult(None, config.dump(), manifest, tuple(cases), tuple(judgments), (), {})
+    result = RunResult(None, config, manifest, tuple(cases), tuple(judgments), (), {})
     found = {}
     for rule in ("net", "both", "single", "ties"):
         scoring = config.scoring.model_copy(update={"conflict_edges": rule})

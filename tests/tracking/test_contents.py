@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import pytest
 
+from evalkit.config import PromptConfig
 from evalkit.tracking import contents
 
 
 def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
     result = make_result(tmp_path)
-    config = {**result.config, "judge": {**result.config["judge"], "params": {"api_key": "sk-1", "top_p": 0.5}}}
-    params = contents.params(replace(result, config=config))
+    judge = result.config.judge.model_copy(update={"params": {"api_key": "sk-1", "top_p": 0.5}})
+    params = contents.params(replace(result, config=result.config.model_copy(update={"judge": judge})))
     assert params["judge.temperature"] == "0.0"
-    assert params["criteria"] == '[{"name":"accuracy","weight":1.0}]'
+    assert params["criteria.accuracy.weight"] == "1.0"
+    assert params["objective"] == '["tie_rate","cost_usd"]'
     assert params["judge.api_base"] == "http://127.0.0.1:1/v1"
     assert params["judge.params.api_key"] == "(hidden)"
     assert params["judge.params.top_p"] == "0.5"
@@ -22,8 +24,9 @@ def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
 
 
 def test_a_long_param_is_cut_to_what_mlflow_takes(make_result, tmp_path):
-    result = replace(make_result(tmp_path), config={"prompt": {"template": "x" * 7_000}})
-    assert len(contents.params(result)["prompt.template"]) == contents.MAX_PARAM
+    result = make_result(tmp_path)
+    config = result.config.model_copy(update={"prompt": PromptConfig(template="x" * 7_000)})
+    assert len(contents.params(replace(result, config=config))["prompt.template"]) == contents.MAX_PARAM
 
 
 def test_metrics_carry_intervals_and_leave_missing_values_out(make_result, tmp_path):

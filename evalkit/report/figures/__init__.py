@@ -22,16 +22,14 @@ def run_figures(result: RunResult, tallies: RunCounts, further: Mapping[str, Any
 
     `further` holds what the run folder's further JSON files do, by name without suffix.
     """
-    level = float(result.config.get("scoring", {}).get("confidence", 0.95))
-    threshold = float(result.config.get("tie", {}).get("threshold", 0.0))
     drawn = [
         *main_figures(result.metrics),
         ranking(further.get("ranking") or {}),
         confusion(further.get("confusion") or {}),
         passes(tallies.passes),
-        lengths(tallies.lengths, level),
+        lengths(tallies.lengths, result.config.scoring.confidence),
         reliability(further.get("reliability") or {}),
-        frontier(further.get("frontier") or [], threshold),
+        frontier(further.get("frontier") or [], result.config.tie.threshold),
         histogram(tallies.scores, tallies.grades),
         cycles(further.get("conflicts") or {}),
         corrected(result.metrics),
