@@ -11,12 +11,16 @@ from evalkit.config.sections import PluginSection, Section, Spelling
 
 
 class SampleConfig(Section):
-    """Which rows to draw: `n` of them or a `fraction`; with `stratify`, of each value of a column its share."""
+    """Which rows to sample: `n` of them, or a `fraction`."""
 
     n: Annotated[int, Field(gt=0)] | None = None
+    """Number of rows."""
     fraction: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of the rows."""
     seed: int = 0
+    """Seed of the sample."""
     stratify: str | None = None
+    """Column whose values keep their shares in the sample."""
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:
@@ -26,22 +30,26 @@ class SampleConfig(Section):
 
 
 class JoinConfig(Section):
-    """Rows of further files, added to each row that has the same values in the columns `by` (there called `key`).
-
-    `columns` adds the one matching row as an object under the join's name; `responses` adds each matching row as a
-    response, its `text` and `model` as `dataset.fields` names columns, the model by the file's name where a row has
-    none; `labels` adds each as a `label`, of the person named in `annotator`, or as the grade of `model`'s response.
-    """
+    """Rows of another file that are added to each row with the same values."""
 
     path: str
+    """The file to join."""
     format: str | None = None
+    """Its format; by default detected from its name."""
     by: str | tuple[str, ...]
+    """Column or columns of the dataset to match."""
     key: str | tuple[str, ...] | None = None
+    """The same columns in the joined file, if they have other names."""
     add: Literal["columns", "responses", "labels"] = "columns"
+    """What to add: the one matching row as an object (`columns`), or each matching row as a response or a label."""
     text: str = "text"
+    """Column of a response's text."""
     model: str | None = None
+    """Column of a response's model; by default the name of the file."""
     label: str = "label"
+    """Column of a label."""
     annotator: str | None = None
+    """Column of the annotator's name."""
 
     @model_validator(mode="after")
     def _same_count(self) -> Self:
@@ -82,33 +90,39 @@ def _written_map(given: object) -> object:
 
 
 class DatasetConfig(PluginSection):
-    """Which cases, from where, and how rows become cases.
-
-    `path` is a file, a pattern, a folder, `-`, `evalkit:…`, `mlflow:…`, `runs:/…`, or what a Hugging Face data set goes
-    by, of which `subset`, `split` and `revision` tell the part. `fields` maps canonical field to column, to a path in
-    one, or to a Jinja template of columns; `label_map` other spellings of labels to A, B, TIE or a grade, as a mapping
-    or as text (`A>B=A, B>A=B`). `join` adds rows of
-    further files; then come `filter` (a Jinja expression), `sample`, `shuffle_seed` and `limit`, in this order.
-    Of texts longer than `max_chars` the beginning and the end are kept. `nulls` says what becomes of a row whose prompt
-    or response is null. `benchmark` names a published one: its files are read as its authors publish them, unless
-    `format` says otherwise, and its own metrics are added; `baseline` is the model that its others are compared with.
-    """
+    """Which cases are judged, and how rows become cases."""
 
     named: ClassVar[str] = "format"
 
     path: str | None = None
+    """File, folder, glob, `-` (stdin), `evalkit:…`, `mlflow:…`, `runs:/…`, or the name of a Hugging Face dataset."""
     format: str | None = None
+    """Format of the file, or the name of a plug-in's format; by default detected."""
     benchmark: str | None = None
+    """Published benchmark: its files are read as its authors publish them, and its own metrics are added."""
     baseline: str | None = None
+    """Model that the benchmark's other models are compared with."""
     subset: str | None = None
+    """Subset of a Hugging Face dataset."""
     split: str | None = None
+    """Split of a Hugging Face dataset."""
     revision: str | None = None
+    """Revision of a Hugging Face dataset."""
     fields: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
+    """Maps evalkit's fields to columns, paths in columns, or Jinja templates of columns."""
     label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(_written_map)] = {}  # noqa: RUF012
+    """Maps labels to A, B, TIE or a grade: a mapping, or text such as `A>B=A, B>A=B`."""
     join: dict[str, JoinConfig] = {}  # noqa: RUF012
+    """Files whose rows are added to each row, by name."""
     filter: str | None = None
+    """Jinja expression; rows for which it is false are omitted."""
     sample: SampleConfig | None = None
+    """Sample of the rows, after `filter`."""
     shuffle_seed: int | None = None
+    """Shuffle the rows with this seed, after `sample`."""
     limit: Annotated[int, Field(gt=0)] | None = None
+    """Use only this many rows, after `shuffle_seed`."""
     max_chars: Annotated[int, Field(gt=0)] | None = None
+    """Keep only the beginning and end of longer texts."""
     nulls: Literal["refuse", "empty", "leave_out"] = "refuse"
+    """What to do with a row whose prompt or response is null: refuse it, read it as empty text, or omit it."""

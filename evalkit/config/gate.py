@@ -27,18 +27,20 @@ Bounds = Annotated[str, AfterValidator(_bounds)]
 
 
 class MetricRule(Section):
-    """What one metric must be: bounds on its value, on the ends of its interval, or on its worst cases.
-
-    A bound on `value` is decided `by` the metric's interval, which must be on its right side whole, or by the `value`
-    alone; none leaves that to `gate.by`. Every other bound is on the number that it names.
-    """
+    """What one metric must be: bounds on its value, on its interval or on its worst cases."""
 
     value: Bounds | None = None
+    """Bounds on the value, such as `>= 0.9`."""
     low: Bounds | None = None
+    """Bounds on the lower end of the interval."""
     high: Bounds | None = None
+    """Bounds on the upper end of the interval."""
     worst_low: Bounds | None = None
+    """Bounds on the value if every missing answer were against it."""
     worst_high: Bounds | None = None
+    """Bounds on the value if every missing answer were for it."""
     by: Literal["interval", "value"] | None = None
+    """Decide a bound on `value` by the whole interval, or by the value alone; by default as `gate.by` says."""
 
     @model_validator(mode="before")
     @classmethod
@@ -69,15 +71,16 @@ class MetricRule(Section):
 
 
 class LeadRule(Section):
-    """That a metric is no worse than in another run, by more than `margin`, on the cases that both have.
-
-    `run` is a run folder or an MLflow run id. What counts as worse is known of a metric, or said by `better`.
-    """
+    """A metric must be no worse than in another run, on the cases that both have."""
 
     run: str
+    """Run folder or MLflow run id of the other run."""
     metric: str = "agreement/accuracy"
+    """The metric to compare."""
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """How much worse it may be."""
     better: Literal["higher", "lower"] | None = None
+    """Which direction is better, if evalkit does not know the metric."""
 
 
 def _several(given: Any) -> Any:
@@ -85,17 +88,17 @@ def _several(given: Any) -> Any:
 
 
 class GateConfig(Section):
-    """What a run must come to: each further key is a metric's name, and its value that metric's rule.
-
-    `undecided` says whether a rule that the interval leaves open counts as failed.
-    """
+    """What a run must achieve; each additional key is a metric's name, and its value that metric's rule."""
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
     __pydantic_extra__: dict[str, MetricRule]
 
     by: Literal["interval", "value"] = "interval"
+    """Decide bounds by the whole interval, or by the value alone."""
     undecided: Literal["pass", "fail"] = "pass"
+    """Whether a rule that the interval leaves open passes or fails."""
     no_worse_than: Annotated[tuple[LeadRule, ...] | None, BeforeValidator(_several)] = None
+    """Comparisons with other runs: one rule or a list."""
 
     @model_validator(mode="before")
     @classmethod

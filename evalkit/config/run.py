@@ -36,26 +36,38 @@ NOT_MEASURED = ("store", "runner", "tracking", "objective", "gate")
 
 
 class RunConfig(Section):
-    """Everything one run is made of.
-
-    `objective` names the metric (or several) that a sweeper such as Optuna is told of each job.
-    """
+    """Everything one run is made of."""
 
     judge: JudgeConfig
+    """The judge, or a panel of judges."""
     mode: ModeConfig = ModeConfig()
+    """How responses are shown to the judge."""
     criteria: Criteria = Field(default_factory=dict)
+    """What to judge by: each criterion by name."""
     rubric: RubricConfig = RubricConfig()
+    """The scale of scores."""
     swap: SwapConfig = SwapConfig()
+    """Whether pairs are shown in both orders."""
     tie: TieConfig = TieConfig()
+    """When two responses count as equal."""
     prompt: PromptConfig = PromptConfig()
+    """Which prompt template is used."""
     output: OutputConfig = OutputConfig()
+    """How the answer is formatted and parsed."""
     dataset: DatasetConfig = DatasetConfig()
+    """Which cases are judged."""
     scoring: ScoringConfig = ScoringConfig()
+    """How judgments become metrics."""
     gate: GateConfig = GateConfig()
+    """What the run must achieve; else the exit status is 4."""
     store: StoreConfig = StoreConfig()
+    """Where answers are stored."""
     runner: RunnerConfig = RunnerConfig()
+    """How requests are sent."""
     tracking: TrackingConfig = TrackingConfig()
+    """Where the run is recorded."""
     objective: str | tuple[str, ...] | None = None
+    """The metric, or several, that a sweeper such as Optuna optimizes."""
 
     @model_validator(mode="before")
     @classmethod

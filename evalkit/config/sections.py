@@ -48,46 +48,59 @@ class PluginSection(Section):
 
 
 class Price(Section):
-    """US$ for a million tokens."""
+    """Price of a judge model's tokens."""
 
     input: Weight
+    """US dollars for a million prompt tokens."""
     output: Weight
+    """US dollars for a million answer tokens."""
 
 
 class JudgeConfig(Section):
-    """The judge model and how it is sampled; with `judges`, a panel of them.
-
-    `logprobs` asks for the probabilities of the tokens that spell each decision, and judges by expectations; `fallback`
-    does without where a provider gives none. Sample k of a judge with a `seed` is drawn with seed + k.
-
-    `transport` is the way to it: `litellm` for every provider, or `direct` for an OpenAI-compatible server at
-    `api_base` (vLLM, SGLang, llama.cpp, Ollama's /v1, a LiteLLM proxy): the same requests, answers and keys at a tenth
-    of the work. An answer of more than `max_answer_bytes`, decompressed, is a failed call.
-
-    A panel's verdicts are its judges' `vote`: the most frequent winner (of scores, the median), or the mean, median or
-    `weighted` mean of margins or scores, by judge name in `weights` (1 if not there). At least `quorum` judges must
-    have a verdict, by default half of them.
-    """
+    """The judge model and how it is called, or a panel of judges."""
 
     name: str | None = None
+    """Name in reports, file names and MLflow; by default the last part of `model`."""
     model: str | None = None
+    """LiteLLM model name, such as `openai/gpt-4o-mini`; required unless `judges` is set."""
     api_base: str | None = None
+    """URL of an OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama's `/v1`, a LiteLLM proxy)."""
     temperature: Annotated[float, Field(ge=0)] | None = 0.0
+    """Sampling temperature; `null` leaves it to the provider."""
     max_tokens: Annotated[int, Field(gt=0)] | None = None
+    """Longest answer in tokens; `null` leaves it to the provider."""
     seed: int | None = None
+    """Sampling seed, if the provider supports one; sample k uses `seed` + k."""
     params: dict[str, Any] = {}
+    """Additional parameters of the request, passed on unchanged."""
     response_format: Literal["auto", "json_schema", "tool", "json_object", "text"] = "auto"
+    """How structured answers are requested; `auto` chooses the best that the model supports."""
     logprobs: bool | Literal["fallback"] = False
+    """Ask for token probabilities and judge by expected values; `fallback` does without if there are none."""
     transport: Literal["litellm", "direct"] = "litellm"
+    """How requests are sent: `litellm` for every provider, `direct` for an OpenAI-compatible server, with a tenth of
+    the CPU time.
+    """
     concurrency: Annotated[int, Field(gt=0)] | None = None
+    """Most calls to this judge at once; by default `runner.concurrency`."""
     rpm: Annotated[float, Field(gt=0)] | None = None
+    """Most requests per minute."""
     tpm: Annotated[float, Field(gt=0)] | None = None
+    """Most tokens per minute."""
     price: Price | None = None
+    """Token prices, if LiteLLM does not know the model's."""
     max_answer_bytes: Annotated[int, Field(gt=0)] = 4_000_000
+    """A longer answer, decompressed, is a failed call."""
     judges: tuple[JudgeConfig, ...] | None = None
+    """The judges of a panel, each with the keys of `judge`."""
     vote: Literal["majority", "mean", "median", "weighted"] = "majority"
+    """How a panel decides: the most frequent winner (the median of scores), or the mean, median or weighted mean of
+    margins or scores.
+    """
     quorum: Annotated[int, Field(gt=0)] | None = None
+    """How many judges must have a verdict; by default half of the panel."""
     weights: dict[str, Weight] = {}
+    """Weight of each judge by name, for `vote: weighted`; 1 if a judge is not listed."""
 
     @model_validator(mode="after")
     def _one_or_many(self) -> Self:
@@ -132,28 +145,29 @@ class JudgeConfig(Section):
 
 
 class ModeConfig(PluginSection):
-    """How responses are put to the judge; `params` are a plug-in's own settings.
-
-    `samples` is how often the same is asked; with `commit_first` the judge answers the task itself before it judges.
-    """
+    """How responses are shown to the judge."""
 
     named: ClassVar[str] = "name"
 
     name: Name = "pairwise"
+    """`pairwise`, `pointwise`, `listwise`, or the name of a plug-in's mode."""
     samples: Annotated[int, Field(gt=0)] = 1
+    """How often each question is asked."""
     commit_first: bool = False
+    """Let the judge answer the task itself before it judges."""
     params: dict[str, Any] = {}
+    """Settings of a plug-in's mode."""
 
 
 class Criterion(Section):
-    """One thing to judge by; weights are normalised to sum to 1. Its `levels` stand in place of the rubric's.
-
-    A text alone is its description.
-    """
+    """One criterion to judge by; a text alone is its description."""
 
     description: Spelling = ""
+    """What the criterion means, as the judge reads it."""
     weight: Weight = 1.0
+    """Weight among the criteria; weights are normalized to sum to 1."""
     levels: Levels = {}
+    """Meaning of each score on this criterion, instead of the rubric's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -192,17 +206,18 @@ Criteria = Annotated[dict[Name, Criterion], BeforeValidator(criteria_by_name)]
 
 
 class Example(Section):
-    """A scored response shown to the judge for calibration.
-
-    `prompt` is the task that it answers; `scores` has its score by criterion. A single `score` for the whole response
-    may take the place of `scores`.
-    """
+    """A scored response that calibrates the judge."""
 
     response: str
+    """The response that was scored."""
     justification: str
+    """Why it has its scores."""
     prompt: str | None = None
+    """The task that it answers."""
     scores: dict[str, float] = {}
+    """Its score by criterion."""
     score: float | None = None
+    """Its score as a whole, instead of `scores`."""
 
     @model_validator(mode="after")
     def _scored_once(self) -> Self:
@@ -217,18 +232,20 @@ class Example(Section):
 
 
 class RubricConfig(Section):
-    """The scale of scores: `min` to `max` by `step`, what its levels mean, and examples for calibration.
-
-    `examples_path` names a file of additional examples, one JSON object per line with `prompt`, `response`, `scores`
-    (by criterion) and `justification`; composing the config moves them to `examples` and clears the path.
-    """
+    """The scale of scores: `min` to `max` by `step`."""
 
     min: float = 1
+    """Lowest score."""
     max: float = 5
+    """Highest score."""
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1
+    """Difference between neighboring scores."""
     levels: Levels = {}
+    """Meaning of scores, as the judge reads it."""
     examples: tuple[Example, ...] = ()
+    """Scored responses that are shown to the judge."""
     examples_path: str | None = None
+    """JSONL file of more examples; composing the config moves them to `examples`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -248,14 +265,16 @@ class RubricConfig(Section):
 
 
 class SwapConfig(Section):
-    """Whether pairs are shown in both orders, and what a disagreement between the orders becomes.
-
-    `arbiter` is the judge that gives the third judgment of `third_pass`; without one, the same judge gives it.
-    """
+    """Whether pairs are shown in both orders, and how a disagreement between the orders is resolved."""
 
     policy: Literal["none", "both", "random"] = "both"
+    """Show each pair in both orders, in the order of the data (`none`), or in one order chosen by a hash (`random`)."""
     resolve: Literal["tie", "lower_confidence", "net_vote", "mean", "third_pass"] = "tie"
+    """What a disagreement becomes: a tie, the more confident order's verdict with lowered confidence, the winner
+    against a tie (`net_vote`), the mean of the margins, or a third judgment.
+    """
     arbiter: JudgeConfig | None = None
+    """The judge that gives the third judgment for `third_pass`, with the keys of `judge`; by default the same judge."""
 
     @model_validator(mode="after")
     def _one_arbiter(self) -> Self:
@@ -265,114 +284,133 @@ class SwapConfig(Section):
 
 
 class TieConfig(Section):
-    """When two responses count as equal: `threshold` in margin (pairwise, 0-1) or scale units (pointwise)."""
+    """When two responses count as equal."""
 
     allow: bool = True
+    """Let the judge answer that two responses are equal."""
     threshold: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Smaller differences are ties: of margins (pairwise, 0 to 1) or of scores (pointwise)."""
     min_confidence: Fraction = 0.0
+    """Verdicts with lower confidence are ties."""
 
 
 class PromptConfig(Section):
-    """Which template, in which language; `template` is a name, or a path.
-
-    With `show_weights` prompts tell the judge the weights of criteria, where they differ. Changing one then asks again.
-    """
+    """Which prompt template is used, and in which language."""
 
     language: Name = "en"
+    """Folder of `prompts/` with the templates, such as `en` or `zh`."""
     template: str | None = None
+    """Name or path of a template; by default the mode's own."""
     show_weights: bool = False
+    """Show the criteria's weights to the judge if they differ; changing one then asks again."""
 
 
 class OutputConfig(PluginSection):
-    """How the judge must answer, and how a completion is read.
-
-    `instruction` is what the prompt tells the judge about the form of its answer, in place of the format's own text.
-    With `graded`, format bracket gives a verdict of better (`[[A>B]]`) a third of the margin of much better
-    (`[[A>>B]]`), as Arena-Hard weighs them.
-    """
+    """How the judge formats its answer, and how the answer is parsed."""
 
     named: ClassVar[str] = "format"
 
     format: Name = "json"
+    """`json`, `bracket`, `rating`, `regex`, or the name of a plug-in's format."""
     graded: bool = False
+    """With `bracket`: better (`[[A>B]]`) is a third of the margin of much better (`[[A>>B]]`), as in Arena-Hard."""
     instruction: Annotated[str, Field(min_length=1)] | None = None
+    """Text that tells the judge the form of its answer; by default the format's own."""
     pattern: str | None = None
+    """With `regex`: a regular expression with a group `winner` or `score`."""
     map: dict[Spelling, Literal["A", "B", "TIE"]] = {}
+    """With `regex`: what each matched winner means, A, B or TIE."""
     take: Literal["last", "first", "only"] = "last"
+    """Which match counts if there are several."""
 
 
 class ScoringConfig(Section):
-    """How judgments become numbers; changing any of it calls no judge.
-
-    `aggregate` says what a pair's margin is made of: the judge's `overall` winner, or the weighted mean of its winners
-    by `criteria`; `auto` weighs them where weights differ (those given here come before the criteria's own), and takes
-    the overall winner where they are equal or the output names no winners by criterion. `conflict_edges` says what
-    counts as an edge when cycles are looked for: a win in the `verdict`, the `net` of the two orders' votes, a win on
-    which `both` orders agree, a win in a `single` order (the one of the case), or as the verdict with `ties` as edges
-    both ways. `combine` makes one number of the samples of one question: their mean, their median, or the value that
-    most of them have (the mean of several such values); so it does of values by criterion, but a panel's. `weighted`
-    judges by expectations where `judge.logprobs` asked for them. `length_control` takes out of scores what a response's
-    length adds to them; pairs have `length/controlled_win_rate` whatever it is. `alt_test_epsilon` is how much more a
-    person's label may be worth than the judge's in the alternative annotator test: 0.2 for experts, 0.1 for crowd
-    workers. `margin` is how far a cheaper configuration of a sweep may be behind the best, in accuracy or correlation,
-    and still be recommended. `cluster` is the column whose equal values make cases a
-    cluster, the unit of resampling in every interval and test: by default the prompt, where several cases share one;
-    `id` makes each case its own.
-    """
+    """How judgments become metrics; changing any of it calls no judge."""
 
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
+    """How each judge's scores are normalized before they are compared."""
     weights: dict[str, Weight] = {}
+    """Weights of criteria for scoring only; they take precedence over `criteria.NAME.weight`."""
     aggregate: Literal["auto", "overall", "criteria"] = "auto"
+    """What a pair's margin is: the judge's `overall` winner, or the weighted mean of its winners by `criteria`; `auto`
+    uses the criteria if their weights differ and the answer names a winner for each.
+    """
     combine: Literal["mean", "median", "majority"] = "mean"
+    """How samples of one question become one number; `majority` takes the mean of the most frequent values."""
     weighted: bool = True
+    """Judge by expected values if `judge.logprobs` asked for token probabilities."""
     conflict_edges: Literal["verdict", "net", "both", "single", "ties"] = "verdict"
+    """What counts as a win when cycles are searched: the `verdict`, the `net` vote of the orders, a win in `both`
+    orders, a win in the `single` order of the case, or the verdict with `ties` as edges both ways.
+    """
     length_control: bool = False
+    """Remove the effect of a response's length from scores."""
     alt_test_epsilon: Fraction = 0.2
+    """Advantage of an annotator over the judge in the alternative annotator test: 0.2 for experts, 0.1 for crowd
+    workers.
+    """
     margin: Fraction = 0.05
+    """How much lower the accuracy or correlation of a cheaper job of a sweep may be while it is still recommended."""
     cluster: str | None = None
+    """Column whose equal values form a cluster, the unit of resampling; by default the prompt, if several cases share
+    one. `id` makes each case its own cluster.
+    """
     bootstrap: Annotated[int, Field(ge=0)] = 2000
+    """Number of bootstrap resamples; 0 omits intervals."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Confidence level of intervals and tests."""
     seed: int = 0
+    """Seed of the bootstrap."""
 
 
 class StoreConfig(Section):
-    """Where completions are kept; `url` defaults to an SQLite file in the user's cache folder."""
+    """Where answers are stored."""
 
     url: str | None = None
+    """File or URL of the store; by default an SQLite file in the user's cache folder, or `EVALKIT_STORE`."""
     mode: Literal["read_write", "read_only", "refresh", "off"] = "read_write"
+    """`read_write`, `read_only`, `refresh` (ask again and store), or `off` (neither read nor store)."""
 
 
 class RunnerConfig(Section):
-    """How requests are sent; `timeout` in seconds for one attempt, `retries` after the first.
-
-    `budget_scope` says whether the budget is for each run, or for all jobs of a sweep together.
-    A run exits with 2 if more than `max_failure_rate` of its requests failed, or more than `max_unusable_rate` of its
-    answers are missing: failed, refused or not readable.
-    """
+    """How requests are sent, and what a run may cost."""
 
     concurrency: Annotated[int, Field(gt=0)] = 16
+    """Most calls at once."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
+    """Seconds for one attempt."""
     retries: Annotated[int, Field(ge=0)] = 4
+    """Attempts after the first."""
     budget_usd: Annotated[float, Field(ge=0)] | None = None
+    """Most US dollars to spend; requests that it cuts off are reported as missing."""
     budget_calls: Annotated[int, Field(ge=0)] | None = None
+    """Most calls to send."""
     budget_scope: Literal["run", "sweep"] = "run"
+    """Whether the budget is for each run, or for all jobs of a sweep together."""
     max_failure_rate: Fraction = 0.05
+    """A run with a larger share of failed requests ends with exit status 2."""
     max_unusable_rate: Fraction = 0.5
+    """A run with a larger share of failed, refused or unparseable answers ends with exit status 2."""
 
 
 class TrackingConfig(PluginSection):
-    """Where runs are recorded; `traces` is how many judgments become MLflow traces.
-
-    `tracker` is `mlflow` or a plug-in's, of which `params` are the settings of its own.
-    """
+    """Where runs are recorded."""
 
     named: ClassVar[str] = "tracker"
 
     enabled: bool = True
+    """Record runs."""
     tracker: Name = "mlflow"
+    """`mlflow`, or the name of a plug-in's tracker."""
     uri: str | None = None
+    """MLflow tracking URI; by default `MLFLOW_TRACKING_URI`, or `mlflow.db` in the current folder."""
     experiment: Name = "evalkit"
+    """Name of the MLflow experiment."""
     run_name: str | None = None
+    """Name of the run; by default mode, judge and a hash. A job of a sweep is named by its overrides."""
     tags: dict[str, str] = {}
+    """Additional tags of the run."""
     traces: Annotated[int, Field(ge=0)] = 10
+    """How many judgments become MLflow traces."""
     params: dict[str, Any] = {}
+    """Settings of a plug-in's tracker."""

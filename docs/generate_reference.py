@@ -1,0 +1,198 @@
+"""Write docs/reference/commands.md and config.md from the parser and the config models.
+
+Run `python docs/generate_reference.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel
+
+from evalkit.cli.parser import COMMANDS, STATUS, config_groups, default_note, subparsers
+from evalkit.config import JudgeConfig, RunConfig
+
+REFERENCE = Path(__file__).parent / "reference"
+NOTE = "<!-- Written by docs/generate_reference.py from {}. Edit that, not this page. -->"
+SWITCHES = ("help", "allow_code")
+EXAMPLES = {
+    "judge": "judge=gpt-4o-mini judge.temperature=0.7",
+    "mode": "mode=pointwise mode.samples=3",
+    "criteria": '"criteria=[general,safety]" criteria.accuracy.weight=0.7',
+    "rubric": "rubric=likert10",
+    "swap": "swap=third_pass",
+    "tie": "tie.threshold=0.25",
+    "prompt": "prompt=zh",
+    "output": "output=bracket",
+    "dataset": "dataset=file dataset.path=pairs.jsonl dataset.limit=100",
+    "scoring": "scoring.cluster=topic scoring.bootstrap=5000",
+    "gate": "'gate={agreement/accuracy: \">= 0.8\"}'",
+    "store": "store.url=answers.sqlite",
+    "runner": "runner.budget_usd=2.5 runner.concurrency=32",
+    "tracking": "tracking.experiment=judges",
+    "objective": "objective=agreement/accuracy",
+}
+"""An example of each section, as overrides of `evalkit run`."""
+
+
+def commands_page() -> str:
+    """Return the page of all commands with their arguments and options."""
+    parts = ["# Commands", NOTE.format("evalkit/cli/parser.py")]
+    parts.append("Every command also has `--help`, and `--allow-code`: it lets configs name code by its dotted path.")
+    parts.append(STATUS.replace("\n", " "))
+    for name, command in COMMANDS.items():
+        parser = command.parser(name)
+        parts += [f"## evalkit {name}", f"{_sentence(command.summary)}", *_arguments(parser)]
+        for action, part in (subparsers(parser) or {}).items():
+            parts += [f"### evalkit {name} {action}", str(part.description), *_arguments(part)]
+        parts.append(f"Example:\n\n```text\n{command.example}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
+    actions = [one for one in parser._actions if one.dest not in (*SWITCHES, "action")]
+    words = " ".join([parser.prog, *map(_usage, actions)])
+    yield f"```text\n{words}\n```"
+    rows = [f"| `{_cell(_name(one))}` | {_cell(str(one.help) + default_note(one) % vars(one))} |" for one in actions]
+    if rows:
+        yield "\n".join(["| argument | meaning |", "| --- | --- |", *rows])
+
+
+def _name(action: argparse.Action) -> str:
+    values = "" if action.nargs == 0 else f" {action.metavar}"
+    return ", ".join(f"{flag}{values}" for flag in action.option_strings) or str(action.metavar)
+
+
+def _usage(action: argparse.Action) -> str:
+    word = action.option_strings[-1] if action.option_strings else ""
+    value = "" if action.nargs == 0 else f"{action.metavar}{' …' if action.nargs == '*' else ''}"
+    text = f"{word} {value}".strip()
+    required = action.required if action.option_strings else action.nargs is None
+    return text if required else f"[{text}]"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def config_page() -> str:
+    """Return the page of all config keys with type, default and meaning."""
+    parts = ["# Config keys", NOTE.format("the models in evalkit/config")]
+    parts.append(
+        "Set a key on the command line (`evalkit run judge.temperature=0.7`), or in a study or in a file of `conf/`. "
+        "`evalkit run --cfg job` prints every key with its value. A group has ready options, such as `swap=both`; "
+        "additional options are files in `conf/GROUP/`."
+    )
+    groups = config_groups()
+    meanings = field_meanings(RunConfig)
+    for name, field in RunConfig.model_fields.items():
+        parts += [f"## {name}", meanings[name]]
+        if options := groups.get(name):
+            parts.append(f"Options: {', '.join(f'`{option}`' for option in options)}.")
+        if model := _model(field.annotation):
+            prefix = f"{name}.NAME." if name == "criteria" else f"{name}."
+            parts.append(_table(model, prefix))
+            parts += _nested(model, prefix, {JudgeConfig, model})
+        parts.append(f"Example:\n\n```text\nevalkit run {EXAMPLES[name]}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _nested(model: type[BaseModel], prefix: str, known: set[type[BaseModel]]) -> Iterator[str]:
+    """Yield a table for each model inside a section, such as `dataset.join`."""
+    fields = [(name, _model(field.annotation)) for name, field in model.model_fields.items()]
+    extra = inspect.get_annotations(model, eval_str=True).get("__pydantic_extra__")
+    for name, inner in [*fields, ("METRIC", _model(extra))]:
+        if inner is not None and inner not in known:
+            known.add(inner)
+            yield f"### {prefix}{name}"
+            yield str(inner.__doc__)
+            yield _table(inner, "")
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    """Return the model in a type, such as that in `tuple[Model, ...] | None`."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model(part))), None)
+
+
+def _table(model: type[BaseModel], prefix: str) -> str:
+    meanings = field_meanings(model)
+    rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for name, field in model.model_fields.items():
+        default = "required" if field.is_required() else f"`{_default(field.get_default(call_default_factory=True))}`"
+        rows.append(f"| `{prefix}{name}` | {_cell(_type(model, name))} | {default} | {_cell(meanings.get(name, ''))} |")
+    return "\n".join(rows)
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, tuple):
+        value = list(value)
+    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
+
+
+def _type(model: type[BaseModel], name: str) -> str:
+    """Return a key's type in the words of YAML."""
+    schema = model.model_json_schema()
+    properties = schema.get("properties") or schema["$defs"][model.__name__]["properties"]
+    return _schema_type(properties[name])
+
+
+def _schema_type(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_schema_type(one) for one in schema["anyOf"]))
+    kind = schema.get("type")
+    if kind == "array":
+        items = schema.get("items") or {}
+        return f"list of {_schema_type(items)}" if items.get("type") else "list"
+    names = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false", "null": "null"}
+    bounds = [
+        f"{sign} {schema[key]:g}"
+        for key, sign in (
+            ("exclusiveMinimum", ">"),
+            ("minimum", "≥"),
+            ("exclusiveMaximum", "<"),
+            ("maximum", "≤"),
+        )
+        if key in schema
+    ]
+    return " ".join([names.get(str(kind), "mapping"), ", ".join(bounds)]).strip()
+
+
+def field_meanings(model: type[BaseModel]) -> dict[str, str]:
+    """Return the docstring under each field of a model and of the models that it extends."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            tree = ast.parse(inspect.getsource(sys.modules[base.__module__]))
+            body = next(
+                node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == base.__name__
+            )
+            for field, after in pairwise(body):
+                if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
+                    found[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(after.value))
+    return {name: re.sub(r"\s+", " ", text) for name, text in found.items()}
+
+
+PAGES = {"commands.md": commands_page, "config.md": config_page}
+
+if __name__ == "__main__":
+    for page, write in PAGES.items():
+        (REFERENCE / page).write_text(write(), "utf-8")
