@@ -174,7 +174,7 @@ def construct(found: Any, *arguments: Any, name: str, where: str) -> Any:
         raise
     except Exception as error:  # a plug-in's own code runs here, and may fail in any way
         what = f"'{name}' cannot be made: {type(error).__name__}: {error}"
-        raise PluginError(what, where=where, remedy="mend the plug-in") from error
+        raise PluginError(what, where=where, remedy="fix the plug-in") from error
 
 
 def is_path(name: str) -> bool:
@@ -231,7 +231,7 @@ def _place(group: str, point: EntryPoint) -> str:
 def _folder(point: EntryPoint) -> Path:
     package, _, inside = point.value.partition(":")
     where = f"{_package(point)} ({point.group} '{point.name}')"
-    remedy = f"mend or uninstall it, or leave it out by {VARIABLE}"
+    remedy = f"fix or uninstall it, or exclude it with {VARIABLE}"
     try:
         spec = find_spec(package)
     except Exception as error:  # finding a module imports the packages it is in, and their code may fail in any way

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from evalkit.parsing import UnreadableError, read_winner
-from evalkit.parsing.text import to_half_width
+from evalkit.parsing.plain_text import to_half_width
 from evalkit.prompting import neutralize
 from evalkit.types import Ranking, Winner
 

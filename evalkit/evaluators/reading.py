@@ -11,7 +11,7 @@ from evalkit.prompting import marked_texts, neutralize
 from evalkit.types import Completion, JudgeRequest, Judgment, Message, Ranking, Status, WeightedJudgment
 
 _FINAL = ("refusal", "content_filter", "truncated", "logprobs")
-"""Faults that asking again would not mend."""
+"""Faults that asking again would not fix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from evalkit.parsing.escapes import spells_letters, undone
-from evalkit.parsing.text import drop_thinking
-from evalkit.parsing.values import UnreadableError
+from evalkit.parsing.plain_text import drop_thinking, spells_letters, unescape
+from evalkit.parsing.scores import UnreadableError
 
 JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 
@@ -141,7 +140,7 @@ class _Theirs:
 
     def __init__(self, sources: Sequence[str], keys: Collection[str]) -> None:
         self.sources = sources
-        self.texts = tuple({one for source in sources for one in (source, undone(source))})
+        self.texts = tuple({one for source in sources for one in (source, unescape(source))})
         candidates = [text for text in self.texts if all(key in text for key in ("{", *keys))]
         self._objects = [one for text in candidates for one in _foreign(text, keys)][:_OBJECTS]
 
@@ -164,7 +163,7 @@ def _leaves(value: object) -> Iterator[str | float]:
 def _is_in(text: str, leaf: str | float) -> bool:
     """Say whether a value is in a text as JSON writes it."""
     if isinstance(leaf, str):
-        return f'"{leaf}"' in text or f'"{undone(leaf)}"' in text
+        return f'"{leaf}"' in text or f'"{unescape(leaf)}"' in text
     return re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf))}\s*[,}}\]]", text) is not None
 
 

@@ -10,9 +10,8 @@ from typing import Literal, TypeAlias, TypeVar
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
-from evalkit.parsing.escapes import undone
-from evalkit.parsing.text import drop_thinking, is_refusal, to_half_width
-from evalkit.parsing.values import UnreadableError, extent, read_score, read_winner, with_base
+from evalkit.parsing.plain_text import drop_thinking, is_refusal, to_half_width, unescape
+from evalkit.parsing.scores import UnreadableError, extent, read_score, read_winner, with_base
 from evalkit.types import Winner
 
 Take: TypeAlias = Literal["last", "first", "only"]
@@ -66,7 +65,7 @@ def choose_mark(text: str, find: Callable[[str], Sequence[Mark]], read: Callable
     marks = find(text)
     if not marks:
         raise UnreadableError("no_answer", f"there is no verdict: {choice.wanted} is missing")
-    spelt = {one for source in choice.sources for one in (source, undone(source))}
+    spelt = {one for source in choice.sources for one in (source, unescape(source))}
     if theirs := [value for source in spelt for value in _said(find(source), read)]:
         own = _own(text, marks, choice, spelt)
         # An echo says what they say: then nothing else in the answer may say otherwise.
@@ -140,7 +139,7 @@ def _apart(before: str, after: str, choice: MarkRule, sources: Collection[str]) 
 
 def _copied(text: str, mark: Mark, source: str) -> bool:
     """Say whether what stands before a mark stands before the same mark in `source`, white space apart."""
-    head, spelt = _flat(undone(text[: mark.start])), _flat(undone(text[mark.start : mark.end]))
+    head, spelt = _flat(unescape(text[: mark.start])), _flat(unescape(text[mark.start : mark.end]))
     flat = _flat(source)
     places = (match.start() for match in re.finditer(re.escape(spelt), flat))
     return any(head.endswith(flat[max(0, place - _CONTEXT) : place]) for place in places if place)
@@ -216,7 +215,7 @@ class Pattern:
             self._pattern = re.compile(output.pattern or "")
         except re.error as error:
             raise ConfigError(
-                f"not a regular expression: {error}", where="output.pattern", remedy=f"mend '{output.pattern}'"
+                f"not a regular expression: {error}", where="output.pattern", remedy=f"fix '{output.pattern}'"
             ) from None
         if group not in self._pattern.groupindex:
             raise ConfigError(

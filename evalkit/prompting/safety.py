@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from evalkit.types import Message
 
-_INVISIBLE_MARKS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+_INVISIBLE_LETTERS = "\u115f\u1160\u3164\uffa0"
 # Shapes that pass for what markers are made of: after NFKC and case folding, so that capitals and wide forms are there.
 _SHAPES = MappingProxyType(
     {
@@ -60,12 +60,7 @@ def _is_invisible(char: str) -> bool:
     if char.isascii():
         return not char.isprintable()
     # Accents and lines over or under a letter (Mn, Me) leave the letter to be read.
-    return (
-        unicodedata.category(char) in ("Cf", "Cc", "Cn", "Co", "Cs", "Mn", "Me")
-        or char in _INVISIBLE_MARKS
-        or "\ufe00" <= char <= "\ufe0f"
-        or "\U000e0100" <= char <= "\U000e01ef"
-    )
+    return unicodedata.category(char) in ("Cf", "Cc", "Cn", "Co", "Cs", "Mn", "Me") or char in _INVISIBLE_LETTERS
 
 
 MARKERS = (

@@ -341,7 +341,7 @@ def _refuse(error: Exception, files: TemplateFiles, known: Iterable[str]) -> NoR
         ) from None
     if isinstance(error, TemplateSyntaxError):
         place = files.place(error.name or error.filename or "", error.lineno)
-        raise PromptError(f"not a Jinja template: {error.message}", where=place, remedy="mend it") from None
+        raise PromptError(f"not a Jinja template: {error.message}", where=place, remedy="fix the template") from None
     raise PromptError(
         f"cannot be filled: {error}", where=_line(error), remedy=f"the placeholders are {', '.join(sorted(known))}"
     ) from None

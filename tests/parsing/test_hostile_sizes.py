@@ -9,8 +9,8 @@ import pytest
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
 from evalkit.parsing import UnreadableError, drop_thinking, read_json, read_rating, read_verdict
-from evalkit.parsing.escapes import undone
 from evalkit.parsing.json import places
+from evalkit.parsing.plain_text import unescape
 
 DEEP = 60_000
 SCHEMA = {"properties": {"result": {"properties": {"winner": {}, "reasoning": {}}}}}
@@ -46,7 +46,7 @@ def readings(text, sources):
         lambda: read_rating(text, OutputConfig(format="bracket"), Scale(min=1, max=5, step=1), sources=sources),
         lambda: places(text, {"result": 1}),
         lambda: drop_thinking(text, sources),
-        lambda: undone(text),
+        lambda: unescape(text),
     ):
         try:
             read()

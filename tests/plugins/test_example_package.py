@@ -243,7 +243,7 @@ def test_what_is_broken_is_said_and_listed(example: Path, tmp_path: Path, capsys
     assert main(["plan"]) == 1
     error = capsys.readouterr().err
     assert "broken (evalkit.conf 'broken'): there is no folder 'no_such_package:conf'" in error
-    assert "leave it out by EVALKIT_PLUGINS" in error
+    assert "exclude it with EVALKIT_PLUGINS" in error
     assert "Traceback" not in error
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from evalkit.core.scale import Scale
-from evalkit.parsing.text import to_half_width
+from evalkit.parsing.plain_text import to_half_width
 from evalkit.types import Winner
 
 Kind = Literal["empty", "truncated", "no_answer", "ambiguous", "invalid", "logprobs", "refusal", "content_filter"]

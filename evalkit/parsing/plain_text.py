@@ -1,11 +1,12 @@
-"""Thinking that a model leaves in its answer, and characters in other widths."""
+"""Text without thinking, escapes and full-width forms; and texts that refuse to judge."""
 
 from __future__ import annotations
 
+import html
 import re
+import unicodedata
 from collections.abc import Sequence
-
-from evalkit.parsing.escapes import undone
+from functools import lru_cache
 
 _TAG = re.compile(r"<(/?)(think|thinking|thought|reasoning)>", re.IGNORECASE)
 
@@ -27,7 +28,7 @@ def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
     tags = list(_TAG.finditer(text))
     if not tags:
         return text
-    if any(_TAG.search(undone(source)) for source in sources):
+    if any(_TAG.search(unescape(source)) for source in sources):
         return _without_first(text, tags)
     closing = _next_closing(tags)
     kept, done, left = [], 0, []
@@ -105,3 +106,42 @@ def is_refusal(text: str) -> bool:
     """Say whether a text, in English or Chinese, opens by declining to do what was asked."""
     opening = text.lstrip()[:300].replace("’", "'")
     return bool(_ENGLISH.match(opening) or _CHINESE.match(opening))
+
+
+_ROUNDS = 3
+_CODE = re.compile(r"(?<!\\)\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))")
+_NO_CHARACTER = re.compile(r"&#[xX]?[0-9a-fA-F]{9,}")  # more digits than any has, and maybe than Python reads
+_PERCENT = re.compile(r"%([2-7][0-9a-fA-F])")
+_BACKSLASHED = re.compile(r"\\+([^\w\s])")
+_INVISIBLE = ("Cf", "Mn", "Me")
+_LETTER = re.compile(r"(?<!\\)(?:\\\\)*\\u00(?:3[0-9]|4[1-9a-f]|5[0-9a]|6[1-9a-f]|7[0-9a])", re.IGNORECASE | re.ASCII)
+
+
+@lru_cache(maxsize=64)
+def unescape(text: str) -> str:
+    """Return a text with the escapes of JSON, HTML, URLs and Markdown undone, also those of escapes.
+
+    Characters that cannot be seen are dropped, and full-width ones are made plain.
+    """
+    for _ in range(_ROUNDS):
+        before = text
+        text = html.unescape(_NO_CHARACTER.sub("", text)) if "&" in text else text
+        text = _CODE.sub(_character, text)
+        text = _PERCENT.sub(lambda match: chr(int(match[1], 16)), text)
+        text = _BACKSLASHED.sub(r"\1", text)
+        if not text.isascii():
+            seen = "".join(char for char in text if unicodedata.category(char) not in _INVISIBLE)
+            text = unicodedata.normalize("NFKC", seen)
+        if text == before:
+            break
+    return text
+
+
+def spells_letters(text: str) -> bool:
+    r"""Say whether JSON spells plain letters or digits by escapes, as `\u0077inner` does: no model writes so."""
+    return "\\u00" in text and _LETTER.search(text) is not None
+
+
+def _character(match: re.Match[str]) -> str:
+    code = int(next(group for group in match.groups() if group), 16)
+    return chr(code) if code <= 0x10FFFF else match[0]
