@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evalkit.core.display import interval
+from evalkit.core.translation import Message, Text, gettext, joined, ngettext
 from evalkit.report.diagnostics import label_words
-from evalkit.report.metric_names import Words
-from evalkit.report.sentences import Finding, Metrics, Tone, known, side
+from evalkit.report.sentences import Finding, Metrics, Tone, finding, known, side
 from evalkit.scoring.chance_level import (
     ACCURACY,
     CORRELATIONS,
@@ -36,30 +36,28 @@ def agreement(metrics: Metrics, _: str) -> Iterator[Finding]:
         name = correlation.name.partition("/")[2].capitalize()
         test = ChanceTest(side(correlation, 0.0), correlation, 0.0)
         strong = correlation.low is not None and correlation.low >= SUBSTANTIAL_KAPPA
-        numbers = f"{name} {interval(correlation)}"
-        yield _finding(metrics, correlation, test, strong, (numbers, numbers))
+        yield _finding(metrics, correlation, test, strong, f"{name} {interval(correlation)}")
     if accuracy is None and correlation is None:
         yield _nothing(metrics)
 
 
 def _nothing(metrics: Metrics) -> Finding:
     found = [metrics[name] for name in (ACCURACY, *CORRELATIONS) if name in metrics]
-    labels, labels_zh = label_words(metrics)
-    unknown, unknown_zh = f"how far it agrees with {labels} is not known", f"与{labels_zh}的一致程度未知"
     distinct = known(metrics, "score/distinct")
     if any(metric.n for metric in found) and distinct is not None and distinct.value == 1:
-        text = f"Not shown to be better than chance: all {distinct.n:,} scores are equal and cannot follow the labels."
-        return Finding(ACCURACY, "bad", text, f"未能表明优于随机：全部 {distinct.n:,} 个分数都相同，无法反映标注。")
-    if any(metric.n for metric in found):
-        text, text_zh = "Labels are all equal, so scores cannot be correlated with them", "标注全部相同，无法计算相关"
-    elif any(metric.missing for metric in found):
-        text, text_zh = "No answer that has a label could be used", "有标注的回答均无法使用"
-    else:
-        text, text_zh = "No labels to compare with", "没有可比较的标注"
-        return Finding(
-            ACCURACY, "info", f"{text}: how far it can be trusted is not known.", f"{text_zh}：可信程度未知。"
+        text = gettext(
+            "Not shown to be better than chance: all {n:,} scores are equal and cannot follow the labels.", n=distinct.n
         )
-    return Finding(ACCURACY, "bad", f"{text}: {unknown}.", f"{text_zh}：{unknown_zh}。")
+        return finding(ACCURACY, "bad", text)
+    if any(metric.n for metric in found):
+        why = gettext("Labels are all equal, so scores cannot be correlated with them")
+    elif any(metric.missing for metric in found):
+        why = gettext("No answer that has a label could be used")
+    else:
+        text = gettext("No labels to compare with: how far it can be trusted is not known.")
+        return finding(ACCURACY, "info", text)
+    text = gettext("{why}: how far it agrees with {labels} is not known.", why=why, labels=label_words(metrics))
+    return finding(ACCURACY, "bad", text)
 
 
 def _accuracy(metrics: Metrics, accuracy: Metric, test: ChanceTest) -> Finding:
@@ -72,38 +70,41 @@ def _accuracy(metrics: Metrics, accuracy: Metric, test: ChanceTest) -> Finding:
     return _finding(metrics, accuracy, test, strong, _numbers(metrics, accuracy, test))
 
 
-def _numbers(metrics: Metrics, accuracy: Metric, test: ChanceTest) -> Words:
+def _numbers(metrics: Metrics, accuracy: Metric, test: ChanceTest) -> Message:
     """Return accuracy, what it is made of where there are ties, its bounds where answers are missing, and kappa."""
     ties, per_order, decided = (known(metrics, name) for name in ("tie_rate", PER_ORDER, DECIDED))
-    parts = [(f"accuracy {interval(accuracy)}", f"准确率 {interval(accuracy)}")]
+    parts = [gettext("accuracy {value}", value=interval(accuracy))]
     if ties is not None and ties.value:
-        parts[0] = (
-            f"{parts[0][0]} (a tie is wrong unless the label is one)",
-            f"{parts[0][1]}（除非标注为平局，平局计为错误）",
-        )
+        parts[0] = gettext("{accuracy} (a tie is wrong unless the label is one)", accuracy=parts[0])
         if per_order is not None:
-            parts.append((f"{interval(per_order)} in a single order", f"单一顺序下 {interval(per_order)}"))
+            parts.append(gettext("{value} in a single order", value=interval(per_order)))
         if decided is not None:
-            n = f"{decided.n:,}"
-            pairs = "the one decided pair" if decided.n == 1 else f"the {n} decided pairs"
-            parts.append((f"{interval(decided)} among {pairs}", f"在 {n} 对分出胜负的回答中 {interval(decided)}"))
+            text = ngettext(
+                "{value} among the one decided pair",
+                "{value} among the {n:,} decided pairs",
+                decided.n,
+                value=interval(decided),
+            )
+            parts.append(text)
         elif DECIDED in metrics:
-            parts.append(("no labeled pair is decided", "没有标注的回答对分出胜负"))
-    parts += _missing(accuracy)
-    parts += _kappa(metrics, test)
-    return ", ".join(part[0] for part in parts), "，".join(part[1] for part in parts)
+            parts.append(gettext("no labeled pair is decided"))
+    return joined([*parts, *_missing(accuracy), *_kappa(metrics, test)])
 
 
-def _missing(accuracy: Metric) -> list[Words]:
+def _missing(accuracy: Metric) -> list[Text]:
     if not accuracy.missing or accuracy.worst_low is None or accuracy.worst_high is None:
         return []
-    ends, every = f"{accuracy.worst_low:.2f}", accuracy.n + accuracy.missing
-    most = f"{accuracy.worst_high:.2f}"
-    text = f"{ends} to {most} over all {every:,} pairs, {accuracy.missing:,} without a verdict"
-    return [(text, f"计入无结论的 {accuracy.missing:,} 对（共 {every:,} 对）则为 {ends} 至 {most}")]
+    text = gettext(
+        "{low:.2f} to {high:.2f} over all {every:,} pairs, {missing:,} without a verdict",
+        low=accuracy.worst_low,
+        high=accuracy.worst_high,
+        every=accuracy.n + accuracy.missing,
+        missing=accuracy.missing,
+    )
+    return [text]
 
 
-def _kappa(metrics: Metrics, test: ChanceTest) -> list[Words]:
+def _kappa(metrics: Metrics, test: ChanceTest) -> list[Text]:
     kappa = metrics.get(KAPPA)
     if kappa is None:
         return []
@@ -111,44 +112,57 @@ def _kappa(metrics: Metrics, test: ChanceTest) -> list[Words]:
         if not kappa.n:
             return []
         why = (kappa.note or "").partition(":")[0]
-        because = f" ({why})" if why else ""
-        return [(f"kappa not defined{because}", "κ 无定义（标注或结论只有一类）")]
+        return [gettext("kappa not defined{because}", because=f" ({why})" if why else "")]
     seen = interval(kappa)
     if test.side == "above" and test.metric is not kappa and side(kappa, 0.0) == "unclear":
-        text = f"kappa {seen}, which does not show more than always giving the most frequent label"
-        return [(text, f"κ {seen}，未能表明优于总是给出最常见的标注")]
-    return [(f"kappa {seen}", f"κ {seen}")]
+        text = gettext("kappa {value}, which does not show more than always giving the most frequent label", value=seen)
+        return [text]
+    return [gettext("kappa {value}", value=seen)]
 
 
-def _finding(metrics: Metrics, metric: Metric, test: ChanceTest, strong: bool, numbers: Words) -> Finding:
-    labels, labels_zh = label_words(metrics)
-    said, said_zh = numbers
-    agrees = "Its scores agree" if metric.name in CORRELATIONS else "Agrees"
+def _finding(metrics: Metrics, metric: Metric, test: ChanceTest, strong: bool, numbers: Message) -> Finding:
     tone: Tone = "bad"
-    if test.side == "above":
-        tone = "good" if strong else "warn"
-        how, how_zh = ("far better", "远好于") if strong else ("better", "好于")
-        text, text_zh = f"{agrees} with {labels} {how} than chance", f"与{labels_zh}的一致程度{how_zh}随机"
-    elif test.side == "below":
-        text, text_zh = f"{agrees} with {labels} less than chance would", f"与{labels_zh}的一致程度低于随机"
+    if test.side in ("above", "below"):
+        tone = ("good" if strong else "warn") if test.side == "above" else "bad"
+        text = _against_chance(metric.name in CORRELATIONS, "far" if strong and tone == "good" else test.side)
+        text = text.fill(labels=label_words(metrics))
     elif test.side == "unknown" and one_order(metrics):
         tone = "warn"
-        text = "Each pair was shown in one order and has the same label, so agreement may come from position alone"
-        text_zh = "每对只以一种顺序呈现且标注相同，一致可能仅来自位置"
-    elif test.side == "unknown" or _wide(test):
-        decided = test.metric is not None and test.metric.name == DECIDED
-        what, what_zh = ("decided pairs", "分出胜负的回答对") if decided else ("cases", "样本")
-        tone, n = "warn", metric.n if test.metric is None else test.metric.n
-        text = f"Too few {what} to tell whether it is better than chance (n = {n:,})"
-        text_zh = f"{what_zh}太少（n = {n:,}），无法判断是否优于随机"
-    elif one_order(metrics):
-        text, text_zh = (
-            "Not shown to be better than guessing with the same shares of verdicts",
-            "未能表明优于按相同比例猜测",
+        text = gettext(
+            "Each pair was shown in one order and has the same label, so agreement may come from position alone"
         )
+    elif test.side == "unknown" or _wide(test):
+        tone, n = "warn", metric.n if test.metric is None else test.metric.n
+        text = (
+            gettext("Too few decided pairs to tell whether it is better than chance (n = {n:,})", n=n)
+            if test.metric is not None and test.metric.name == DECIDED
+            else gettext("Too few cases to tell whether it is better than chance (n = {n:,})", n=n)
+        )
+    elif one_order(metrics):
+        text = gettext("Not shown to be better than guessing with the same shares of verdicts")
     else:
-        text, text_zh = "Not shown to be better than chance", "未能表明优于随机"
-    return Finding(metric.name, tone, f"{text}: {said}.", f"{text_zh}：{said_zh}。")
+        text = gettext("Not shown to be better than chance")
+    return finding(metric.name, tone, gettext("{finding}: {numbers}.", finding=text, numbers=numbers))
+
+
+def _against_chance(scores: bool, how: str) -> Text:
+    if how == "far":
+        return (
+            gettext("Its scores agree with {labels} far better than chance")
+            if scores
+            else gettext("Agrees with {labels} far better than chance")
+        )
+    if how == "above":
+        return (
+            gettext("Its scores agree with {labels} better than chance")
+            if scores
+            else gettext("Agrees with {labels} better than chance")
+        )
+    return (
+        gettext("Its scores agree with {labels} less than chance would")
+        if scores
+        else gettext("Agrees with {labels} less than chance would")
+    )
 
 
 def _wide(test: ChanceTest) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
+from evalkit.core.translation import gettext, translator
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
@@ -54,9 +55,8 @@ def _clusters(result: RunResult, language: str) -> list[str]:
     if found.get("count") == found.get("cases"):
         return []
     by, count, cases = found["by"], found["count"], found["cases"]
-    if language == "zh":
-        return [f"{cases} 个样本分属 {count} 个簇（按 {by}）：区间与检验以簇为重抽样单位。"]
-    return [f"{cases} cases in {count} clusters by {by}: intervals and tests resample clusters."]
+    text = gettext("{cases} cases in {count} clusters by {by}: intervals and tests resample clusters.")
+    return [text.fill(cases=cases, count=count, by=by).render(translator(language))]
 
 
 def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:

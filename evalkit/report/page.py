@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, span
+from evalkit.core.translation import gettext, in_every_language, joined
 from evalkit.report.cases import Asked
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures import Figure, run_figures
@@ -192,8 +193,9 @@ def _imported(brought: Mapping[str, Any]) -> Words:
 def _spent(result: RunResult) -> list[tuple[str, Words]]:
     calls = {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "failed")}
     english, chinese = (text.format(**calls) for text in PAGE["calls_text"])
-    tokens = ", ".join(f"{count:,} {kind}" for kind, count in result.tokens.items())
-    tokens_zh = "，".join(f"{TOKENS.get(kind, kind)} {count:,}" for kind, count in result.tokens.items())
+    tokens = in_every_language(
+        joined(gettext("{n:,} {kind}", n=n, kind=TOKENS.get(kind, kind)) for kind, n in result.tokens.items())
+    )
     cost = PAGE["unknown"] if result.cost_usd is None else (dollars(result.cost_usd),) * 2
     facts: list[tuple[str, Words]] = [("calls", (english, chinese)), ("cost", cost)]
-    return [*facts, ("tokens", (tokens, tokens_zh))] if tokens else facts
+    return [*facts, ("tokens", tokens)] if result.tokens else facts

@@ -7,10 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from evalkit.core.translation import Message, in_every_language
 from evalkit.scoring.chance_level import Side, known, side
 from evalkit.types import Metric
 
-__all__ = ["Finding", "Metrics", "Side", "Tone", "as_markdown", "known", "side"]
+__all__ = [
+    "Finding",
+    "Metrics",
+    "Side",
+    "Tone",
+    "as_markdown",
+    "finding",
+    "known",
+    "side",
+]
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info"]
 Metrics: TypeAlias = Mapping[str, Metric]
@@ -25,6 +35,11 @@ class Finding:
     tone: Tone
     text: str
     text_zh: str
+
+
+def finding(metric: str, tone: Tone, text: Message) -> Finding:
+    """Return a finding in every language."""
+    return Finding(metric, tone, *in_every_language(text))
 
 
 def as_markdown(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evalkit.core.display import dollars
+from evalkit.core.translation import LANGUAGES, gettext, translator
 from evalkit.report.diagnostics import simulated
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.sweep import MOST_ROWS, by_metric, pareto_front, significance_groups
@@ -144,8 +145,11 @@ def _figures(board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str
 def _of(figure: Figure, dataset: str) -> Figure:
     if not dataset:
         return figure
-    title = f"{figure.title[0]}: {dataset}", f"{figure.title[1]}：{dataset}"
-    return Figure(figure.name, title, figure.svg, figure.caption, figure.wide)
+    english, chinese = (
+        gettext("{figure}: {dataset}", figure=title, dataset=dataset).render(translator(language))
+        for language, title in zip(LANGUAGES, figure.title, strict=True)
+    )
+    return Figure(figure.name, (english, chinese), figure.svg, figure.caption, figure.wide)
 
 
 def _beyond(total: int) -> Words | None:

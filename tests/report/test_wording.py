@@ -5,7 +5,8 @@ import pytest
 from evalkit.plugins import iter_benchmarks
 from evalkit.report.diagnostics import KNOWN_BY
 from evalkit.report.findings import findings
-from evalkit.report.metric_names import PARTS, TITLES, metric_words
+from evalkit.report.metric_names import metric_words
+from evalkit.scoring.catalog import BENCHMARK_TITLES, CATALOG
 from evalkit.types import Metric
 
 
@@ -27,8 +28,8 @@ def test_metrics_have_names_for_people(name, english):
 
 
 def test_every_benchmark_has_a_title_and_a_number_that_it_is_known_by():
-    assert set(TITLES) == set(KNOWN_BY) == {benchmark.name for benchmark in iter_benchmarks()}
-    assert all(part in PARTS for rest in KNOWN_BY.values() for part in rest.split("/"))
+    assert set(BENCHMARK_TITLES) == set(KNOWN_BY) == {benchmark.name for benchmark in iter_benchmarks()}
+    assert all(CATALOG.is_headline(f"{name}/{rest}") for name, rest in KNOWN_BY.items())
     assert metric_words("summeval/coherence/system/kendall")[1] == "SummEval：连贯性，系统级，Kendall τ 相关"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from evalkit.core.display import dollars, shorten
+from evalkit.core.translation import gettext, in_every_language
 from evalkit.report.counts import Spending
 from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
@@ -41,12 +42,9 @@ def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[M
     middle = axis(prompt)
     money = "-" if one.unpriced else dollars(one.cost_usd / cases)
     half, most = one.latency(0.5), one.latency(0.9)
-    said, said_zh = f"{money} a case", f"每样本 {money}"
+    said = gettext("{money} a case", money=money)
     if half is not None and most is not None:
-        said, said_zh = (
-            f"{said} · {half:.2g} s, 90 % ≤ {most:.2g} s",
-            f"{said_zh} · {half:.2g} 秒，90 % ≤ {most:.2g} 秒",
-        )
+        said = gettext("{cost} · {half:.2g} s, 90 % ≤ {most:.2g} s", cost=said, half=half, most=most)
     return [
         text(LEFT - 12, y + 26, shorten(name, 24), "name"),
         node(
@@ -55,7 +53,7 @@ def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[M
             node("rect", class_="bar bar0", x=axis.start, y=y + 12, width=middle - axis.start, height=20),
             node("rect", class_="bar bar1", x=middle, y=y + 12, width=axis(prompt + completion) - middle, height=20),
         ),
-        text(RIGHT + 16, y + 26, (said, said_zh), "value"),
+        text(RIGHT + 16, y + 26, in_every_language(said), "value"),
     ]
 
 

@@ -29,7 +29,7 @@ def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> 
     if not known:
         return None
     spec = CATALOG[name]
-    digits = _digits([metric for _, metric in known]) if spec.high is None else 2
+    digits = _digits([metric for _, metric in known]) if spec.high is None and spec.low == 0 else 2
     drawn = [Row((names[row.job],) * 2, metric, CATALOG.chance(name), digits=digits) for row, metric in known]
     least, most = bounds(drawn)
     low, high = least if spec.low is None else spec.low, most if spec.high is None else spec.high

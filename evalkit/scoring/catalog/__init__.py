@@ -9,14 +9,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from evalkit.scoring.catalog.benchmarks import BENCHMARK_ROWS
+from evalkit.scoring.catalog.benchmarks import BENCHMARK_ROWS, BENCHMARK_TITLES
 from evalkit.scoring.catalog.diagnostics import DIAGNOSTIC_ROWS
 from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
 from evalkit.scoring.catalog.verdicts import VERDICT_ROWS
 
-__all__ = ["CATALOG", "JUDGE_COLUMNS", "LEADERBOARD_COLUMNS", "RANKED_BY", "TESTED", "Catalog", "Match", "MetricSpec"]
+__all__ = [
+    "BENCHMARK_TITLES",
+    "CATALOG",
+    "JUDGE_COLUMNS",
+    "LEADERBOARD_COLUMNS",
+    "RANKED_BY",
+    "TESTED",
+    "Catalog",
+    "Match",
+    "MetricSpec",
+]
 
-CATALOG: Final = Catalog((*(replace(row, benchmark=True) for row in BENCHMARK_ROWS), *VERDICT_ROWS, *DIAGNOSTIC_ROWS))
+CATALOG: Final = Catalog(
+    (*(replace(row, benchmark=BENCHMARK_TITLES[row.group]) for row in BENCHMARK_ROWS), *VERDICT_ROWS, *DIAGNOSTIC_ROWS)
+)
 """Every metric of evalkit."""
 
 RANKED_BY: Final = ("agreement/accuracy", "agreement/spearman", "position/consistency")

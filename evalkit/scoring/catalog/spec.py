@@ -42,7 +42,7 @@ class MetricSpec:
         modes: the modes whose runs have it.
         needs: the setting or data without which no run has it.
         interval: how its interval is made.
-        benchmark: whether it is a benchmark's own, which a run has by `dataset.benchmark`.
+        benchmark: the title of the benchmark it is of, if it is one's own; a run has it by `dataset.benchmark`.
         scope: where it is measured: in a run, between two compared runs, or between the jobs of a sweep.
     """
 
@@ -62,7 +62,7 @@ class MetricSpec:
     needs: str = ""
     interval: str = BOOTSTRAP
     scope: Scope = "run"
-    benchmark: bool = False
+    benchmark: str = ""
 
     @property
     def group(self) -> str:

@@ -1,0 +1,84 @@
+"""Texts of reports: collected from the code, translated where somebody did, and in English elsewhere."""
+
+from __future__ import annotations
+
+import gettext as catalogs
+import re
+import runpy
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from babel.messages.pofile import read_po
+
+from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext, pgettext, translator
+from evalkit.report.metric_names import metric_title
+from evalkit.report.sentences import finding
+from evalkit.scoring.catalog import CATALOG
+
+ROOT = Path(__file__).parents[2]
+TOOL: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "translations.py"))
+
+
+COUNTS = {"n", "all"}
+"""Values that a text may have beside those that its English words show."""
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def each(words: str | tuple[str, ...]) -> tuple[str, ...]:
+    return words if isinstance(words, tuple) else (words,)
+
+
+@pytest.mark.parametrize("path", TOOL["FILES"], ids=[path.parts[-3] for path in TOOL["FILES"]])
+def test_no_placeholder_of_a_translation_is_broken_and_the_compiled_file_is_the_text_file(path: Path) -> None:
+    with path.open("rb") as file:
+        messages = [one for one in read_po(file, locale=path.parts[-3]) if one.id and one.string]
+    for message in messages:
+        allowed = COUNTS.union(*map(placeholders, each(message.id)))
+        assert set().union(*map(placeholders, each(message.string))) <= allowed, message.id
+    with path.with_suffix(".mo").open("rb") as compiled:
+        known = [said for key, said in catalogs.GNUTranslations(compiled)._catalog.items() if key]
+    expected = [said for message in messages for said in each(message.string)]
+    assert sorted(known) == sorted(expected), "run python docs/translations.py"
+    without = TOOL["untranslated"](TOOL["updated"](path))
+    print(f"{len(without)} texts have no translation into {path.parts[-3]}:", *without, sep="\n")
+
+
+def test_the_texts_of_the_code_are_collected() -> None:
+    found = TOOL["template"]()
+    # One with a text in a text, a plural, one of two contexts, and a metric's title.
+    assert found.get("{benchmark}: {metric}")
+    assert found.get("Simulated judge: {names}. No model judged; its behavior is planted.").pluralizable
+    assert found.get("Ties", "finding")
+    assert found.get("{criterion}: cases with a cycle")
+
+
+def test_a_text_that_nobody_translated_is_in_english() -> None:
+    text = gettext("A new finding about {n:,} answers.", n=1200)
+    assert in_every_language(text) == ("A new finding about 1,200 answers.",) * 2
+    assert finding("tie_rate", "info", text).text_zh == "A new finding about 1,200 answers."
+    assert in_every_language("a name") == ("a name", "a name")
+    assert translator("tlh").gettext("Ties") == "Ties"
+
+
+def test_texts_stand_in_texts_and_are_rendered_in_the_language_of_the_reader() -> None:
+    parts = joined([gettext("Ties"), "B", pgettext("axis", "score")])
+    assert in_every_language(gettext("{judge}: {metric}", judge="x", metric=parts)) == (
+        "x: Ties, B, score",
+        "x：平局率，B，分值",
+    )
+    one, many = (ngettext("{n} case {a}", "{n} cases {a}", n).fill(a="!") for n in (1, 2))
+    assert (in_every_language(one)[0], in_every_language(many)[0]) == ("1 case !", "2 cases !")
+    assert in_every_language(Text("{level} interval")) == ("{level} interval", "{level} 区间")
+
+
+def test_every_title_of_a_metric_is_translated_or_in_english() -> None:
+    for row in CATALOG.rows:
+        name = re.sub(r"\{(\w+)\}", lambda found: {"turn": "turn1", "level": "hard"}.get(found[1], "sample"), row.name)
+        english, chinese = in_every_language(metric_title(name))
+        assert english
+        assert "{" not in english + chinese
