@@ -6,10 +6,11 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from types import FrameType
+from typing import TypeVar
 
 from evalkit.cli.parser import COMMANDS, parse, root_parser
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
@@ -18,6 +19,7 @@ from evalkit.plugins import ALLOW_FLAG
 __all__ = ["COMMANDS", "complain", "entry_point", "main"]
 
 SIGNAL_STATUS = 128
+T = TypeVar("T")
 
 
 def entry_point() -> None:
@@ -57,8 +59,12 @@ def _catch_signals() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; an error becomes one line on standard error."""
+    return _status_of(_run, argv)
+
+
+def _status_of(function: Callable[[T], int], given: T) -> int:
     try:
-        return _run(argv)
+        return function(given)
     except EvalkitError as error:
         complain(error)
         return int(error.status)
@@ -116,5 +122,5 @@ def _run(argv: Sequence[str]) -> int:
     )
     with settings.applied():
         module, _, function = arguments.run.partition(":")
-        status: int = getattr(import_module(module), function)(arguments)
-        return status
+        # Errors are reported under the command's own settings.
+        return _status_of(getattr(import_module(module), function), arguments)

@@ -33,7 +33,8 @@ class Sweep:
     @property
     def words(self) -> list[str]:
         """What Hydra is told besides the command's own words."""
-        return [f"{DIRECTORY}'{self.folder}'"]
+        escaped = str(self.folder).replace("'", "\\'")
+        return [f"{DIRECTORY}'{escaped}'"]
 
     @contextmanager
     def going_on(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -121,3 +122,15 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
 )
 def test_a_misspelt_option_is_told_by_the_right_one(call: Call, words: tuple[str, ...], said: str) -> None:
     assert call(*words, status=1).line().startswith(said)
+
+
+def test_an_error_is_a_json_line_where_logs_are(call: Call) -> None:
+    line = json.loads(call("run", "--json-logs", "judge=nobody", status=1).err)
+    assert (line["event"], "nobody" in line["text"]) == ("error", True)
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+def test_output_names_the_folder_of_a_run_or_sweep(call: Call, tmp_path: Path, sweep: bool) -> None:
+    words = ["run", "judge=simulated/good", "tracking=none", "store=off", "scoring.bootstrap=0", "dataset.limit=2"]
+    call(*words, "--output", "it's here", "-q", *(["tie.threshold=0,0.5", "-m"] if sweep else []))
+    assert (tmp_path / "it's here" / ("1/metrics.json" if sweep else "metrics.json")).is_file()
