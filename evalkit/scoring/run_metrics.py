@@ -69,16 +69,20 @@ def statistics(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
 ) -> list[Statistic | Metric]:
     """Return every metric of one judge or panel, those that its mode can never have left out."""
-    count, scored, passes = len(cases), verdicts.scores, verdicts.passes
-    found: list[Statistic | Metric] = _shared(config, verdicts, judgments, count)
+    count, scored, passes, scale = len(cases), verdicts.scores, verdicts.passes, Scale.of(config.rubric)
+    found: list[Statistic | Metric] = [
+        *tie_statistics(verdicts, scored=passes is None),
+        *length_statistics(verdicts),
+        *_conflict_rates(config, verdicts),
+        *agreement_statistics(verdicts),
+        *missing_statistics(judgments, count),
+    ]
     if passes is not None:
-        found += [*position_statistics(verdicts, passes, count), *pass_statistics(verdicts, passes, count)]
-        found += calibration_statistics(verdicts, count)
-        found += overall_statistics(config, verdicts.judgments, count)
+        found += [*position_statistics(verdicts, passes), *pass_statistics(verdicts, passes)]
+        found += [*calibration_statistics(verdicts, count), *overall_statistics(config, verdicts.judgments, count)]
     elif scored is not None:
-        found += [score_mean(scored, Scale.of(config.rubric), count), score_distinct(scored, Scale.of(config.rubric))]
-    found += optional_statistics(config, verdicts, count)
-    found += weight_statistics(config, judgments, count)
+        found += [score_mean(scored, scale, count), score_distinct(scored, scale)]
+    found += [*optional_statistics(config, verdicts), *weight_statistics(config, judgments, count)]
     return [*found, *(correlation_statistics(scored, count, _ends(config, verdicts)) if scored is not None else ())]
 
 
@@ -90,23 +94,9 @@ def _ends(config: RunConfig, verdicts: VerdictColumns) -> tuple[float, float] | 
     return (0.0, 1.0) if how == "minmax" else (scale.min, scale.max)
 
 
-def _shared(
-    config: RunConfig, verdicts: VerdictColumns, judgments: JudgmentColumns, count: int
-) -> list[Statistic | Metric]:
-    """Return what every mode has."""
-    scored = verdicts.passes is None
-    return [
-        *tie_statistics(verdicts, count, scored=scored),
-        *length_statistics(verdicts, count),
-        *_conflict_rates(config, verdicts, scored),
-        *agreement_statistics(verdicts, count),
-        *missing_statistics(judgments, count),
-    ]
-
-
-def _conflict_rates(config: RunConfig, verdicts: VerdictColumns, scored: bool) -> list[Statistic | Metric]:
+def _conflict_rates(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic | Metric]:
     edges = edges_of(config.scoring.conflict_edges, verdicts, verdicts.passes)
-    found = conflict_statistics(edges, scored=scored)
+    found = conflict_statistics(edges, scored=verdicts.passes is None)
     if not verdicts.listed:
         return found
     return [
@@ -117,20 +107,20 @@ def _conflict_rates(config: RunConfig, verdicts: VerdictColumns, scored: bool) -
     ]
 
 
-def optional_statistics(config: RunConfig, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
+def optional_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
     """Return the statistics of settings that not every run has; those of orders and samples for single judges only."""
-    found: list[Statistic] = [] if config.tie.allow else [forced_rate(verdicts, cases)]
+    found: list[Statistic] = [] if config.tie.allow else [forced_rate(verdicts)]
     passes = verdicts.passes
     if verdicts.panel is not None:
         return found
     if config.mode.samples > 1:
         found += sample_statistics(config, verdicts)
-        found += [] if passes is None else [split_rate(verdicts, cases)]
+        found += [] if passes is None else [split_rate(verdicts)]
     if passes is None or not passes.both:
         return found
     if config.swap.resolve == "third_pass":
-        found.append(settled_rate(verdicts, passes, cases))
-    return [*found, *([one_pass_rate(verdicts, passes, cases)] if config.swap.resolve == "net_vote" else [])]
+        found.append(settled_rate(verdicts, passes))
+    return [*found, *([one_pass_rate(verdicts, passes)] if config.swap.resolve == "net_vote" else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +213,7 @@ def diagnostics(
     verdicts = verdicts
     metrics: list[Statistic | Metric] = [
         *length_models(verdicts, cases),
-        *confusion_statistics(verdicts, len(cases)),
+        *confusion_statistics(verdicts),
         *self_statistics(config, verdicts, cases),
     ]
     tables: dict[str, Any] = {}

@@ -16,9 +16,16 @@ from evalkit.types import Annotation, Case, Unit, Winner
 
 @dataclass(frozen=True, slots=True)
 class PairColumns:
-    """Every pair of responses of every case: `case`, `i` < `j` are indices, `label` people's choice as a code.
+    """Every pair of responses of every case, in case order and then by response.
 
-    `longer` says which has more characters, and is NONE where a text is not there.
+    Attributes:
+        case: (pairs,) the place of its case.
+        i: (pairs,) the place of its first response in the case.
+        j: (pairs,) the place of its second response, above `i`.
+        label: (pairs,) what people chose, A, TIE or B; NONE where nobody did.
+        longer: (pairs,) which response has more characters, A, TIE or B; NONE where a text is not there.
+        start: (cases,) the place of each case's first pair.
+        sizes: (cases,) how many responses each case has.
     """
 
     case: Ints

@@ -21,13 +21,13 @@ UNLABELLED = "no pair has a label"
 UNREAD = "no labelled pair has a verdict"
 
 
-def agreement_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
+def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return accuracy, accuracy among decided pairs, and kappa of the verdicts on labelled pairs.
 
     For accuracy and kappa a TIE equals a label TIE and no other. A pair is decided where verdict and label both name a
     winner: there, a judge that knows nothing of the responses is right half of the time.
     """
-    tally, labelled, present = Tally(verdicts.pairs.case, cases), verdicts.labelled, verdicts.present
+    tally, labelled, present = verdicts.tally, verdicts.labelled, verdicts.present
     right = verdicts.winner == verdicts.pairs.label
     why = UNREAD if labelled.any() else UNLABELLED
     accuracy = tally.rate("agreement/accuracy", right, labelled & present, labelled & ~present, why=why)
@@ -48,9 +48,9 @@ def _decided(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     )
 
 
-def pass_statistics(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> list[Statistic]:
+def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
     """Return the accuracies of the single passes of labelled pairs, in each order and in both."""
-    tally = Tally(verdicts.pairs.case, cases)
+    tally = verdicts.tally
     return [
         _per_order(verdicts, passes, tally),
         _one_order("agreement/accuracy_first_order", 0, verdicts, passes, tally),
@@ -182,9 +182,9 @@ STEPS = np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2
 """How far apart A, TIE and B are: a tie taken for a win is half as wrong as a win for a loss."""
 
 
-def confusion_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
+def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels."""
-    tally, used = Tally(verdicts.pairs.case, cases), verdicts.labelled & verdicts.present
+    tally, used = verdicts.tally, verdicts.labelled & verdicts.present
     label, winner = verdicts.pairs.label, verdicts.winner
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
     columns, lost = np.stack(cells, axis=1), verdicts.labelled & ~verdicts.present
@@ -377,8 +377,8 @@ def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns], cases
         scores = np.stack([one.scores.raw for one in each if one.scores is not None])
         return [_alpha_of_scores(scores, panel.scores.case, cases)]
     winners = np.stack([one.winner for one in each])
-    tally = Tally(panel.pairs.case, cases)
-    return [*_of_winners(winners, tally), split_rate(panel, cases)]
+    tally = panel.tally
+    return [*_of_winners(winners, tally), split_rate(panel)]
 
 
 def _of_winners(winners: Codes, tally: Tally) -> list[Statistic]:

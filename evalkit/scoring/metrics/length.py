@@ -48,7 +48,7 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
     return [
         _slope(verdicts, lengths, credit, len(cases)),
         _slope_at_label(verdicts, lengths, credit, len(cases)),
-        _win_rate(verdicts, credit, len(cases)),
+        _win_rate(verdicts, credit),
         _controlled(verdicts, lengths, credit, len(cases)),
     ]
 
@@ -100,9 +100,9 @@ def _slope_at_label(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats,
     return regression("length/slope_at_label", design, credit[used], tally, lambda b: b[:, 1], missing=missing, why=why)
 
 
-def _win_rate(verdicts: VerdictColumns, credit: Floats, cases: int) -> Statistic:
+def _win_rate(verdicts: VerdictColumns, credit: Floats) -> Statistic:
     """Return `length/win_rate`: the first response's wins and half its ties, of the pairs that have a verdict."""
-    tally, present = Tally(verdicts.pairs.case, cases), verdicts.present
+    tally, present = verdicts.tally, verdicts.present
     sums = tally(np.where(present, credit, 0.0))
     n, missing, total = int(present.sum()), int((~present).sum()), float(sums.sum())
     every = n + missing

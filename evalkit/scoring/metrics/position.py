@@ -33,10 +33,10 @@ def order_statistics(
     Stat. Assoc. 66, 534-544). Judges of a panel are not samples of one another: for them only the last one is told.
     """
     preference = _false_preference(verdicts, passes, _identical(cases, verdicts.pairs), len(cases))
-    return [preference] if panel else [*_effects(config, verdicts, passes, len(cases)), preference]
+    return [preference] if panel else [*_effects(config, verdicts, passes), preference]
 
 
-def _effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns, cases: int) -> list[Statistic]:
+def _effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
     place, winner = passes_of(verdicts.judgments, verdicts.pairs), sign(pair_margins(config, verdicts.judgments))
     counted = [np.bincount(place[winner == code], minlength=2 * len(verdicts.pairs)) for code in WINNERS]
     counts = np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)  # by pair, order and winner
@@ -46,7 +46,7 @@ def _effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns, c
     across = divide((counts[:, 0] * counts[:, 1]).sum(axis=1), size[:, 0] * size[:, 1])
     asked_twice = bool((size.max(axis=1) >= 2).any()) if len(size) else False
     why = _why(passes, asked_twice)
-    tally = Tally(verdicts.pairs.case, cases)
+    tally = verdicts.tally
     lost = int((~used).sum()) if used.any() else 0
 
     def mean(name: str, values: Floats, *, proportion: bool) -> Statistic:
@@ -101,7 +101,7 @@ def _false_preference(verdicts: VerdictColumns, passes: PassColumns, identical: 
     )
 
 
-def position_statistics(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> list[Statistic]:
+def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
     """Return `position/consistency` and `position/first_rate`.
 
     Consistency is the share of pairs, read in both orders, whose two passes give one winner. The first rate is the
@@ -109,7 +109,7 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns, cases: in
     """
     winner, case, read = passes.winner, verdicts.pairs.case, passes.read
     complete = read[:, 0] & read[:, 1] & passes.both
-    consistency = Tally(case, cases).rate(
+    consistency = verdicts.tally.rate(
         "position/consistency",
         winner[:, 0] == winner[:, 1],
         complete,
@@ -118,7 +118,7 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns, cases: in
     )
     first_won = winner == np.array([A, B], dtype=np.int8)
     alone = not passes.both and not passes.asked[:, 1].any()
-    first_rate = Tally(np.repeat(case, 2), cases).rate(
+    first_rate = Tally(np.repeat(case, 2), len(verdicts.pairs.sizes)).rate(
         "position/first_rate",
         first_won.ravel(),
         (read & (winner != TIE)).ravel(),
@@ -129,11 +129,11 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns, cases: in
     return [consistency, first_rate]
 
 
-def length_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
+def length_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `length/longer_rate`: of pairs with a winner and unequal numbers of characters, won by the longer."""
     longer, winner = verdicts.pairs.longer, verdicts.winner
     unequal = (longer != TIE) & (longer != NONE)
     decided = verdicts.present & (winner != TIE) & unequal
     why = "no pair of unequal length has a winner"
-    tally = Tally(verdicts.pairs.case, cases)
+    tally = verdicts.tally
     return [tally.rate("length/longer_rate", winner == longer, decided, ~verdicts.present & unequal, why=why)]

@@ -33,9 +33,9 @@ from evalkit.scoring.verdicts.logprob_weighting import given_by, judges_asked
 from evalkit.types import Metric, Unit
 
 
-def tie_statistics(verdicts: VerdictColumns, cases: int, *, scored: bool) -> list[Statistic]:
+def tie_statistics(verdicts: VerdictColumns, *, scored: bool) -> list[Statistic]:
     """Return `tie_rate`, its parts by reason, and the win rates: shares of the pairs that have a verdict."""
-    tally, present = Tally(verdicts.pairs.case, cases), verdicts.present
+    tally, present = verdicts.tally, verdicts.present
     tied = verdicts.winner == TIE
     hits = {
         "tie_rate": tied,
@@ -52,11 +52,11 @@ def tie_statistics(verdicts: VerdictColumns, cases: int, *, scored: bool) -> lis
     return [tally.rate(name, hit, present, ~present, why=why) for name, hit in hits.items()]
 
 
-def split_rate(verdicts: VerdictColumns, cases: int) -> Statistic:
+def split_rate(verdicts: VerdictColumns) -> Statistic:
     """Return `tie_rate/split`: ties that nobody said, since votes of judges, or samples of one, cancel out."""
     tied, present = (verdicts.winner == TIE) & (verdicts.reason == SPLIT), verdicts.present
     why = "no pair has a verdict"
-    return Tally(verdicts.pairs.case, cases).rate("tie_rate/split", tied, present, ~present, why=why)
+    return verdicts.tally.rate("tie_rate/split", tied, present, ~present, why=why)
 
 
 def score_mean(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
@@ -204,21 +204,21 @@ def _pairs_of(unit: Unit, case: int, pairs: PairColumns) -> Ints:
     return place[(i | j) if len(unit) == 1 else (i & j)]
 
 
-def forced_rate(verdicts: VerdictColumns, cases: int) -> Statistic:
+def forced_rate(verdicts: VerdictColumns) -> Statistic:
     """Return `forced_rate`: the share of verdicts that would be ties, and were settled because ties are forbidden."""
     present = verdicts.present
     forced = verdicts.reason == FORCED
     why = "no pair has a verdict"
-    return Tally(verdicts.pairs.case, cases).rate("forced_rate", forced, present, ~present, why=why)
+    return verdicts.tally.rate("forced_rate", forced, present, ~present, why=why)
 
 
-def settled_rate(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> Statistic:
+def settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     """Return `third_pass/settled_rate`: of pairs whose orders disagree, where a third judgment agrees with one."""
     third = np.full(len(verdicts.pairs), NONE) if passes.third is None else passes.third
-    differ = passes.read.all(axis=1) & (passes.winner[:, 0] != passes.winner[:, 1])
+    differ = passes.differ
     agrees = (passes.winner == third[:, None]).any(axis=1)
     read = third != NONE
-    return Tally(verdicts.pairs.case, cases).rate(
+    return verdicts.tally.rate(
         "third_pass/settled_rate",
         agrees,
         differ & read,
@@ -227,12 +227,12 @@ def settled_rate(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> S
     )
 
 
-def one_pass_rate(verdicts: VerdictColumns, passes: PassColumns, cases: int) -> Statistic:
+def one_pass_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     """Return `missing/one_pass`: the share of verdicts that rest on one order, the other being missing."""
     present = verdicts.present
     alone = passes.read.sum(axis=1) == 1
     why = "no pair has a verdict"
-    return Tally(verdicts.pairs.case, cases).rate("missing/one_pass", alone, present, ~present, why=why)
+    return verdicts.tally.rate("missing/one_pass", alone, present, ~present, why=why)
 
 
 def overall_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int) -> list[Statistic]:

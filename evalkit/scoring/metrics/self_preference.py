@@ -81,7 +81,7 @@ def self_statistics(config: RunConfig, verdicts: VerdictColumns, cases: Sequence
     own = _own(verdicts.pairs, cases, set(judge_families(config).values()))
     mixed = own != TIE
     won, lost = verdicts.winner == own, mixed & ~verdicts.present
-    tally = Tally(verdicts.pairs.case, len(cases))
+    tally = verdicts.tally
     nothing = "no pair has one response of the judge's own family"
     decided = mixed & verdicts.present & (verdicts.winner != TIE)
     why = "no such pair has a winner" if mixed.any() else nothing
