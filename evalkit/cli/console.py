@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,6 +103,11 @@ WIDE = 1000
 def plain_console() -> Console:
     """Return standard output without markup, highlighting or line wrapping."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=WIDE)
+
+
+def terminal_width() -> int:
+    """Return the characters of a line of the terminal, 0 if output goes elsewhere."""
+    return shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() else 0
 
 
 def print_heading(heading: str, rest: str = "") -> Text:

@@ -1,18 +1,21 @@
-"""What a finished run prints: what was found, in words, then the numbers with their intervals."""
+"""What a finished run or sweep prints: the findings in words, then the main numbers with their intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from evalkit.cli.console import plain_console, print_heading
-from evalkit.core.display import dollars, number, relative
+from evalkit.cli.console import plain_console, print_heading, terminal_width
+from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.findings import findings_of
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
+from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric, RunResult
 
 
@@ -21,6 +24,15 @@ def interval(metric: Metric) -> str:
     if metric.low is None or metric.high is None:
         return ""
     return f"[{number(metric.low)}, {number(metric.high)}]"
+
+
+ROWS = 12
+"""The most metrics that a summary shows."""
+WIDTH = 100
+"""The characters of a line of the leaderboard, unless the terminal is wider."""
+NEWLINE = "\n"
+SYMBOLS = {"good": "✓", "bad": "✗", "warn": "!", "info": "•"}
+STYLES = {"good": "green", "bad": "red", "warn": "yellow", "info": ""}
 
 
 def _worth_a_row(metric: Metric) -> bool:
@@ -47,22 +59,23 @@ def _worst(metric: Metric) -> str:
 
 
 def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
-    """Return the table of a run's main metrics; the others are in its folder and report."""
+    """Return the table of a run's main metrics, at most 12; the others are in its folder and report."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric")
     table.add_column("value", justify="right")
     table.add_column(f"{confidence:.0%} interval")
     table.add_column("n", justify="right")
     table.add_column("missing", justify="right")
-    lacking = any(metric.missing and metric.worst_low is not None for metric in metrics.values() if _shown(metric))
+    main = CATALOG.main([name for name, metric in metrics.items() if _shown(metric)], ROWS)
+    shown = [metrics[name] for name in main]
+    lacking = any(metric.missing and metric.worst_low is not None for metric in shown)
     if lacking:
         table.add_column("worst case")
-    for metric in metrics.values():
-        if _shown(metric):
-            missing = str(metric.missing) if metric.missing else ""
-            value = "not defined" if _undefined(metric) else number(metric.value)
-            cells = [metric.name, value, interval(metric), str(metric.n), missing]
-            table.add_row(*cells, *([_worst(metric)] if lacking else []))
+    for metric in shown:
+        missing = f"{metric.missing:,}" if metric.missing else ""
+        value = "not defined" if _undefined(metric) else number(metric.value)
+        cells = [metric.name, value, interval(metric), f"{metric.n:,}", missing]
+        table.add_row(*cells, *([_worst(metric)] if lacking else []))
     return table
 
 
@@ -95,7 +108,7 @@ def print_summary(result: RunResult) -> None:
     what = f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
     console.print(print_heading(what, f" ({rows} case{'s' * (rows != 1)})"))
     for finding in findings_of(result):
-        console.print(f"  • {finding.text}")
+        console.print(Text.assemble("  ", (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"))
     console.print()
     console.print(metric_table(result.metrics, result.config.scoring.confidence))
     console.print()
@@ -110,6 +123,11 @@ def print_summary(result: RunResult) -> None:
     _print_places(console, result)
 
 
+def link(path: Path) -> tuple[str, str]:
+    """Return a path as text that terminals open on a click."""
+    return str(relative(path)), f"link {path.resolve().as_uri()}"
+
+
 def _print_calls(console: Console, result: RunResult) -> None:
     if brought := result.manifest.get("imported"):
         layout = f" ({brought['format']})" if brought.get("format") else ""
@@ -117,15 +135,148 @@ def _print_calls(console: Console, result: RunResult) -> None:
         return
     calls = result.calls
     cost = "price unknown" if result.cost_usd is None else dollars(result.cost_usd)
-    text = f"calls: {calls.planned} planned, {calls.stored} stored, {calls.sent} sent, {calls.failed} failed; {cost}"
+    counts = f"{calls.planned:,} planned, {calls.stored:,} stored, {calls.sent:,} sent, {calls.failed:,} failed"
+    text = f"calls: {counts}; {cost}"
     console.print(text)
 
 
 def _print_places(console: Console, result: RunResult) -> None:
     if result.folder:
         more = sum(metric.value is not None for metric in result.metrics.values())
-        console.print(f"report: {relative(Path(result.folder) / 'report.html')} (all {more} metrics)")
+        console.print(Text.assemble("report: ", link(Path(result.folder) / "report.html"), f" (all {more} metrics)"))
     if run_id := result.manifest.get("mlflow_run_id"):
         console.print(f"MLflow: run {run_id}; `evalkit ui` opens it")
     if tracked := result.manifest.get("tracked"):
         console.print(f"{tracked['tracker']}: run {tracked['id']}")
+
+
+SHOWN = 40
+"""The most jobs that a leaderboard shows; the files hold all."""
+NAME = 26
+"""The characters after which the name of a job is wrapped."""
+FIRST = (
+    "agreement/accuracy",
+    "agreement/spearman",
+    "position/first_rate",
+    "tie_rate",
+    "length/longer_rate",
+    "cost/per_case",
+    "agreement/accuracy_decided",
+)
+"""The columns that are shown first where there is no room for all."""
+HEADINGS = {
+    "agreement/accuracy": "accuracy",
+    "agreement/accuracy_per_order": "per order",
+    "agreement/accuracy_decided": "decided",
+    "agreement/accuracy_both_orders": "both orders",
+    "agreement/kappa": "kappa",
+    "agreement/spearman": "Spearman",
+    "position/consistency": "consistency",
+    "position/first_rate": "first shown",
+    "length/longer_rate": "longer",
+    "length/slope_at_label": "length slope",
+    "tie_rate": "ties",
+    "conflict/ratio": "conflicts",
+    "between/contradiction": "contradicts",
+    "cost/per_case": "$ per case",
+    "latency/per_case": "s per case",
+}
+
+
+def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
+    """Print a leaderboard on standard output: a table for each dataset, and what its marks say."""
+    console = plain_console()
+    console.print(
+        print_heading(f"Leaderboard of {len(board.rows)} jobs", f", by {board.by or 'nothing they all have'}")
+    )
+    for dataset in dict.fromkeys(row.dataset for row in board.rows):
+        rows = [row for row in board.rows if row.dataset == dataset]
+        console.print()
+        table, omitted = leaderboard_table(board, rows[:SHOWN], max(WIDTH, terminal_width()))
+        console.print(table)
+        if len(rows) > SHOWN:
+            console.print(f"and {len(rows) - SHOWN:,} more jobs in {files[-1].name}")
+        if omitted:
+            console.print(f"{len(omitted)} more columns in {files[-1].name}")
+    console.print()
+    for line in _legend(board):
+        console.print(line)
+    places = [part for file in files for part in (link(file), ", ")][:-1]
+    console.print(Text.assemble("leaderboard: ", *places))
+
+
+def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) -> tuple[Table, list[str]]:
+    """Return the table of some jobs within `width` characters, and the metrics for which it has no room.
+
+    Metrics that are equal in all jobs are omitted. An interval is below its value.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("", justify="right")
+    marks = [" ".join(mark for mark in (row.letters or "", "*" if row.pareto else "") if mark) for row in rows]
+    sides = [max(map(cell_len, cells), default=0) for cells in (map(_rank, rows), marks)]
+    left = width + 2 - sum(side + 2 for side in sides) - min(NAME, max(cell_len(row.name) for row in rows)) - 2
+    wanted = [name for name in board.columns if name == board.by or _differs(name, rows)]
+    wanted.sort(key=lambda name: (name != board.by, FIRST.index(name) if name in FIRST else len(FIRST)))
+    shown: set[str] = set()
+    room = left
+    for name in wanted:
+        lines = [HEADINGS.get(name, name), *(line for row in rows for line in _cell(row.metrics.get(name)).split("\n"))]
+        left -= max(map(cell_len, lines)) + 2
+        if left >= 0 or not shown:
+            shown.add(name)
+            room = left
+    columns = [name for name in board.columns if name in shown]
+    table.add_column("job", max_width=max(NAME, NAME + room), overflow="fold")
+    table.add_column("")
+    for name in columns:
+        table.add_column(HEADINGS.get(name, name))
+    for row, mark in zip(rows, marks, strict=True):
+        table.add_row(_rank(row), row.name, mark, *(_cell(row.metrics.get(name)) for name in columns))
+    return table, [name for name in board.columns if name not in shown]
+
+
+def _differs(name: str, rows: Sequence[Standing]) -> bool:
+    """Say whether jobs differ in a metric; a single job shows all it has."""
+    cells = {_cell(row.metrics.get(name)) for row in rows}
+    return len(cells) > 1 or (len(rows) == 1 and cells != {"–"})
+
+
+def _rank(row: Standing) -> str:
+    """Return a rank with its interval, where that holds other ranks."""
+    return str(row.rank) if row.rank_low == row.rank_high else f"{row.rank} [{row.rank_low}, {row.rank_high}]"
+
+
+def _cell(metric: Metric | None) -> str:
+    if metric is None or metric.value is None:
+        return "–"
+    shown = estimate(metric.value, metric.low, metric.high, lambda value: _number(metric.name, value))
+    return shown.replace(" [", "\n[")
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:.3g}" if name == "cost/per_case" else fixed(value, 2)
+
+
+def _legend(board: Leaderboard) -> list[str]:
+    lines = []
+    if board.contrasts:
+        differ = sum(c.p_holm is not None and c.p_holm <= 1 - board.confidence for c in board.contrasts)
+        lines.append(
+            "Jobs that share a letter do not differ significantly (which does not show that they are equal). "
+            f"{differ} of {len(board.contrasts)} pairs differ (Holm, {1 - board.confidence:.2g}). "
+            "Ranks have simultaneous intervals."
+        )
+    names = {row.job: row.name for row in board.rows}
+    lines += [
+        f"{names[one.scores]} contradicts {names[one.comparisons]} in "
+        f"{_cell(one.metrics[CONTRADICTION]).replace(NEWLINE, ' ')} of the pairs that both decide."
+        for one in board.contradictions[:SHOWN]
+    ]
+    if any(row.pareto for row in board.rows):
+        lines.append(
+            "* Better than chance, and no other job is shown to agree as well for less or better for no more "
+            f"(within scoring.margin={board.margin:g})."
+        )
+    if lost := [row for row in board.rows if row.chance is not None and row.chance != "above"]:
+        lines.append(f"Not shown to be better than chance: {len(lost)} of {len(board.rows)} jobs.")
+    return lines

@@ -412,5 +412,7 @@ class TrackingConfig(PluginSection):
     """Additional tags of the run."""
     traces: Annotated[int, Field(ge=0)] = 10
     """How many judgments become MLflow traces."""
+    metrics: Literal["main", "all"] = "main"
+    """Which metrics are logged: the `main` ones, at most 40 numbers with their intervals, or `all`."""
     params: dict[str, Any] = {}
     """Settings of a plug-in's tracker."""

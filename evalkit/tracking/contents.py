@@ -13,8 +13,11 @@ from typing import Any, TypedDict
 from evalkit.core.display import shorten
 from evalkit.core.redaction import without_password
 from evalkit.runs.layout import FINDINGS, simulated_judges
+from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS
 from evalkit.types import Judgment, RunResult, Unit, Verdict
 
+MAIN = 12
+"""The metrics that are recorded unless `tracking.metrics` is `all`."""
 MAX_PARAM = 6_000
 MAX_KEY = 250
 MAX_ROWS = 1_000
@@ -61,20 +64,32 @@ def param_name(key: str) -> str:
     return _NOT_A_NAME.sub("_", key)[:MAX_KEY]
 
 
-def metrics(result: RunResult) -> dict[str, float]:
-    """Return each metric's value under its name and its interval under `name/low` and `name/high`; none is left out.
+def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
+    """Return the main metrics, each under its name and its interval under `name/low` and `name/high`: at most 40.
 
-    Calls, tokens and US$ stand beside them as `calls/…`, `tokens/…` and `cost_usd`.
+    The metrics of a leaderboard come first, then other headline metrics, so that runs of one sweep have the same ones
+    and MLflow shows its columns in this order. `calls/sent`, `calls/failed` and `cost_usd` in US dollars follow. With
+    `every`, all metrics, calls and tokens are returned.
     """
     found: dict[str, float | int | None] = {}
-    # MLflow's run table shows columns as they were logged: what a judge is chosen by comes first.
-    for name, metric in sorted(result.metrics.items(), key=lambda item: not item[0].startswith("agreement/")):
+    for name in _ordered(result, every):
+        metric = result.metrics[name]
         found |= {name: metric.value, f"{name}/low": metric.low, f"{name}/high": metric.high}
-    calls = {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "retried", "failed")}
-    found |= {f"calls/{key}": count for key, count in calls.items()}
-    found |= {f"tokens/{key}": count for key, count in result.tokens.items()}
+    calls = ("planned", "stored", "sent", "retried", "failed") if every else ("sent", "failed")
+    found |= {f"calls/{key}": getattr(result.calls, key) for key in calls}
+    if every:
+        found |= {f"tokens/{key}": count for key, count in result.tokens.items()}
     found["cost_usd"] = result.cost_usd
     return {param_name(key): float(value) for key, value in found.items() if value is not None and isfinite(value)}
+
+
+def _ordered(result: RunResult, every: bool) -> list[str]:
+    present = [name for name, metric in result.metrics.items() if metric.value is not None]
+    columns = [name for name in LEADERBOARD_COLUMNS if name in present]
+    own = [name for name in present if name.partition("/")[0] in CATALOG.benchmarks]
+    main = [*CATALOG.main(own, MAIN // 3), *columns, *CATALOG.main(present, len(present))]
+    ordered = list(dict.fromkeys(main))[:MAIN]
+    return [*ordered, *(name for name in present if name not in set(ordered))] if every else ordered
 
 
 def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:

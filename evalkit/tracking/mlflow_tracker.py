@@ -97,7 +97,7 @@ class MlflowTracker:
         tags |= prompt_tags(client, experiment, result)
         name = contents.run_name(result, self.config.run_name)
         run = str(client.create_run(experiment, start_time=started, tags=tags, run_name=name).info.run_id)
-        _log_numbers(client, run, result)
+        _log_numbers(client, run, result, every=self.config.metrics == "all")
         _log_dataset(client, run, result.manifest.get("dataset") or {})
         _log_files(client, run, result)
         log_traces(self.uri, experiment, run, result, self.config.traces)
@@ -154,11 +154,11 @@ def _artifacts_beside(uri: str, experiment: str) -> str | None:
     return (file.parent / "mlruns" / slug).as_uri() if file else None
 
 
-def _log_numbers(client: MlflowClient, run: str, result: RunResult) -> None:
+def _log_numbers(client: MlflowClient, run: str, result: RunResult, *, every: bool) -> None:
     from mlflow.entities import Metric, Param
 
     stamp = contents.milliseconds(result.manifest.get("ended")) or int(time.time() * 1000)
-    metrics = [Metric(name, value, stamp, 0) for name, value in contents.metrics(result).items()]
+    metrics = [Metric(name, value, stamp, 0) for name, value in contents.metrics(result, every=every).items()]
     params = [Param(name, value) for name, value in contents.params(result).items()]
     for some in _chunks(metrics, 800):
         client.log_batch(run, metrics=some)

@@ -6,13 +6,14 @@ import csv
 import json
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.display import estimate
 from evalkit.runs.spreadsheet import unescaped
 from evalkit.tracking.connection import one_at_a_time
-from evalkit.tracking.contents import MAX_PARAM, NOTE, param_name, param_text
+from evalkit.tracking.contents import MAIN, MAX_PARAM, NOTE, param_name, param_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -128,7 +129,8 @@ def tags_of(board: Mapping[str, Any]) -> dict[str, str]:
 def best_metrics(board: Mapping[str, Any]) -> dict[str, float]:
     """Return the leaderboard's metrics of the best job, by the names that they have in the job's own run."""
     best = _best(board) or {"metrics": {}}
-    ends = {f"{name}{end}": values.get(key) for name, values in best["metrics"].items() for end, key in _ENDS}
+    main = dict(islice(best["metrics"].items(), MAIN))
+    ends = {f"{name}{end}": values.get(key) for name, values in main.items() for end, key in _ENDS}
     return {param_name(name): float(value) for name, value in ends.items() if value is not None}
 
 

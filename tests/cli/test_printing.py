@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from evalkit.cli.progress import ProgressDisplay
-from evalkit.cli.summary import print_summary
-from evalkit.cli.sweep import print_leaderboard
+from evalkit.cli.summary import print_leaderboard, print_summary
 from evalkit.config import RunConfig
 from evalkit.engine import Progress
 from evalkit.scoring.leaderboard import Leaderboard, Standing

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import PromptConfig
+from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS
 from evalkit.tracking import contents
+from evalkit.types import Metric
 
 
 def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
@@ -30,13 +32,24 @@ def test_a_long_param_is_cut_to_what_mlflow_takes(make_result, tmp_path):
 
 
 def test_metrics_carry_intervals_and_leave_missing_values_out(make_result, tmp_path):
-    metrics = contents.metrics(make_result(tmp_path))
+    metrics = contents.metrics(make_result(tmp_path), every=True)
     assert metrics["agreement/accuracy"] == 0.75
     assert (metrics["agreement/accuracy/low"], metrics["agreement/accuracy/high"]) == (0.5, 0.9)
     assert "position/consistency" in metrics
     assert "position/consistency/low" not in metrics
     assert not [name for name in metrics if name.startswith("agreement/kappa")]
     assert (metrics["calls/sent"], metrics["tokens/prompt"], metrics["cost_usd"]) == (16, 1600, 0.25)
+
+
+def test_the_main_metrics_are_at_most_40_and_in_the_order_of_the_leaderboard(make_result, tmp_path):
+    names = [row.name for row in CATALOG.rows if not row.placeholders and row.scope == "run"]
+    many = {name: Metric(name, 0.5, 0.4, 0.6, n=9) for name in names}
+    metrics = contents.metrics(replace(make_result(tmp_path), metrics=many))
+    assert len(metrics) <= 40
+    shown = [name for name in LEADERBOARD_COLUMNS if name in metrics]
+    assert shown[:2] == ["agreement/accuracy", "agreement/accuracy_per_order"]
+    assert list(metrics)[-3:] == ["calls/sent", "calls/failed", "cost_usd"]
+    assert len(contents.metrics(replace(make_result(tmp_path), metrics=many), every=True)) > 3 * len(names)
 
 
 def test_an_unknown_cost_is_not_a_cost_of_0(make_result, tmp_path):

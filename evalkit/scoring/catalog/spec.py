@@ -198,6 +198,17 @@ class Catalog:
         found = self.find(name)
         return found is not None and found.judge is None and found.spec.headline
 
+    def main(self, names: Iterable[str], limit: int) -> list[str]:
+        """Return at most `limit` of the headline metrics among `names`, in the order of `names`.
+
+        If there are more, metrics that every run of a kind has come before those with a placeholder in their row, such
+        as the score of each subset; among equals, earlier rows come first.
+        """
+        shown = [name for name in names if self.is_headline(name)]
+        first = sorted(shown, key=lambda name: (bool(self.spec(name).placeholders), self.order(name)))  # type: ignore[union-attr]
+        kept = set(first[:limit])
+        return [name for name in shown if name in kept]
+
     def in_run(self) -> Iterator[MetricSpec]:
         """Yield the rows that a run can have."""
         return (row for row in self.rows if row.scope == "run")
