@@ -68,7 +68,7 @@ def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_
     result = judged(tmp_path, *overrides)
     assert not [why for metric in result.metrics.values() if (why := unfit(metric))]
     gate = dict.fromkeys(result.metrics, ">= 0")
-    config = RunConfig.model_validate({**result.config, "gate": gate})
+    config = RunConfig.model_validate({**result.config.model_dump(mode="json"), "gate": gate})
     check_gate(config, result.cases)
     # The other way round: a name that only settings decide on is there.
     certain = {s.name for s in CATALOG.rows if s.needs in SETTING_NEEDS and not s.placeholders}
