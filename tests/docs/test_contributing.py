@@ -12,7 +12,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 def test_the_layers_are_those_that_are_enforced():
     [shown] = re.findall(r"^```\n(cli .*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL)
     written = [layer.strip() for layer in shown.replace("\n", " ").split("→")]
-    [enforced] = [c["layers"] for c in PROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
+    [enforced] = [c["layers"] for c in PROJECT["tool"]["importlinter"]["contracts"] if c["name"] == "Layers"]
     assert written == enforced[1:]  # the first is __main__
 
 
