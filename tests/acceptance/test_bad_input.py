@@ -153,7 +153,7 @@ MISTAKES = {
     ),
     "unknown flag of another command": (
         ("plan", "--frob"),
-        "evalkit plan: no such option --frob; try evalkit plan --help",
+        "evalkit plan: no such option --frob; did you mean '--probe'? try evalkit plan --help",
     ),
     "flag without its value": (
         ("run", "--cfg"),
@@ -185,7 +185,7 @@ MISTAKES = {
         "store.url: there is no 'postgres'; choose from sqlite",
     ),
     "ui without runs": (("ui",), "mlflow.db: holds no runs yet; `evalkit run` makes the first"),
-    "init without a folder": (("init",), "evalkit init: needs one folder; evalkit init DIR"),
+    "init without a folder": (("init",), "evalkit init: needs FOLDER; try evalkit init --help"),
     "init where a file is": (("init", "file"), "file: cannot be written ("),
 }
 
