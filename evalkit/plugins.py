@@ -103,8 +103,22 @@ def find(group: str, name: str, ours: Mapping[str, str], *, where: str, methods:
         return _load(_only(found, where).value, where)
     if is_path(name):
         return _named_class(name, where, methods)
+    raise _unknown(group, name, ours, where)
+
+
+def check_known(group: str, name: str, ours: Mapping[str, str], *, where: str) -> None:
+    """Check, without importing anything, that `find` can find a name, or that it is a path.
+
+    Raises:
+        PluginError: if it is none.
+    """
+    if name not in ours and not is_offered(group, name):
+        raise _unknown(group, name, ours, where)
+
+
+def _unknown(group: str, name: str, ours: Mapping[str, str], where: str) -> PluginError:
     known = {*ours, *(point.name for point in entry_points_in(group))}
-    raise PluginError(f"there is no '{name}'", where=where, remedy=did_you_mean(name, known))
+    return PluginError(f"there is no '{name}'", where=where, remedy=did_you_mean(name, known))
 
 
 def _named_class(path: str, where: str, methods: Sequence[str]) -> type:

@@ -53,7 +53,12 @@ class FollowUpEvaluator(Protocol):
 
 @runtime_checkable
 class Judge(Protocol):
-    """One judge that can be called. Heavy imports wait for the first `complete`."""
+    """One judge that can be called. Heavy imports wait for the first `complete`.
+
+    One that a package offers as `judge.transport=NAME` (entry-point group `evalkit.judges`) is constructed as
+    `cls(judge_config, runner_config)`; evalkit gives it its `spec`, applies the runner's timeout, retries and limits,
+    and prices its answers by `judge.price`. If it has `prepare`, that is awaited once before the first call.
+    """
 
     spec: JudgeSpec
 
@@ -271,6 +276,11 @@ class Benchmark(Protocol):
         ...
 
     @property
+    def metrics(self) -> Sequence[Any]:
+        """The rows of its metrics in the catalog: `evalkit.scoring.catalog.MetricSpec`."""
+        ...
+
+    @property
     def importer(self) -> Any:
         """What reads judgments as they were published, an `evalkit.benchmarks.Importer`; `None` if there is none."""
         ...
@@ -296,7 +306,7 @@ class Benchmark(Protocol):
         """
         ...
 
-    def statistics(self, config: Any, cases: Sequence[Case], outcome: Any) -> list[Any]:
+    def statistics(self, config: Any, cases: Sequence[Case], verdicts: Any) -> list[Any]:
         """Return its metrics of a run, by the rule of its authors: statistics, or metrics without a value."""
         ...
 

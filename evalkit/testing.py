@@ -1,22 +1,36 @@
-"""Checks for plug-ins, to be called in their own tests: `check_evaluator(evaluator)`, `check_store(backend, url)`."""
+"""Checks for plug-ins, to be called in their own tests.
+
+`check_evaluator(evaluator)`, `check_judge(config)`, `check_benchmark(name, path)`, `check_store(backend, url)`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Barrier
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from evalkit.config import DatasetConfig, JudgeConfig, RunConfig, RunnerConfig
+from evalkit.datasets import load_cases
+from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
 from evalkit.engine.requests import call_key
-from evalkit.errors import StoreError
+from evalkit.errors import CallError, DatasetError, EvalkitError, JudgeSetupError, PluginError, StoreError
 from evalkit.evaluators.third_party import impossible
-from evalkit.protocols import Evaluator, Store, StoreBackend
+from evalkit.judges import make_judges
+from evalkit.judges.responses import sane
+from evalkit.plugins import find_benchmark
+from evalkit.protocols import Benchmark, Evaluator, Judge, Store, StoreBackend
+from evalkit.scoring import score_run
 from evalkit.types import (
     Case,
     Completion,
@@ -29,7 +43,17 @@ from evalkit.types import (
     Usage,
 )
 
-__all__ = ["CASES", "ODD", "check_evaluator", "check_store", "example_answer", "faults", "store_faults"]
+__all__ = [
+    "CASES",
+    "ODD",
+    "check_benchmark",
+    "check_evaluator",
+    "check_judge",
+    "check_store",
+    "example_answer",
+    "faults",
+    "store_faults",
+]
 
 T = TypeVar("T")
 
@@ -425,3 +449,166 @@ def _at_once(work: Callable[[int], T]) -> list[T]:
 
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(begin, range(_THREADS)))
+
+
+_ASKED = JudgeRequest("pair", (0, 1), (0, 1), ({"role": "user", "content": "Which is better, A or B? A: yes B: no"},))
+_AT_ONCE = 4
+
+
+def check_judge(config: JudgeConfig) -> None:
+    """Check that a judge, or a transport below one, keeps what the engine relies on.
+
+    It answers one request and several at once, each with a completion that a store and a sum can hold; it raises
+    nothing but evalkit's errors; and it can be closed twice. It is really called, so let it reach a server of the test.
+
+    Args:
+        config: what makes it, such as `JudgeConfig(model="x/y", transport="NAME")`.
+
+    Raises:
+        AssertionError: if it does not; says everything that is wrong.
+    """
+    if found := list(dict.fromkeys(asyncio.run(_judge_faults(config)))):
+        raise AssertionError("\n".join(found))
+
+
+async def _judge_faults(config: JudgeConfig) -> list[str]:
+    (judge,) = make_judges(config, RunnerConfig())
+    try:
+        if (prepare := getattr(judge, "prepare", None)) is not None:
+            await prepare()
+        found = await _call_faults(judge, _ASKED)
+        each = await asyncio.gather(*(_call_faults(judge, replace(_ASKED, sample=k)) for k in range(_AT_ONCE)))
+        found += [f"with {_AT_ONCE} requests at once: {fault}" for faults_ in each for fault in faults_]
+    except JudgeSetupError as error:
+        found = [f"no call can succeed: {error}"]
+    for number in ("first", "second"):
+        try:
+            await judge.close()
+        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+            found.append(f"the {number} close fails with {type(error).__name__}: {error}")
+    return found
+
+
+async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
+    try:
+        completion: Any = await judge.complete(request)
+    except CallError as error:
+        return [f"it does not answer a plain question: {error}"]
+    except EvalkitError:
+        raise
+    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        return [f"complete raises {type(error).__name__} ({error}): raise evalkit.errors.CallError for a failed call"]
+    if not isinstance(completion, Completion):
+        return [f"complete returns {type(completion).__name__}, not a Completion"]
+    found = [] if sane(completion) == completion else ["its completion holds text or numbers that no file can hold"]
+    if not completion.text and completion.refusal is None:
+        found.append("it answers a plain question with an empty text, and no refusal")
+    if completion.cost_usd is not None and completion.cost_usd < 0:
+        found.append(f"a call costs ${completion.cost_usd}")
+    return found
+
+
+_PLAIN = {"id": "1", "prompt": "p", "response_a": "a", "response_b": "b"}
+_VALUES = (1.0, -1.0, 0.0)
+
+
+def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> None:
+    """Check that a benchmark keeps what loading and scoring rely on.
+
+    Its files are read the same each time, and recognized; other files are refused in one line. Its rule returns metrics
+    under the benchmark's own name, for complete judgments, partial ones and none, with values inside their intervals;
+    a metric without data has no value.
+
+    Args:
+        name: the name by which evalkit finds it: the entry point of an installed package, or one of evalkit's own.
+        path: a file or folder of the benchmark; a few cases are enough.
+        mode: a mode that judges its cases.
+
+    Raises:
+        AssertionError: if it does not; says everything that is wrong.
+    """
+    if found := list(dict.fromkeys(_benchmark_faults(name, Path(path), mode))):
+        raise AssertionError("\n".join(found))
+
+
+def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
+    benchmark = find_benchmark(name)
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        yield f"the name '{name}' is not lower-case letters, digits and _: it begins the names of metrics"
+    described = benchmark.described()
+    for key in ("name", "title", "licence", "citation", "homepage"):
+        if not described.get(key):
+            yield f"described() has no {key}"
+    yield from (f"{key} is empty" for key in ("kind", "expects", "note") if not getattr(benchmark, key))
+    config = DatasetConfig(path=str(path), benchmark=name)
+    dataset = load_cases(config, mode=mode)
+    if load_cases(config, mode=mode).fingerprint != dataset.fingerprint:
+        yield "its rows differ the second time they are read"
+    yield from _recognition_faults(benchmark, path, mode)
+    run = RunConfig(
+        judge=JudgeConfig(model="test/judge"),
+        criteria=[{"name": "quality"}],
+        mode={"name": mode},
+        swap={"policy": "none" if mode == "pointwise" else "both"},
+        dataset=config,
+        scoring={"bootstrap": 20},
+    )
+    judgments = list(_judgments_of(dataset.cases, pointwise=mode == "pointwise"))
+    lost = [replace(one, status="failed", value=None, criteria={}, error="failed") for one in judgments]
+    half = [one if place % 2 else gone for place, (one, gone) in enumerate(zip(judgments, lost, strict=True))]
+    for what, given in (("judged", judgments), ("half judged", half), ("not judged", lost)):
+        yield from (f"{what}: {fault}" for fault in _metric_faults(run, dataset.cases, given, name))
+
+
+def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator[str]:
+    known = recognize_benchmark(path)
+    if known is None or known.name != benchmark.name:
+        yield f"{path} is not recognized as its own, but as {known.name if known else 'nothing'}: see `shapes`, `holds`"
+    if benchmark.looks_like(_PLAIN):
+        yield "it takes any row of a pair for its own"
+    with TemporaryDirectory() as folder:
+        other = Path(folder, "other.jsonl")
+        other.write_text(json.dumps(_PLAIN) + "\n", "utf-8")
+        for place in (other, Path(folder)):
+            try:
+                load_cases(DatasetConfig(path=str(place), benchmark=benchmark.name), mode=mode)
+            except DatasetError:
+                continue
+            except PluginError as error:
+                yield f"a file of something else: {error.what}; raise DatasetError"
+                continue
+            yield "it reads a file of something else, instead of raising DatasetError"
+    if (taken := recognize_benchmark_row(_PLAIN)) is not None and taken.name == benchmark.name:
+        yield "plain rows are recognized as its own"
+
+
+def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgment]:
+    """Yield a judgment of every response, or of every pair in both orders; they vary from case to case."""
+    for number, case in enumerate(cases):
+        places = range(len(case.responses))
+        if pointwise:
+            for k in places:
+                score = 1.0 + (number + k) % 5
+                yield Judgment(case.id, (k,), (k,), 0, "judge", "ok", criteria={"quality": score})
+            continue
+        for place, pair in enumerate(combinations(places, 2)):
+            value = _VALUES[(number + place) % len(_VALUES)]
+            yield from (Judgment(case.id, pair, shown, 0, "judge", "ok", value=value) for shown in (pair, pair[::-1]))
+
+
+def _metric_faults(run: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], name: str) -> Iterator[str]:
+    plain = run.model_copy(update={"dataset": run.dataset.model_copy(update={"benchmark": None})})
+    others = score_run(plain, cases, judgments).metrics
+    metrics = score_run(run, cases, judgments).metrics
+    own = [metric for key, metric in metrics.items() if key not in others]
+    if not own:
+        yield "the rule returns no metric"
+    for metric in own:
+        if not metric.name.startswith(f"{name}/"):
+            yield f"the metric '{metric.name}' is not named '{name}/…'"
+        if metric.value is not None and not metric.n:
+            yield f"'{metric.name}' is {metric.value} without data: a missing answer is never a score"
+        if metric.value is None and not metric.note:
+            yield f"'{metric.name}' has no value, and no note that says why"
+        if None not in (bounds := (metric.low, metric.value, metric.high)) and list(bounds) != sorted(bounds):  # type: ignore[type-var]
+            yield f"'{metric.name}' is {metric.value}, outside its interval"

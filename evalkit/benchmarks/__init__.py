@@ -17,10 +17,14 @@ from evalkit.benchmarks.base import (
     shape,
 )
 from evalkit.benchmarks.rules import View, blend, mean, nothing, rates
+from evalkit.scoring.catalog import MetricSpec
+from evalkit.scoring.columns.codes import NONE
 
 __all__ = [
+    "NONE",
     "Benchmark",
     "Importer",
+    "MetricSpec",
     "RowLocation",
     "Source",
     "View",

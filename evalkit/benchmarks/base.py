@@ -16,6 +16,7 @@ from evalkit.config import RunConfig
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, files_in, first_row, rows_of
 from evalkit.errors import DatasetError
+from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Case, Metric
@@ -77,6 +78,7 @@ class Benchmark:
         files: a glob: of a folder's files only those named so are read.
         cluster: the metadata key that cases are resampled by, unless `scoring.cluster` is set.
         importer: what reads judgments as its authors publish them.
+        metrics: the rows of its metrics in the catalog. Those of evalkit's own are in `evalkit/scoring/catalog`.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Benchmark:
     files: str = "*"
     cluster: str | None = None
     importer: Importer | None = None
+    metrics: tuple[MetricSpec, ...] = ()
 
     def looks_like(self, row: Row) -> bool:
         """Say whether a row is one of this benchmark's, by its columns."""
@@ -110,9 +113,11 @@ class Benchmark:
         """
         return self.read(self, Source(path, baseline, left_out))
 
-    def statistics(self, config: RunConfig, cases: Sequence[Case], outcome: VerdictColumns) -> list[Statistic | Metric]:
+    def statistics(
+        self, config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+    ) -> list[Statistic | Metric]:
         """Return its metrics of a run, by the rule of its authors."""
-        return [*self.rule(View(config, cases, outcome))]
+        return [*self.rule(View(config, cases, verdicts))]
 
     @property
     def note(self) -> str:

@@ -77,9 +77,9 @@ class JudgeConfig(Section):
     """How structured answers are requested; `auto` chooses the best that the model supports."""
     logprobs: bool | Literal["fallback"] = False
     """Ask for token probabilities and judge by expected values; `fallback` does without if there are none."""
-    transport: Literal["litellm", "direct"] = "litellm"
+    transport: str = "litellm"
     """How requests are sent: `litellm` for every provider, `direct` for an OpenAI-compatible server, with a tenth of
-    the CPU time.
+    the CPU time, or the name of a plug-in.
     """
     concurrency: Annotated[int, Field(gt=0)] | None = None
     """Most calls to this judge at once; by default `runner.concurrency`."""

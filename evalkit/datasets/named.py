@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Final, TypeAlias
 
 from evalkit.datasets.formats import Row, is_readable, reader_for
-from evalkit.errors import ConfigError, DatasetError
+from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError
 from evalkit.plugins import find_benchmark, iter_benchmarks
 from evalkit.protocols import Benchmark
 
@@ -80,6 +80,7 @@ def named_rows(
     Raises:
         ConfigError: if there is no such benchmark, or no such `baseline` among its models.
         DatasetError: if the file is not one of the benchmark's; the message says what it looks like instead.
+        PluginError: if the benchmark's reader fails.
     """
     benchmark = find_benchmark(name)
     try:
@@ -89,6 +90,11 @@ def named_rows(
         if known is None or known.name == name:
             raise DatasetError(foreign.what, where=foreign.where, remedy=foreign.remedy) from None
         raise DatasetError(f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}") from None
+    except EvalkitError:
+        raise
+    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        what = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
+        raise PluginError(what, where="dataset.benchmark", remedy="fix the row or the benchmark's reader") from error
 
 
 def files_in(path: Path) -> list[Path]:

@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from dataclasses import replace
 from typing import Any
 
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
-from evalkit.judges.direct_transport import DirectTransport
-from evalkit.judges.litellm_transport import LiteLLMTransport
-from evalkit.judges.model_judge import ModelJudge, Transport
+from evalkit.judges import setup
+from evalkit.judges.model_judge import ModelJudge
+from evalkit.judges.responses import priced
 from evalkit.judges.simulated_transport import SimulatedTransport
-from evalkit.judges.specs import spec_of
+from evalkit.judges.specs import TRANSPORTS, max_concurrency, spec_of
+from evalkit.plugins import JUDGES, construct, find
 from evalkit.protocols import Judge
+from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
-_TRANSPORTS: Mapping[str, Callable[[JudgeConfig, RunnerConfig], Transport]] = {
-    "litellm": LiteLLMTransport,
-    "direct": DirectTransport,
-}
+_KEY = "judge.transport"
+_METHODS = ("complete", "send")
+
+
+class CustomJudge:
+    """A third party's judge, with the spec, limits and price that its config sets.
+
+    Args:
+        inner: what has `complete`; `prepare`, `ceiling`, `rest` and `close` are used if it has them.
+        config: the judge's own config, not a panel's.
+        spec: what identifies it.
+    """
+
+    def __init__(self, inner: Any, config: JudgeConfig, spec: JudgeSpec) -> None:
+        self.spec, self._inner, self._config = spec, inner, config
+        self.concurrency, self.rpm, self.tpm = max_concurrency(config), config.rpm, config.tpm
+
+    @property
+    def rest(self) -> float:
+        """Seconds for which its provider takes no more."""
+        return float(getattr(self._inner, "rest", 0.0))
+
+    async def prepare(self) -> None:
+        """Let it check what it needs before the first call."""
+        if (prepare := getattr(self._inner, "prepare", None)) is not None:
+            await prepare()
+
+    def ceiling(self, request: JudgeRequest) -> float | None:
+        """Return the most US$ that one call can cost: by `judge.price`, or as it says itself; `None` if not known."""
+        if self._config.price is None and (ceiling := getattr(self._inner, "ceiling", None)) is not None:
+            most: float | None = ceiling(request)
+            return most
+        return setup.ceiling({}, self._config, request)
+
+    async def complete(self, request: JudgeRequest) -> Completion:
+        """Send one request once; its seconds are measured unless it reports them.
+
+        Raises:
+            CallError: if no answer came.
+        """
+        started = time.monotonic()
+        completion: Completion = await self._inner.complete(request)
+        if not completion.latency:
+            completion = replace(completion, latency=time.monotonic() - started)
+        return priced(completion, completion.cost_usd, self._config.price)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if (close := getattr(self._inner, "close", None)) is not None:
+            await close()
 
 
 def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
@@ -24,17 +73,22 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
 
     Raises:
         JudgeSetupError: if the config describes a judge that cannot be.
+        PluginError: if `judge.transport` names one that cannot be used.
     """
     return tuple(
-        ModelJudge(member, spec, _transport(member, runner))
-        for member, spec in zip(config.members, spec_of(config), strict=True)
+        _make_judge(member, spec, runner) for member, spec in zip(config.members, spec_of(config), strict=True)
     )
 
 
-def _transport(member: JudgeConfig, runner: RunnerConfig) -> Transport:
+def _make_judge(member: JudgeConfig, spec: JudgeSpec, runner: RunnerConfig) -> Judge:
+    """Make one judge: a transport below `ModelJudge`, or what is a judge by itself."""
     if member.simulated:
-        return SimulatedTransport(member, runner)
-    return _TRANSPORTS[member.transport](member, runner)
+        return ModelJudge(member, spec, SimulatedTransport(member, runner))
+    name = member.transport
+    made = construct(
+        find(JUDGES, name, TRANSPORTS, where=_KEY, methods=_METHODS), member, runner, name=name, where=_KEY
+    )
+    return CustomJudge(made, member, spec) if hasattr(made, "complete") else ModelJudge(member, spec, made)
 
 
 def make_arbiter(config: RunConfig) -> Judge | None:

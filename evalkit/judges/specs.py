@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from evalkit.core.redaction import remedy_for, secret_in
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import simulated
 from evalkit.judges.smollm2 import COPIES, identified
+from evalkit.plugins import JUDGES, check_known
 from evalkit.types import JudgeRequest, JudgeSpec
 
 LOCAL = "local/"
@@ -20,6 +22,15 @@ FREE = (LOCAL, SIMULATED)
 TOP_LOGPROBS = 20  # the most that OpenAI's interface gives; a scale of ten needs more than ten
 _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
 _OWN_PARAMS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n", "api_base", "base_url")
+
+
+TRANSPORTS = MappingProxyType(
+    {
+        "litellm": "evalkit.judges.litellm_transport:LiteLLMTransport",
+        "direct": "evalkit.judges.direct_transport:DirectTransport",
+    }
+)
+"""The ways to a model: what is constructed with `JudgeConfig` and `RunnerConfig`, by the value of `judge.transport`."""
 
 
 def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tuple[JudgeSpec, ...]:
@@ -55,6 +66,7 @@ def max_concurrency(config: JudgeConfig) -> int | None:
 def params_of(config: JudgeConfig) -> dict[str, Any]:
     """Return the sampling parameters that are set, as they are sent and as they enter the content key."""
     _refuse(config)
+    check_known(JUDGES, config.transport, TRANSPORTS, where="judge.transport")
     if config.simulated:
         simulated.check(config)
     set_here = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}

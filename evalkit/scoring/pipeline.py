@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.catalog import catalog_of
 from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.frontier import FrontierPoint, frontier
@@ -136,7 +136,8 @@ def _panel_frontier(
 
 def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:
     measured = measure([item for item in found if isinstance(item, Statistic)], config.scoring, clusters)
-    ordered = sorted(found, key=lambda item: CATALOG.order(item.name))
+    catalog = catalog_of(config.dataset.benchmark)
+    ordered = sorted(found, key=lambda item: catalog.order(item.name))
     return {item.name: item if isinstance(item, Metric) else measured[item.name] for item in ordered}
 
 

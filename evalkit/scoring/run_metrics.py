@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.errors import EvalkitError, PluginError
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
@@ -154,9 +155,19 @@ def _benchmark_statistics(
 
     Raises:
         ConfigError: if there is no such benchmark.
+        PluginError: if its rule fails.
     """
-    name = config.dataset.benchmark
-    return () if name is None else find_benchmark(name).statistics(config, cases, verdicts)
+    if (name := config.dataset.benchmark) is None:
+        return ()
+    benchmark = find_benchmark(name)
+    try:
+        return benchmark.statistics(config, cases, verdicts)
+    except EvalkitError:
+        raise
+    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        what = f"the rule of '{name}' fails: {type(error).__name__}: {error}"
+        remedy = "fix the benchmark's rule; answers are stored"
+        raise PluginError(what, where="dataset.benchmark", remedy=remedy) from error
 
 
 def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, *, panel: bool) -> ExtraResults:

@@ -14,6 +14,7 @@ from evalkit.datasets import load_cases
 from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.plugins import iter_benchmarks
+from evalkit.testing import check_benchmark
 
 BENCHMARKS = {benchmark.name: benchmark for benchmark in iter_benchmarks()}
 HERE = Path(__file__).parent / "files"
@@ -358,3 +359,8 @@ def test_a_packed_folder_saved_by_datasets_is_read(load, tmp_path):
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
     assert load("llmbar", target / "dataset.arrow").cases[0].label == "B"
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_keeps_what_loading_and_scoring_need(name):
+    check_benchmark(name, HERE / PATHS.get(name, name), mode="pointwise" if name in ALONE else "pairwise")

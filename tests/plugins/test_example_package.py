@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ import pytest
 
 from evalkit import plugins
 from evalkit.cli import main
-from evalkit.config import DatasetConfig, OutputConfig, RunConfig, TrackingConfig
+from evalkit.config import DatasetConfig, JudgeConfig, OutputConfig, RunConfig, TrackingConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, PluginError, TrackingError
 from evalkit.evaluators import make_evaluator
 from evalkit.hydra_app import load_config
 from evalkit.scoring import score_run
-from evalkit.testing import check_evaluator, check_store
+from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_store
 from evalkit.tracking import make_tracker
-from evalkit.types import Case, Completion, Judgment, Response, RunResult
+from evalkit.types import Case, Completion, Judgment, Metric, Response, RunResult
 
 CASE = Case("c", "Say hello.", (Response("Hello."), Response("Go away.")), label="A")
 TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\nlabel = "A"\n'
@@ -28,8 +29,8 @@ TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\n
 def test_everything_found_is_listed_with_where_it_is_from(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plugins"]) == 0
     out = capsys.readouterr().out
-    assert out.count("evalkit-example 0.3.0") == 7
-    for what in ("mode", "output format", "dataset format", "tracker", "store", "prompts", "configs"):
+    assert out.count("evalkit-example 0.3.0") == 9
+    for what in plugins.GROUPS.values():
         assert any(line.startswith(what) for line in out.splitlines())
     assert str(example / "duel.py") in out
     assert str(example / "conf") in out
@@ -295,3 +296,99 @@ def test_code_that_is_named_by_a_store_url_runs_only_if_allowed(
     assert main(["store", "stats", "store.url=evalkit_example.memory_store.MemoryStore://x"]) == 1
     assert "--allow-code" in capsys.readouterr().err
     assert "evalkit_example.memory_store" not in sys.modules
+
+
+RIDDLES = "".join(f'{{"riddle": "r{k}", "solution": "yes {k}", "decoy": "no {k}"}}\n' for k in range(4))
+ECHO = ["judge.model=echo/A", "judge.transport=echo", "output.format=arrow", "tracking=none", "scoring.bootstrap=0"]
+
+
+def test_a_benchmark_and_a_judge_from_the_command_line(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("riddles.jsonl").write_text(RIDDLES, "utf-8")
+    words = ["dataset=riddles", "dataset.path=riddles.jsonl", *ECHO, "judge.price={input: 1, output: 1}"]
+    assert main(["run", *words, "hydra.run.dir=run", "store=off"]) == 0
+    out = capsys.readouterr()
+    assert "riddles/solved" in out.out
+    assert "Riddles: license CC0; cite Sphinx" in out.out + out.err
+    written = json.loads(Path("run", "metrics.json").read_text("utf-8"))
+    assert (written["metrics"]["riddles/solved"]["value"], written["metrics"]["riddles/solved"]["n"]) == (0.0, 4)
+    assert written["calls"]["sent"] == 8
+    assert written["metrics"]["cost/per_case"]["value"] > 0
+    assert next(iter(written["metrics"])) == "riddles/solved"
+    assert main(["run", *words, 'gate={riddles/solved: {value: ">= 0.5", by: value}}', "hydra.run.dir=gated"]) == 4
+    assert main(["run", *words, 'gate={riddles/solvd: ">= 0.5"}']) == 1
+    assert "did you mean 'riddles/solved'" in capsys.readouterr().err
+    assert main(["run", "dataset=file", "dataset.path=riddles.jsonl", *ECHO]) == 1
+    assert "looks like riddles; use dataset=riddles" in capsys.readouterr().err
+
+
+def test_a_benchmark_is_held_to_what_loading_and_scoring_need(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "riddles.jsonl"
+    path.write_text(RIDDLES, "utf-8")
+    check_benchmark("riddles", path)
+    from evalkit_example import riddles
+
+    def wrong(view: Any) -> list[Metric]:
+        return [Metric("solved", 0.5), Metric("riddles/none", None)]
+
+    monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, rule=wrong, citation="", shapes=(frozenset(),)))
+    with pytest.raises(AssertionError) as bad:
+        check_benchmark("riddles", path)
+    for fault in (
+        "described() has no citation",
+        "it takes any row of a pair for its own",
+        "judged: the metric 'solved' is not named 'riddles/…'",
+        "not judged: 'solved' is 0.5 without data: a missing answer is never a score",
+        "judged: 'riddles/none' has no value, and no note that says why",
+    ):
+        assert fault in str(bad.value)
+    monkeypatch.setattr(riddles, "RIDDLES", riddles.solved)
+    with pytest.raises(PluginError, match="the entry point 'riddles' is not a benchmark of that name"):
+        check_benchmark("riddles", path)
+
+
+def test_a_judge_is_held_to_the_protocol(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for transport in ("echo", "evalkit_example.echo.Echo"):
+        check_judge(JudgeConfig(model="echo/A", transport=transport))
+    with pytest.raises(AssertionError, match="it does not answer a plain question: server: it is broken"):
+        check_judge(JudgeConfig(model="echo/broken", transport="echo"))
+    from evalkit_example.echo import Echo
+
+    async def answer(self: Any, request: Any) -> Completion:
+        if request.sample:
+            raise KeyError("no such key")
+        return Completion("\ud800", cost_usd=-1.0)
+
+    monkeypatch.setattr(Echo, "complete", answer)
+    with pytest.raises(AssertionError) as bad:
+        check_judge(JudgeConfig(model="echo/A", transport="echo"))
+    for fault in (
+        "its completion holds text or numbers that no file can hold",
+        "a call costs $-1.0",
+        "with 4 requests at once: complete raises KeyError",
+    ):
+        assert fault in str(bad.value)
+
+
+@pytest.mark.parametrize(
+    ("transport", "line"),
+    [
+        ("dirct", "judge.transport: there is no 'dirct'; did you mean 'direct'"),
+        ("evalkit_example.duel.Params", "give a class with the method complete or send"),
+    ],
+)
+def test_a_transport_that_is_none_is_one_line(
+    example: Path, capsys: pytest.CaptureFixture[str], transport: str, line: str
+) -> None:
+    assert main(["run", "judge.model=echo/A", f"judge.transport={transport}", "tracking=none"]) == 1
+    assert line in capsys.readouterr().err
+
+
+def test_a_transport_that_is_code_runs_only_if_allowed(
+    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("EVALKIT_ALLOW_CODE")
+    assert main(["run", *ECHO, "judge.transport=evalkit_example.echo.Echo"]) == 1
+    assert "--allow-code" in capsys.readouterr().err
+    assert "evalkit_example.echo" not in sys.modules

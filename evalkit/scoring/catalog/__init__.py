@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog.benchmarks import BENCHMARK_ROWS, BENCHMARK_TITLES
 from evalkit.scoring.catalog.diagnostics import DIAGNOSTIC_ROWS
 from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
@@ -24,12 +25,26 @@ __all__ = [
     "Catalog",
     "Match",
     "MetricSpec",
+    "catalog_of",
 ]
 
 CATALOG: Final = Catalog(
     (*(replace(row, benchmark=BENCHMARK_TITLES[row.group]) for row in BENCHMARK_ROWS), *VERDICT_ROWS, *DIAGNOSTIC_ROWS)
 )
 """Every metric of evalkit."""
+
+
+def catalog_of(benchmark: str | None) -> Catalog:
+    """Return the catalog of runs on a benchmark: evalkit's, with the rows that a third party's benchmark brings first.
+
+    Raises:
+        ConfigError: if there is no such benchmark.
+    """
+    if benchmark is None or benchmark in CATALOG.benchmarks:
+        return CATALOG
+    found = find_benchmark(benchmark)
+    return Catalog((*(replace(row, benchmark=found.title) for row in found.metrics), *CATALOG.rows))
+
 
 RANKED_BY: Final = ("agreement/accuracy", "agreement/spearman", "position/consistency")
 """What the jobs of a sweep are ranked by: the first that every job has, else the first that any has."""
