@@ -314,6 +314,7 @@ def test_a_benchmark_and_a_judge_from_the_command_line(example: Path, capsys: py
     assert written["calls"]["sent"] == 8
     assert written["metrics"]["cost/per_case"]["value"] > 0
     assert next(iter(written["metrics"])) == "riddles/solved"
+    assert "Riddles: solved</span>" in Path("run", "report.html").read_text("utf-8")
     assert main(["run", *words, 'gate={riddles/solved: {value: ">= 0.5", by: value}}', "hydra.run.dir=gated"]) == 4
     assert main(["run", *words, 'gate={riddles/solvd: ">= 0.5"}']) == 1
     assert "did you mean 'riddles/solved'" in capsys.readouterr().err

@@ -39,7 +39,7 @@ RIDDLES = Benchmark(
     metrics=(
         MetricSpec(
             "riddles/solved",
-            "Riddles: solved",
+            "solved",
             "Share of the riddles whose solution wins in both orders.",
             better="higher",
             headline=True,
