@@ -414,5 +414,7 @@ class TrackingConfig(PluginSection):
     """How many judgments become MLflow traces."""
     metrics: Literal["main", "all"] = "main"
     """Which metrics are logged: the `main` ones, at most 40 numbers with their intervals, or `all`."""
+    background: bool = True
+    """Import MLflow and record in a second process while this one judges."""
     params: dict[str, Any] = {}
     """Settings of a plug-in's tracker."""

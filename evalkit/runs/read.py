@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -20,16 +20,10 @@ from evalkit.runs.config_file import load
 from evalkit.types import Calls, Case, Judgment, Metric, RunResult, Verdict
 
 _AGAIN: Final = "run it again, or restore the file"
-_COMPARED: Final = 8 * 2**20
-Read: TypeAlias = dict[str, tuple[bytes, Sequence[Any]]]
-"""A file's content and what was read of it, by the file's name."""
 
 
-def read_run(folder: Path, known: Read | None = None) -> RunResult:
+def read_run(folder: Path) -> RunResult:
     """Read the run that a folder holds, exactly as it was written.
-
-    Cases and judgments whose files are as in the run that was read before with the same `known` are not parsed again:
-    the jobs of a sweep over scoring have the same ones.
 
     Raises:
         ConfigError: if it is not a run folder, or a file of it is missing or damaged; the message names file and line.
@@ -41,8 +35,8 @@ def read_run(folder: Path, known: Read | None = None) -> RunResult:
         folder=str(folder),
         config=_config(folder / layout.CONFIG),
         manifest=_object(folder / layout.MANIFEST),
-        cases=_known(folder / layout.CASES, Case, known),
-        judgments=_known(folder / layout.JUDGMENTS, Judgment, known),
+        cases=_records(folder / layout.CASES, Case),
+        judgments=_records(folder / layout.JUDGMENTS, Judgment),
         verdicts=_records(folder / layout.VERDICTS, Verdict),
         **_numbers(metrics, folder / layout.METRICS),
     )
@@ -155,16 +149,6 @@ def _config(path: Path) -> RunConfig:
         return RunConfig.model_validate(values)
     except ValidationError as error:
         raise config_error(error, [path]) from None
-
-
-def _known(path: Path, kind: Any, known: Read | None) -> Sequence[Any]:
-    if known is None or path.stat().st_size > _COMPARED:
-        return _records(path, kind)
-    content = _content(path)
-    before = known.get(path.name)
-    if before is None or before[0] != content:
-        known[path.name] = before = (content, _records(path, kind))
-    return before[1]
 
 
 def _records(path: Path, kind: Any) -> Sequence[Any]:

@@ -45,13 +45,13 @@ def make_tracker(config: TrackingConfig, *, folder: Path) -> Tracker | None:
     from evalkit.tracking.mlflow_tracker import MlflowTracker
 
     here = MlflowTracker(tracking_uri(config, folder), config)
-    recorder = running()
+    recorder = running() if config.background else None
     return here if recorder is None else BackgroundTracker(recorder, here)
 
 
 def warm_up(config: TrackingConfig, *, folder: Path) -> None:
-    """Have what recording will need imported in a process beside this one, while this one judges."""
-    if config.enabled and config.tracker == MLFLOW:
+    """Start a second process that imports MLflow while this one judges, unless `tracking.background` is false."""
+    if config.enabled and config.background and config.tracker == MLFLOW:
         from evalkit.tracking.background import start
 
         start(tracking_uri(config, folder))

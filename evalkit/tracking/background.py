@@ -1,13 +1,20 @@
-"""Recording in a process beside this one, which imports MLflow on another processor while this one judges."""
+"""Recording in a second process, which imports MLflow while this one judges.
+
+That process reads a line of JSON for each thing to do from standard input, and answers with a line on standard output.
+When its input ends, however this process ended, so does it: it finishes what it is recording. The run folder is
+complete before a recording begins, so `evalkit track` can send whatever was lost.
+"""
 
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +23,14 @@ from typing import Any
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
+from evalkit.tracking.connection import import_all
+from evalkit.tracking.location import sqlite_file
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.types import RunResult
 
 LARGEST = 20_000
 """Judgments of a run that is read again from its folder to be recorded; a larger one is recorded where it is."""
-_CODE = "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.mlflow_worker import main; main()"
+_CODE = "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.background import main; main()"
 
 
 @dataclass(eq=False, slots=True)
@@ -224,3 +233,51 @@ def running() -> Worker | None:
         _recorder.close()
         return None
     return _recorder
+
+
+def main() -> None:
+    """Do what standard input asks for, a line at a time, until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run to act on
+    # What MLflow may print is not an answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "folder" not in asked:
+            _make_ready(asked["uri"])
+            continue
+        print(json.dumps(_record(asked)), file=answers, flush=True)
+
+
+def _make_ready(uri: str) -> None:
+    gc.disable()  # as in evalkit.judges.loading: what an import makes is not garbage
+    # What goes wrong goes wrong again when a run is recorded, and is said there.
+    with suppress(Exception):
+        import_all(uri)
+        import evalkit.runs.read  # noqa: F401
+
+        if (file := sqlite_file(uri)) is not None and file.exists():
+            MlflowTracker(uri, TrackingConfig()).greet()
+    gc.freeze()
+    gc.enable()
+
+
+def _record(asked: Mapping[str, Any]) -> dict[str, str]:
+    from evalkit.runs import read_run
+
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.chdir(asked["standing"])
+    try:
+        config = TrackingConfig.model_validate(asked["config"])
+        tracker = MlflowTracker(asked["uri"], config)
+        if "attach" in asked:
+            tracker.attach(asked["attach"], [Path(file) for file in asked["files"]])
+            return {"run": asked["attach"]}
+        result = read_run(Path(asked["folder"]))
+        if "renew" in asked:
+            tracker.renew(result, asked["renew"])
+            return {"run": asked["renew"]}
+        return {"run": tracker.record(result)}
+    except TrackingError as error:
+        return {"error": str(error)}

@@ -123,7 +123,7 @@ def test_a_weight_is_changed_where_a_run_is_scored_again(
     assert winners(tmp_path / "two") == {"A"}
     run("hydra.run.dir=shown", "prompt.show_weights=true")
     line = call("score", "shown", "criteria.style.weight=3", status=1).line()
-    assert line.startswith("criteria.style.weight: stands in the prompt, by prompt.show_weights; run again, or set ")
+    assert line.startswith("criteria.style.weight: is part of the prompt (prompt.show_weights); run again, or set ")
 
 
 def test_confidence_is_that_in_the_verdict(run: Call, tmp_path: Path) -> None:

@@ -504,15 +504,3 @@ def test_ten_thousand_judgments_take_about_a_second(tmp_path: Path, result: RunR
     write_run(tmp_path, many)
     assert read_run(tmp_path).judgments == many.judgments
     assert time.process_time() - started < 10
-
-
-def test_only_files_that_are_the_same_as_before_are_not_parsed_again(tmp_path: Path, result: RunResult) -> None:
-    other = replace(result, judgments=(judgment(7), *result.judgments))
-    for name, run in (("a", result), ("b", result), ("c", other)):
-        write_run(tmp_path / name, run)
-    known: dict[str, Any] = {}
-    a, b, c = (read_run(tmp_path / name, known) for name in "abc")
-    assert a.judgments is b.judgments
-    assert a.cases is b.cases is c.cases
-    assert a.verdicts is not b.verdicts
-    assert list(c.judgments) == list(read_run(tmp_path / "c").judgments) != list(a.judgments)

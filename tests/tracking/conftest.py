@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.config import JudgeConfig, RunConfig
+from evalkit.config import RunConfig
 from evalkit.types import (
     Calls,
     Case,
@@ -28,16 +28,13 @@ ANSWER = {
     "comparison": [{"criterion": "accuracy", "reasoning": "Four is right."}],
     "result": {"winner": "A", "confidence": 0.8, "reasoning": "The first adds up."},
 }
-_JUDGE = JudgeConfig(model="openai/m", temperature=0.0, max_tokens=None)
-# Such a URL would be refused, but a tracker hides it all the same.
-_WITH_PASSWORD = _JUDGE.model_copy(update={"api_base": "http://u:pw@127.0.0.1:1/v1"})
 CONFIG = RunConfig(
-    judge=_JUDGE,
+    judge={"model": "openai/m", "temperature": 0.0, "api_base": "http://127.0.0.1:1/v1", "max_tokens": None},
     criteria={"accuracy": {"weight": 1.0}},
     swap={"policy": "both"},
     rubric={"levels": {}},
     objective=("tie_rate", "cost_usd"),
-).model_copy(update={"judge": _WITH_PASSWORD})
+)
 FILES = ("config.yaml", "manifest.json", "judgments.jsonl", "verdicts.jsonl", "metrics.json", "report.html")
 
 PROMPTS = {"en/pairwise.md.j2": "Which is better?\n{{ response_a }}\n{% if tie %}Or neither?{% endif %}"}

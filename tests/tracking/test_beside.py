@@ -188,7 +188,7 @@ def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path,
 
 
 def test_it_ends_with_its_input():
-    done = subprocess.run([sys.executable, "-m", "evalkit.tracking.mlflow_worker"], input=b"", timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", background._CODE, *sys.path], input=b"", timeout=60, check=False)
     assert done.returncode == 0
 
 
@@ -197,7 +197,8 @@ def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path
     monkeypatch.setitem(sys.modules, "mlflow", sys)
     warm_up(SETTINGS, folder=tmp_path)
     monkeypatch.delitem(sys.modules, "mlflow")
-    warm_up(SETTINGS.model_copy(update={"enabled": False}), folder=tmp_path)
+    for unwanted in ("enabled", "background"):
+        warm_up(SETTINGS.model_copy(update={unwanted: False}), folder=tmp_path)
     assert background._recorder is None
     assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
 

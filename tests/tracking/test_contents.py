@@ -13,7 +13,9 @@ from evalkit.types import Metric
 
 def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
     result = make_result(tmp_path)
-    judge = result.config.judge.model_copy(update={"params": {"api_key": "sk-1", "top_p": 0.5}})
+    # A config with such a URL or key is refused; a tracker hides them all the same.
+    secret = {"api_base": "http://u:pw@127.0.0.1:1/v1", "params": {"api_key": "sk-1", "top_p": 0.5}}
+    judge = result.config.judge.model_copy(update=secret)
     params = contents.params(replace(result, config=result.config.model_copy(update={"judge": judge})))
     assert params["judge.temperature"] == "0.0"
     assert params["criteria.accuracy.weight"] == "1.0"
