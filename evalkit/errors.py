@@ -1,14 +1,14 @@
-"""What can go wrong, in one tree.
+"""Define evalkit's exceptions and exit statuses.
 
 EvalkitError
-├── ConfigError            described wrongly: no retry mends it, exit status 1
-│   ├── DatasetError       a data file or a row of it
+├── ConfigError            invalid configuration or data; a retry cannot help; exit status 1
+│   ├── DatasetError       a data file or one of its rows
 │   ├── PromptError        a template
-│   ├── PluginError        an evaluator, judge or format looked up by name
-│   └── JudgeSetupError    key, model or endpoint refused before anything was judged
-├── CallError              one call went wrong: retried, then kept as a row, never raised to the user
-├── StoreError             the file of completions cannot be read or written, exit status 1
-└── TrackingError          the run is complete on disk but could not be logged, exit status 3
+│   ├── PluginError        an evaluator, judge or format that is looked up by name
+│   └── JudgeSetupError    a key, model or endpoint that is rejected before any judging
+├── CallError              one failed call: retried, then recorded as a row, never shown as a traceback
+├── StoreError             the answer store cannot be read or written; exit status 1
+└── TrackingError          the run is complete on disk but could not be logged; exit status 3
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BARE = re.compile(r"[\w./:+-]+")
 
 
 class ExitStatus(IntEnum):
-    """Exit status of every command; one that a signal ends has 128 + the signal's number."""
+    """Exit status of a command; a command ended by a signal exits with 128 + the signal number."""
 
     DONE = 0
     WRONG = 1
@@ -33,11 +33,11 @@ class ExitStatus(IntEnum):
 
 
 class Signaled(KeyboardInterrupt):
-    """A signal ends the command; `str()` of it is one line for the user.
+    """Raised when a signal ends the command; `str()` gives one line for the user.
 
     Args:
-        number: of the signal.
-        text: what became of the work.
+        number: The signal number.
+        text: The state of the work when it was interrupted.
     """
 
     def __init__(self, number: int, text: str = "interrupted") -> None:
@@ -46,18 +46,18 @@ class Signaled(KeyboardInterrupt):
 
 
 class EvalkitError(Exception):
-    """Base of every error that evalkit raises on purpose; `str()` of it is one line for the user."""
+    """Base class of every error that evalkit raises on purpose; `str()` gives one line for the user."""
 
     status = ExitStatus.WRONG
 
 
 class ConfigError(EvalkitError):
-    """Something was described wrongly: say what, where (file, key, line), and what to do.
+    """Invalid configuration or data.
 
     Args:
-        what: what is wrong, in one clause.
-        where: the file, key or line, shown first; may be empty.
-        remedy: what to do about it; may be empty.
+        what: The problem, in one clause.
+        where: The file, key or line, shown first; may be empty.
+        remedy: How to fix it; may be empty.
     """
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
@@ -71,26 +71,26 @@ class DatasetError(ConfigError):
 
 
 class PromptError(ConfigError):
-    """A template cannot be found, parsed or filled."""
+    """A template cannot be found, parsed or rendered."""
 
 
 class PluginError(ConfigError):
-    """Something looked up by name is not there, or is not what it must be."""
+    """A plug-in cannot be found by its name, or does not satisfy its protocol."""
 
 
 class JudgeSetupError(ConfigError):
-    """The judge cannot be called at all: key, model name, parameter or endpoint."""
+    """No call to the judge can succeed: the key, model name, parameter or endpoint is wrong."""
 
 
 class CallError(EvalkitError):
     """One call to a judge failed.
 
     Args:
-        kind: `timeout`, `rate_limit`, `connection`, `server`, `bad_request`, `context_length`, `auth`, `not_found`,
-            `content_filter` or `bad_response`.
-        message: the provider's words, in one line and without secrets.
-        retryable: whether the same call may succeed later.
-        retry_after: seconds the provider asked to wait, if it did.
+        kind: One of `timeout`, `rate_limit`, `connection`, `server`, `bad_request`, `context_length`, `auth`,
+            `not_found`, `content_filter` and `bad_response`.
+        message: The provider's message, on one line and without secrets.
+        retryable: Whether the same call may succeed later.
+        retry_after: Seconds that the provider asked to wait; `None` if it did not ask.
     """
 
     def __init__(self, kind: str, message: str, *, retryable: bool, retry_after: float | None = None) -> None:
@@ -99,19 +99,19 @@ class CallError(EvalkitError):
 
 
 class StoreError(EvalkitError):
-    """The store of completions cannot be used."""
+    """The answer store cannot be read or written."""
 
 
 class TrackingError(EvalkitError):
-    """The run could not be logged; its folder is complete."""
+    """The run could not be logged; its run folder is complete."""
 
     status = ExitStatus.NOT_TRACKED
 
 
 def pasted(key: str, value: str) -> str:
-    """Return the override `key=value` in a form that works when pasted into a shell.
+    """Return the override `key=value`, quoted so that it can be pasted into a shell.
 
-    The shell's quotes are outside, Hydra's inside; Hydra reads backslashes before a quote in pairs.
+    Hydra's quotes are inside the shell's quotes. Hydra reads backslashes before a quote in pairs.
     """
     if not _BARE.fullmatch(value):
         inner = re.sub(r'(\\*)"', r'\1\1\\"', value).replace("${", "\\${")
@@ -121,7 +121,7 @@ def pasted(key: str, value: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a remedy naming the closest of `known` words, or all of them when none is close."""
+    """Return a remedy that names the closest of the `known` words, or all of them if none is close."""
     options = sorted(set(known))
     close = get_close_matches(word, options, n=1, cutoff=0.6)
     if close:

@@ -1,4 +1,4 @@
-"""Judges: models that are asked. Describing and making them imports nothing heavy; the first call does."""
+"""Judges: the models that judge. Heavy packages are imported by the first call, not by this package."""
 
 from evalkit.judges.factory import describe_judges, make_arbiter, make_judges
 from evalkit.judges.specs import max_concurrency, spec_of

@@ -1,4 +1,4 @@
-"""The short way to an OpenAI-compatible server: plain HTTP, a tenth of LiteLLM's work a call, and no import of it."""
+"""Call an OpenAI-compatible server over plain HTTP: a tenth of LiteLLM's work per call, without importing LiteLLM."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from evalkit.judges.specs import LOCAL
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-# Before the first slash of a model's name these are LiteLLM's word for the protocol, and not a part of the name.
+# LiteLLM reads these prefixes of a model name as the protocol; they are not part of the name.
 _PREFIXES = (
     *("openai", "custom_openai", "aiohttp_openai", "openai_like", "hosted_vllm", "litellm_proxy", "lm_studio"),
     *("llamafile", "ollama", "ollama_chat", "xinference", "docker_model_runner"),
     *("cerebras", "deepinfra", "deepseek", "fireworks_ai", "groq", "nvidia_nim", "openrouter", "together_ai", "xai"),
 )
-_OF_OPENAI = ("custom_openai", "aiohttp_openai", "openai_like")
+_OPENAI_ALIASES = ("custom_openai", "aiohttp_openai", "openai_like")
 _CHUNK = 2**16
 SUPPORTED = ("response_format", "tools", *ladder.OPTIONAL)
 
 
 class DirectTransport:
-    """Posts to `<judge.api_base>/chat/completions`, with the key of the provider's environment variable if it is set.
+    """Posts to `<judge.api_base>/chat/completions`, with the key from the provider's environment variable if it is set.
 
     Args:
-        config: the judge's own config, not a panel's.
-        runner: for the timeout of one call, in seconds.
+        config: The config of one judge, not of a panel.
+        runner: Provides the timeout of one call, in seconds.
 
     Raises:
-        JudgeSetupError: if the config names no server.
+        JudgeSetupError: If the config has no `api_base`.
     """
 
     def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
@@ -49,9 +49,9 @@ class DirectTransport:
         model = config.model or ""
         if config.api_base is None or model.startswith(LOCAL):
             raise JudgeSetupError(
-                f"transport direct calls an OpenAI-compatible server, and {model} names none",
+                f"transport direct needs the address of an OpenAI-compatible server for {model}",
                 where="judge.api_base",
-                remedy="set it, like http://127.0.0.1:8000/v1, or set judge.transport=litellm",
+                remedy="set it, for example to http://127.0.0.1:8000/v1, or set judge.transport=litellm",
             )
         self._base = config.api_base.rstrip("/")
         self._proxy: str | None = None
@@ -59,47 +59,47 @@ class DirectTransport:
         self._entry: Mapping[str, Any] = {}
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:
-        """Check the endpoint.
+        """Check the endpoint, and return the target and the shape of the first request.
 
         Raises:
-            JudgeSetupError: if nothing listens there.
+            JudgeSetupError: If the endpoint does not accept connections.
         """
-        where = _target(self.config.model or "", self._base)
-        await setup.check(where, judge=judge)
+        target = _target(self.config.model or "", self._base)
+        await setup.check(target, judge=judge)
         prices = await asyncio.to_thread(price_list)
-        self._entry, self._proxy = setup.entry(prices, where.model), _proxy_of(self._base)
-        self._session = self._session or _session(where, self.timeout)
+        self._entry, self._proxy = setup.entry(prices, target.model), _proxy_of(self._base)
+        self._session = self._session or _session(target, self.timeout)
         rung = self.config.response_format
         if rung == "auto":
             rung = ladder.top_rung(
-                known=where.name in prices or where.model in prices,
+                known=target.name in prices or target.model in prices,
                 response_schema=bool(self._entry.get("supports_response_schema")),
                 functions=bool(self._entry.get("supports_function_calling")),
                 supported=SUPPORTED,
             )
-        return where, Shape(rung)
+        return target, Shape(rung)
 
-    async def send(self, where: setup.Target, call: Mapping[str, Any]) -> Reply:
-        """Send one call.
+    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+        """Send one call and return the reply.
 
         Raises:
-            CallError: if no answer came.
+            CallError: If the call fails.
         """
-        body = {"model": where.name, **(_for_vllm(call) if where.provider == "hosted_vllm" else call)}
+        body = {"model": target.name, **(_for_vllm(call) if target.provider == "hosted_vllm" else call)}
         body |= body.pop("extra_body", None) or {}
         status, content, headers = await self._post(body)
         answer = answer_in(status, content, headers)
-        answer = replace(answer, model=answer.model or where.name)
+        answer = replace(answer, model=answer.model or target.name)
         tier = tier_of(answer.tier, call.get("service_tier"))
-        cost = listed_cost(where.provider, (answer.model, where.name), answer.usage, answer.cached, tier)
+        cost = listed_cost(target.provider, (answer.model, target.name), answer.usage, answer.cached, tier)
         return Reply(answer, cost, headers)
 
     def entry(self) -> Mapping[str, Any]:
-        """Return what LiteLLM's price list says of the model."""
+        """Return the model's entry in LiteLLM's price list."""
         return self._entry
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -115,34 +115,38 @@ class DirectTransport:
                 unless_redirected(response.status, headers)
                 chunks, encoding = response.content.iter_chunked(_CHUNK), headers.get("content-encoding", "")
                 return response.status, await read_body(chunks, encoding, self.config.max_answer_bytes), headers
-        except TimeoutError as error:  # before ClientError: aiohttp's own time-outs are both
+        except TimeoutError as error:  # before ClientError: aiohttp's own timeouts are both
             raise CallError("timeout", f"no answer within {self.timeout:g} s", retryable=True) from error
         except (ClientError, OSError) as error:
             raise CallError("connection", clean_message(str(error) or type(error).__name__), retryable=True) from error
 
 
 def _for_vllm(call: Mapping[str, Any]) -> dict[str, Any]:
-    # As LiteLLM does: vLLM takes no `additionalProperties` in a tool.
-    return {name: _open(value) if name == "tools" else value for name, value in call.items()}
+    # Like LiteLLM: vLLM does not accept `additionalProperties` in a tool.
+    return {name: _without_strictness(value) if name == "tools" else value for name, value in call.items()}
 
 
-def _open(schema: Any) -> Any:
+def _without_strictness(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_open(part) for part in schema]
+        return [_without_strictness(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    return {name: _open(part) for name, part in schema.items() if name not in ("additionalProperties", "strict")}
+    return {
+        name: _without_strictness(part)
+        for name, part in schema.items()
+        if name not in ("additionalProperties", "strict")
+    }
 
 
-def _session(where: setup.Target, timeout: float) -> ClientSession:
+def _session(target: setup.Target, timeout: float) -> ClientSession:
     from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
-    key = os.environ.get(_key_name(where.provider))
+    key = os.environ.get(_key_name(target.provider))
     return ClientSession(
-        # How many are in flight is the engine's to say, and so many connections are kept.
+        # The engine limits the number of concurrent calls; the connector does not.
         connector=TCPConnector(limit=0, ttl_dns_cache=300),
         timeout=ClientTimeout(total=timeout),
-        # A few bytes can inflate to gigabytes: what is read is decompressed under a limit.
+        # A few bytes can decompress to gigabytes, so `read_body` decompresses with a limit.
         auto_decompress=False,
         headers={"Accept-Encoding": ENCODINGS, **({"Authorization": f"Bearer {key}"} if key else {})},
     )
@@ -151,7 +155,7 @@ def _session(where: setup.Target, timeout: float) -> ClientSession:
 def _target(model: str, base: str) -> setup.Target:
     prefix, slash, rest = model.partition("/")
     known = bool(slash) and prefix in _PREFIXES
-    provider = "openai" if not known or prefix in _OF_OPENAI else prefix
+    provider = "openai" if not known or prefix in _OPENAI_ALIASES else prefix
     missing = () if os.environ.get(_key_name(provider)) else (_key_name(provider),)
     return setup.Target(model, rest if known else model, provider, base, missing, {"api_base": base})
 

@@ -1,4 +1,4 @@
-"""What a provider's failure means: a call to try again, a call to give up, or a judge that cannot be called at all."""
+"""Map provider errors to call errors: retry the call, give it up, or give up the judge."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _GARBLED = re.compile(
 
 
 def call_error(error: BaseException) -> CallError:
-    """Return what a failed call means: its kind, in clean words, and whether and when to try again."""
+    """Map an exception to a call error with its kind, a clean message, and whether and when to retry."""
     message = clean_message(str(error))
     wait = retry_after(headers_of(error))
     for kind, retryable, applies in _RULES:
@@ -59,7 +59,7 @@ def call_error(error: BaseException) -> CallError:
 
 
 def clean_message(message: str) -> str:
-    """Return a provider's message in one line, without LiteLLM's wrapping, and without secrets."""
+    """Return a provider's message on one line, without LiteLLM's wrapping and without secrets."""
     text = " ".join(_NOISE.sub("", message).split())
     while (prefix := _PREFIX.match(text)) is not None:
         text = text[prefix.end() :]
@@ -67,18 +67,18 @@ def clean_message(message: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Return the words in an error that is the provider's whole body, or the text itself."""
+    """Return the message inside an error that is the whole JSON body of a response, or the text itself."""
     try:
         body = json.loads(text)
         error = body.get("error") or body if isinstance(body, dict) else {}
-        said = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
-        return str(said or text)
+        message = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
+        return str(message or text)
     except (ValueError, RecursionError):
         return text
 
 
 def headers_of(error: BaseException) -> Mapping[str, str]:
-    """Return the headers of the response that a LiteLLM exception carries, by lower-case name."""
+    """Return the headers of the response that a LiteLLM exception carries, by lowercase name."""
     response = getattr(error, "response", None)
     found: dict[str, str] = {}
     for headers in (getattr(response, "headers", None), getattr(error, "litellm_response_headers", None)):
@@ -87,7 +87,7 @@ def headers_of(error: BaseException) -> Mapping[str, str]:
 
 
 def retry_after(headers: Mapping[str, str], *, now: Callable[[], float] = time.time) -> float | None:
-    """Return the seconds a provider asks to wait (RFC 9110, 10.2.3: seconds or a date), or none if it does not ask."""
+    """Return the seconds that a provider asks to wait, or `None` (RFC 9110, section 10.2.3: seconds or a date)."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return max(0.0, milliseconds / 1000)
@@ -119,11 +119,11 @@ _Facts = tuple[frozenset[str], int, str]
 def _facts(error: BaseException) -> _Facts:
     names = frozenset(kind.__name__ for kind in type(error).__mro__)
     status: Any = getattr(error, "status_code", None)
-    said = f"{error} {getattr(error, 'code', None) or ''}"
-    return names, status if isinstance(status, int) else 0, said
+    text = f"{error} {getattr(error, 'code', None) or ''}"
+    return names, status if isinstance(status, int) else 0, text
 
 
-def _says(pattern: re.Pattern[str]) -> Callable[[_Facts], bool]:
+def _matches(pattern: re.Pattern[str]) -> Callable[[_Facts], bool]:
     return lambda facts: bool(pattern.search(facts[2]))
 
 
@@ -146,18 +146,18 @@ def _filtered(facts: _Facts) -> bool:
     return "ContentPolicyViolationError" in names or (status == 400 and bool(_FILTERED.search(text)))
 
 
-# The first that applies counts: LiteLLM's classes overlap, and some providers' faults come under another's class.
+# The first match wins: LiteLLM's classes overlap, and some providers' errors arrive as an unexpected class.
 _RULES: tuple[tuple[str, bool, Callable[[_Facts], bool]], ...] = (
-    ("not_found", False, _says(_NO_PROVIDER)),
-    ("auth", False, _says(_NO_KEY)),
+    ("not_found", False, _matches(_NO_PROVIDER)),
+    ("auth", False, _matches(_NO_KEY)),
     ("auth", False, _is("AuthenticationError", "PermissionDeniedError", status=(401, 403))),
     ("not_found", False, _is("NotFoundError", status=(404,))),
     ("context_length", False, _is("ContextWindowExceededError")),
     ("content_filter", False, _filtered),
     ("timeout", True, _is("Timeout", "APITimeoutError", "TimeoutError", status=(408,))),
-    ("rate_limit", False, lambda facts: facts[1] == 429 and _says(_NO_QUOTA)(facts)),
+    ("rate_limit", False, lambda facts: facts[1] == 429 and _matches(_NO_QUOTA)(facts)),
     ("rate_limit", True, _is("RateLimitError", status=(429,))),
-    ("context_length", False, lambda facts: facts[1] in (400, 413, 422) and _says(_TOO_LONG)(facts)),
+    ("context_length", False, lambda facts: facts[1] in (400, 413, 422) and _matches(_TOO_LONG)(facts)),
     ("bad_request", False, _is("BadRequestError", "UnprocessableEntityError", status=(400, 405, 413, 415, 422))),
     ("bad_response", True, _garbled),
     ("connection", True, _broken_off),
@@ -166,27 +166,28 @@ _RULES: tuple[tuple[str, bool, Callable[[_Facts], bool]], ...] = (
 )
 
 
-LONGEST_REST = 600.0
+LONGEST_PAUSE = 600.0
 _KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def pause_from_headers(headers: Mapping[str, str], *, now: Callable[[], float] = time.time) -> float:
-    """Return the seconds until a provider takes more, by its headers: 0 as long as it has any requests and tokens left.
+    """Return the seconds until a provider accepts more calls, from its headers; 0 if requests and tokens remain.
 
-    Read are OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (a span like `6m0s`),
-    Anthropic's `anthropic-ratelimit-requests-remaining` and `…-reset` (a moment, RFC 3339), and the same of tokens.
+    Reads OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (a duration such as `6m0s`),
+    Anthropic's `anthropic-ratelimit-requests-remaining` and `…-reset` (an RFC 3339 timestamp), and the same headers
+    for tokens.
     """
-    found = [0.0]
+    pauses = [0.0]
     for kind in _KINDS:
         for left, reset in (
             (f"x-ratelimit-remaining-{kind}", f"x-ratelimit-reset-{kind}"),
             (f"anthropic-ratelimit-{kind}-remaining", f"anthropic-ratelimit-{kind}-reset"),
         ):
             if headers.get(left, "").strip() in ("0", "0.0"):
-                found.append(_seconds(headers.get(reset, ""), now))
-    return min(max(found), LONGEST_REST)
+                pauses.append(_seconds(headers.get(reset, ""), now))
+    return min(max(pauses), LONGEST_PAUSE)
 
 
 def _seconds(text: str, now: Callable[[], float]) -> float:

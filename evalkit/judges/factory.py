@@ -1,4 +1,4 @@
-"""From config to judges that can be called."""
+"""Create judges from a config."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class CustomJudge:
 
 
 def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
-    """Make the judge, or each judge of a panel; nothing heavy is imported before the first call.
+    """Create the judge, or each judge of a panel; heavy packages are imported by the first call.
 
     Raises:
-        JudgeSetupError: if the config describes a judge that cannot be.
-        PluginError: if `judge.transport` names one that cannot be used.
+        JudgeSetupError: If the config describes an impossible judge.
+        PluginError: If `judge.transport` names a plug-in that cannot be used.
     """
     return tuple(
         _make_judge(member, spec, runner) for member, spec in zip(config.members, spec_of(config), strict=True)
@@ -92,25 +92,25 @@ def _make_judge(member: JudgeConfig, spec: JudgeSpec, runner: RunnerConfig) -> J
 
 
 def make_arbiter(config: RunConfig) -> Judge | None:
-    """Make the judge that gives third judgments, or return none where no third pass asks for one.
+    """Create the judge of the third pass, or return `None` if the config has no third pass.
 
     Raises:
-        JudgeSetupError: if the config describes a judge that cannot be.
+        JudgeSetupError: If the config describes an impossible judge.
     """
     arbiter = _arbiter(config)
     return None if arbiter is None else make_judges(arbiter, config.runner)[0]
 
 
 def describe_judges(config: RunConfig) -> list[dict[str, Any]]:
-    """Return what a run's manifest says of its judges, the arbiter last.
+    """Describe the judges for a run's manifest, the arbiter last.
 
     Raises:
-        JudgeSetupError: if the config describes a judge that cannot be.
+        JudgeSetupError: If the config describes an impossible judge.
     """
     arbiter = _arbiter(config)
-    told = [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config.judge)]
-    further = () if arbiter is None else spec_of(arbiter)
-    return told + [{"name": s.name, "model": s.model, "api_base": s.api_base, "arbiter": True} for s in further]
+    panel = [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config.judge)]
+    arbiters = () if arbiter is None else spec_of(arbiter)
+    return panel + [{"name": s.name, "model": s.model, "api_base": s.api_base, "arbiter": True} for s in arbiters]
 
 
 def _arbiter(config: RunConfig) -> JudgeConfig | None:

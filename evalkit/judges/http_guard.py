@@ -1,10 +1,10 @@
-"""Guards LiteLLM's HTTP: no redirect is followed, no body is longer than allowed, and an OpenAI answer arrives clean.
+"""Guard LiteLLM's HTTP: refuse redirects, limit the size of bodies, and clean OpenAI answers.
 
-LiteLLM makes every asynchronous HTTP client through one function, which is wrapped here. Only calls made within
-`guarded` are touched: whatever else uses LiteLLM in the process finds it as it was.
+LiteLLM creates every asynchronous HTTP client through one function, which this module wraps. It changes only calls
+made within `guarded`; other users of LiteLLM in the process are not affected.
 
-Calls of OpenAI's protocol within `guarded` go through LiteLLM's own HTTP handler in place of OpenAI's client, as its
-setting `EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER` has it: the same request for half the work.
+Calls of OpenAI's protocol within `guarded` use LiteLLM's own HTTP handler instead of OpenAI's client, like LiteLLM's
+setting `EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER`: the same request for half the work.
 """
 
 from __future__ import annotations
@@ -31,26 +31,31 @@ OPENAI_PROTOCOL = (
     *("cerebras", "deepinfra", "deepseek", "fireworks_ai", "groq", "nvidia_nim", "openrouter", "together_ai", "xai"),
     *("dashscope", "moonshot", "nebius", "novita", "sambanova"),
 )
-"""The providers whose answers are OpenAI chat completions as they are."""
-_BY_ANOTHER = ("azure", "aiohttp_openai", "litellm_proxy", "xinference")
-BY_OWN_HANDLER = tuple(name for name in OPENAI_PROTOCOL if name not in _BY_ANOTHER)
-"""Those of them that LiteLLM's own HTTP handler can call."""
-_ENDS = ("content-encoding", "content-length", "transfer-encoding")
+"""The providers that answer with OpenAI chat completions."""
+_OTHER_CLIENTS = ("azure", "aiohttp_openai", "litellm_proxy", "xinference")
+BY_OWN_HANDLER = tuple(name for name in OPENAI_PROTOCOL if name not in _OTHER_CLIENTS)
+"""The providers of these that LiteLLM's own HTTP handler can call."""
+_BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 _OWN_HANDLER = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 Handle = Callable[["Request"], Awaitable["Response"]]
 
 
 @dataclass(slots=True)
 class Guard:
-    """What one call may receive: at most `limit` bytes, an OpenAI answer if `openai`; `refused` is why it did not.
+    """Limits of one call, and the reason if its response was refused.
 
-    With `own_handler`, OpenAI's client is left out of it; `further` are the headers that it would have sent.
+    Attributes:
+        limit: The largest response body, in bytes.
+        openai: Whether the response must be an OpenAI chat completion.
+        own_handler: Whether LiteLLM's own HTTP handler makes the call instead of OpenAI's client.
+        extra_headers: The headers that OpenAI's client would have sent.
+        refused: Why the response was refused; `None` if it was not.
     """
 
     limit: int
     openai: bool
     own_handler: bool = False
-    further: Mapping[str, str] = field(default_factory=dict)
+    extra_headers: Mapping[str, str] = field(default_factory=dict)
     refused: CallError | None = None
 
 
@@ -59,7 +64,7 @@ _current: ContextVar[Guard | None] = ContextVar("evalkit_guard", default=None)
 
 @contextmanager
 def guarded(guard: Guard) -> Iterator[Guard]:
-    """Guard the calls that LiteLLM makes within the block."""
+    """Guard the calls that LiteLLM makes within the block, and yield the guard."""
     token = _current.set(guard)
     try:
         yield guard
@@ -68,17 +73,17 @@ def guarded(guard: Guard) -> Iterator[Guard]:
 
 
 def install() -> None:
-    """Guard every HTTP client that LiteLLM makes from now on."""
+    """Guard every HTTP client that LiteLLM creates from now on."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
     make, mount = AsyncHTTPHandler.create_async_transport, AsyncHTTPHandler.create_httpx_proxy_mounts
 
     def transport(*args: Any, **settings: Any) -> Any:
-        return _watched(make(*args, **settings))
+        return _guard_transport(make(*args, **settings))
 
     def mounts(*args: Any, **settings: Any) -> Any:
         made = mount(*args, **settings)
-        return made and {pattern: _watched(one) for pattern, one in made.items()}
+        return made and {pattern: _guard_transport(one) for pattern, one in made.items()}
 
     AsyncHTTPHandler.create_async_transport = staticmethod(transport)
     AsyncHTTPHandler.create_httpx_proxy_mounts = staticmethod(mounts)
@@ -87,39 +92,39 @@ def install() -> None:
 
     setting = main.get_secret_bool
 
-    def set_here(name: str, default: bool | None = None) -> bool | None:
+    def get_setting(name: str, default: bool | None = None) -> bool | None:
         guard = _current.get()
         if name != _OWN_HANDLER or guard is None or not guard.own_handler:
-            known: bool | None = setting(name, default)
-            return known
-        guard.further = _headers_of_openai(main.litellm.organization)
+            value: bool | None = setting(name, default)
+            return value
+        guard.extra_headers = _openai_client_headers(main.litellm.organization)
         return True
 
-    main.get_secret_bool = set_here
+    main.get_secret_bool = get_setting
 
 
-def _headers_of_openai(organization: str | None) -> Mapping[str, str]:
-    """Return the headers that OpenAI's client takes from the environment."""
+def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
+    """Return the headers that OpenAI's client reads from the environment."""
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    found = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    custom = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
     organization = organization or os.environ.get("OPENAI_ORGANIZATION") or os.environ.get("OPENAI_ORG_ID")
-    known = {"OpenAI-Organization": organization, "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID")}
-    return {**{name: value for name, value in known.items() if value}, **found}
+    standard = {"OpenAI-Organization": organization, "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID")}
+    return {**{name: value for name, value in standard.items() if value}, **custom}
 
 
-def _watched(transport: Any) -> Any:
+def _guard_transport(transport: Any) -> Any:
     if transport is not None:
-        transport.handle_async_request = _watching(transport.handle_async_request)
+        transport.handle_async_request = _guard_handler(transport.handle_async_request)
     return transport
 
 
-def _watching(handle: Handle) -> Handle:
-    async def watched(request: Request) -> Response:
+def _guard_handler(handle: Handle) -> Handle:
+    async def guarded_handler(request: Request) -> Response:
         guard = _current.get()
         if guard is None or request.method != "POST":
             return await handle(request)
         request.headers["accept-encoding"] = ENCODINGS
-        request.headers.update(guard.further)
+        request.headers.update(guard.extra_headers)
         response = await handle(request)
         try:
             return await _checked(response, guard)
@@ -129,7 +134,7 @@ def _watching(handle: Handle) -> Handle:
         finally:
             await response.aclose()
 
-    return watched
+    return guarded_handler
 
 
 async def _checked(response: Response, guard: Guard) -> Response:
@@ -141,5 +146,5 @@ async def _checked(response: Response, guard: Guard) -> Response:
     body = await read_body(response.stream, headers.get("content-encoding", ""), guard.limit)
     if guard.openai and response.status_code < 400:
         body = json.dumps(as_openai(answer_in(response.status_code, body, headers))).encode()
-    kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _ENDS]
+    kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _BODY_HEADERS]
     return Response(response.status_code, headers=kept, content=body, extensions=response.extensions)

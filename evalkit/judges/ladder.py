@@ -1,4 +1,4 @@
-"""How a request is put to a provider: the rung of structured output, and the parameters it turned out not to take."""
+"""Choose the structured-output rung of a request, and drop parameters that the provider refuses."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The rung in use, and the optional parameters left out because the provider refuses them."""
+    """The rung in use, and the optional parameters that are dropped because the provider refuses them."""
 
     rung: Rung
     dropped: frozenset[str] = field(default_factory=frozenset)
 
 
 def top_rung(*, known: bool, response_schema: bool, functions: bool, supported: Collection[str]) -> Rung:
-    """Return the highest rung that a model can be expected to take.
+    """Return the highest rung that a model can be expected to support.
 
     Args:
-        known: whether anything is known of the model; of an unknown one the best is tried first.
-        response_schema: whether it takes a JSON schema.
-        functions: whether it calls tools.
-        supported: the parameters its provider takes.
+        known: Whether the price list has the model; for an unknown model, the best rung is tried first.
+        response_schema: Whether the model supports a JSON schema.
+        functions: Whether the model can call tools.
+        supported: The parameters that the provider accepts.
     """
     if "response_format" in supported and (response_schema or not known):
         return "json_schema"
@@ -45,19 +45,25 @@ def top_rung(*, known: bool, response_schema: bool, functions: bool, supported: 
 
 
 def settings(shape: Shape, request: JudgeRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments that put `request` to the provider in this shape."""
+    """Return the keyword arguments that send `request` in this shape.
+
+    Args:
+        shape: The rung and the dropped parameters.
+        request: The request to send.
+        params: The sampling parameters.
+    """
     kept = {name: value for name, value in params.items() if name not in shape.dropped}
-    return kept if request.answer is None else {**kept, **_asking(shape.rung, request.answer)}
+    return kept if request.answer is None else {**kept, **_format_settings(shape.rung, request.answer)}
 
 
 def adapted(shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str]) -> Shape | None:
-    """Return the shape to try next when a provider refused a request with `complaint`, or none if nothing helps.
+    """Return the next shape to try after a provider refused a request, or `None` if no other shape can help.
 
     Args:
-        shape: what was sent.
-        complaint: the provider's words.
-        fixed: whether the user chose the rung, so that it must not change.
-        sent: the names of the parameters that were sent.
+        shape: The shape that was sent.
+        complaint: The provider's message.
+        fixed: Whether the user chose the rung, so that it must not change.
+        sent: The names of the parameters that were sent.
     """
     blamed = {name for name in OPTIONAL if name in sent and re.search(rf"\b{name}\b", complaint, re.IGNORECASE)}
     if blamed:
@@ -72,11 +78,11 @@ def _with_companions(names: set[str]) -> set[str]:
     return names | {"top_logprobs"} if "logprobs" in names else names
 
 
-def _asking(rung: Rung, answer: AnswerFormat) -> dict[str, Any]:
+def _format_settings(rung: Rung, answer: AnswerFormat) -> dict[str, Any]:
     schema = json.loads(json.dumps(dict(answer.schema)))
     if rung == "json_schema":
-        wanted = {"name": answer.name, "schema": schema, "strict": True}
-        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+        json_schema = {"name": answer.name, "schema": schema, "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
     if rung == "tool":
         tool = {"name": answer.name, "description": "Give the answer.", "parameters": schema}
         return {

@@ -1,4 +1,4 @@
-"""The way to any provider that LiteLLM knows, the embedded model included."""
+"""Call any provider that LiteLLM supports, including the embedded model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import listed_cost, tier_of
 from evalkit.judges.responses import Answer, amount, answer_of
 
-_LATE = (
+_LATE_IMPORTS = (
     "litellm._service_logger",
     "litellm.litellm_core_utils.default_encoding",
     "litellm.litellm_core_utils.litellm_logging",
@@ -40,18 +40,18 @@ _LATE = (
 )
 Price = Callable[[object], float | None]
 _lock = Lock()
-_numbers = count()
+_call_numbers = count()
 _users = 0
 
 
 def load_litellm() -> Any:
-    """Import LiteLLM if it is not yet there and return the module: no network, no noise, our provider known to it."""
+    """Import and configure LiteLLM once, without network access or log noise, and return the module."""
     with _lock:
         return _imported()
 
 
 def enter() -> Any:
-    """Import LiteLLM and count one more user of its connections."""
+    """Import LiteLLM and add one user of its shared connections."""
     global _users
     module = load_litellm()
     with _lock:
@@ -60,7 +60,7 @@ def enter() -> Any:
 
 
 async def leave() -> None:
-    """Count one user less, and close LiteLLM's connections with the last: they are shared within the process."""
+    """Remove one user of LiteLLM's connections, and close them after the last: the process shares them."""
     global _users
     with _lock:
         _users -= 1
@@ -74,10 +74,10 @@ async def leave() -> None:
 
 @contextmanager
 def skip_logging() -> Iterator[None]:
-    """Spare calls inside LiteLLM's success logging, which nobody reads: a tenth of a call's work."""
+    """Skip LiteLLM's success logging, which nobody reads: a tenth of a call's work."""
     try:
         from litellm._internal_context import is_internal_call
-    except ImportError:  # its own affair: another version may do without
+    except ImportError:  # another version of LiteLLM may not have it
         yield
         return
     before = is_internal_call.set(True)
@@ -88,34 +88,39 @@ def skip_logging() -> Iterator[None]:
 
 
 def rehearse() -> None:
-    """Import what LiteLLM itself imports only within its first call by the short route: a third of a second."""
-    for name in _LATE:
-        with suppress(ImportError):  # its own affair: another version may do without
+    """Import the modules that LiteLLM imports within its first call: a third of a second."""
+    for name in _LATE_IMPORTS:
+        with suppress(ImportError):  # another version of LiteLLM may not have it
             import_module(name)
-    with suppress(Exception):  # the same: it makes a large pydantic model, and asks nobody
+    with suppress(Exception):  # the same; this builds a large pydantic model and makes no call
         load_litellm().get_api_base(model="openai/none", optional_params={})
 
 
 def account(model: str, messages: Sequence[Mapping[str, Any]], price: Price) -> dict[str, Any]:
-    """Return the further argument by which LiteLLM's own account of a call has its US$ from `price`.
+    """Return the extra argument that makes LiteLLM's call log take its cost from `price`.
 
-    LiteLLM takes such an account where one is given; else it makes one, whose price is a third of a call's work, and
-    more where it knows none. Where `price` raises a LookupError, LiteLLM works the price out itself.
+    Without it, LiteLLM creates its own log object and works out the price, which is a third of a call's work, and more
+    for a model without a known price. If `price` raises a LookupError, LiteLLM works out the price itself.
+
+    Args:
+        model: The model's name for LiteLLM.
+        messages: The messages of the call.
+        price: Returns the cost of a response in US$, or `None` if it is unknown.
     """
     try:
-        made = _account()(
+        call_log = _account()(
             model=model,
             messages=list(messages),
             stream=False,
             call_type="acompletion",
-            start_time=datetime.now(),  # naive, as LiteLLM's own are
-            litellm_call_id=f"evalkit-{next(_numbers)}",
+            start_time=datetime.now(),  # naive, as LiteLLM's own timestamps are
+            litellm_call_id=f"evalkit-{next(_call_numbers)}",
             function_id="",
         )
-    except (ImportError, TypeError):  # its own affair: another version may do without
+    except (ImportError, TypeError):  # another version of LiteLLM may not have it
         return {}
-    made.evalkit_price = price
-    return {"litellm_logging_obj": made, "litellm_call_id": made.litellm_call_id}
+    call_log.evalkit_price = price
+    return {"litellm_logging_obj": call_log, "litellm_call_id": call_log.litellm_call_id}
 
 
 @cache
@@ -129,8 +134,8 @@ def _account() -> Any:
             try:
                 return self.evalkit_price(result)
             except LookupError:
-                found: float | None = super().response_cost_calculator(result, *others, **named)
-                return found
+                cost: float | None = super().response_cost_calculator(result, *others, **named)
+                return cost
 
         _response_cost_calculator = response_cost_calculator
 
@@ -138,7 +143,7 @@ def _account() -> Any:
 
 
 def _imported() -> Any:
-    # Without it LiteLLM fetches its price map from the network as it is imported.
+    # Without this, LiteLLM downloads its price map when it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOG", "ERROR")
     module = _import_without_collecting()
@@ -149,8 +154,8 @@ def _imported() -> Any:
 
 def _import_without_collecting() -> Any:
     new, collecting = "litellm" not in sys.modules, gc.isenabled()
-    # A fifth of the time its import takes is the collector walking what the import has just made; nor need it be walked
-    # as long as anybody calls.
+    # A fifth of the import time is garbage collection of the imported objects. Freezing keeps the collector away from
+    # them until the last user leaves.
     gc.disable()
     try:
         import litellm as module
@@ -170,12 +175,12 @@ def _configure(module: Any) -> None:
     install()
 
     with warnings.catch_warnings():
-        # Its response type is completed at first use, under warnings that are not the user's business.
+        # pydantic completes its response type at first use, with warnings that users cannot act on.
         warnings.simplefilter("ignore")
         module.ModelResponse()
     module.suppress_debug_info = True
     module.telemetry = False
-    # Nothing is logged, so that nothing need be taken out of it: that would copy every answer.
+    # Nothing is logged, so nothing needs redaction, which would copy every answer.
     module.turn_off_message_logging = False
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -186,18 +191,18 @@ def _configure(module: Any) -> None:
 
 
 _PRICED_BY_LIST = (*OPENAI_PROTOCOL, "mistral")
-_PRICED_BY_SIZE = ("fireworks_ai", "together_ai")  # where the list has no price, by the size in the model's name
-# Seconds between the starts of two calls, about what LiteLLM takes to make one. Calls that start together go through
-# its steps together, so that all are sent when the last is made, and are all answered together again.
+_PRICED_BY_SIZE = ("fireworks_ai", "together_ai")  # if the list has no price: by the size in the model's name
+# Seconds between the starts of two calls, about the time that LiteLLM takes to build one. Calls that start together
+# advance together: all are sent when the last one is built, and all are answered together.
 APART = 0.002
 
 
 class LiteLLMTransport:
-    """Calls by `litellm.acompletion`, which is imported by the first `open`; its own retries are off.
+    """Calls `litellm.acompletion` with its own retries off; the first `open` imports LiteLLM.
 
     Args:
-        config: the judge's own config, not a panel's.
-        runner: for the timeout of one call, in seconds.
+        config: The config of one judge, not of a panel.
+        runner: Provides the timeout of one call, in seconds.
     """
 
     def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
@@ -206,10 +211,10 @@ class LiteLLMTransport:
         self._next = 0.0
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:
-        """Import LiteLLM and check model, key and endpoint.
+        """Import LiteLLM; check the model, key and endpoint; return the target and the shape of the first request.
 
         Raises:
-            JudgeSetupError: if no call to this judge can succeed.
+            JudgeSetupError: If no call to this judge can succeed.
         """
         if self._litellm is None:
             await asyncio.to_thread(load_litellm)
@@ -221,87 +226,87 @@ class LiteLLMTransport:
             await asyncio.to_thread(rehearse)
         return target, shape
 
-    async def send(self, where: setup.Target, call: Mapping[str, Any]) -> Reply:
-        """Send one call.
+    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+        """Send one call and return the reply.
 
         Raises:
-            CallError: if no answer came.
-            JudgeSetupError: if no call to this judge can succeed.
+            CallError: If the call fails.
+            JudgeSetupError: If no call to this judge can succeed.
         """
-        settings = {**where.settings, "timeout": self.timeout, "num_retries": 0}
-        await self._turn()
-        if where.provider in _PRICED_BY_LIST:
-            price = partial(self._price, where, call.get("service_tier"))
-            settings |= account(where.model, call["messages"], price)
-        if where.provider not in BY_OWN_HANDLER:
-            settings["max_retries"] = 0  # those of OpenAI's client
+        settings = {**target.settings, "timeout": self.timeout, "num_retries": 0}
+        await self._wait_for_turn()
+        if target.provider in _PRICED_BY_LIST:
+            price = partial(self._price, target, call.get("service_tier"))
+            settings |= account(target.model, call["messages"], price)
+        if target.provider not in BY_OWN_HANDLER:
+            settings["max_retries"] = 0  # the retries of OpenAI's client
         if "tools" in call:
-            # Else LiteLLM imports its proxy's tool gateway, and with it packages that are not installed.
+            # Otherwise LiteLLM imports its proxy's tool gateway and packages that are not installed.
             settings["_skip_mcp_handler"] = True
-        with skip_logging(), guarded(self._guard(where)) as guard:
+        with skip_logging(), guarded(self._guard(target)) as guard:
             try:
                 response = await self._litellm.acompletion(**call, **settings)
             except (JudgeSetupError, asyncio.CancelledError):
                 raise
             except Exception as error:
-                # What the guard refused comes back in LiteLLM's words, not in ours.
-                known = guard.refused or setup.hidden_setup_error(error, where.model)
-                raise known or call_error(error) from error
-        answer = _named(answer_of(response), where)
+                # LiteLLM rewords the guard's errors, so prefer the original.
+                original = guard.refused or setup.hidden_setup_error(error, target.model)
+                raise original or call_error(error) from error
+        answer = _named(answer_of(response), target)
         return Reply(answer, _cost(response), _headers(response))
 
-    def _guard(self, where: setup.Target) -> Guard:
-        provider = where.provider
+    def _guard(self, target: setup.Target) -> Guard:
+        provider = target.provider
         return Guard(self.config.max_answer_bytes, provider in OPENAI_PROTOCOL, provider in BY_OWN_HANDLER)
 
-    def _price(self, where: setup.Target, asked: object, response: object) -> float | None:
-        """Return the US$ of an answer by LiteLLM's list; LookupError where LiteLLM has to work it out."""
+    def _price(self, target: setup.Target, requested: object, response: object) -> float | None:
+        """Return the cost of an answer in US$ from LiteLLM's list, or raise LookupError to let LiteLLM work it out."""
         try:
-            answer = _named(answer_of(response), where)
-        except CallError:  # whoever reads the answer says so
+            answer = _named(answer_of(response), target)
+        except CallError:  # `send` reads the answer again and raises it
             return None
-        names, tier = (answer.model, where.name), tier_of(answer.tier, asked)
-        cost = listed_cost(where.provider, names, answer.usage, answer.cached, tier)
-        if cost is None and (where.provider in _PRICED_BY_SIZE or self._is_listed(where.provider, names)):
-            raise LookupError(where.model)
+        names, tier = (answer.model, target.name), tier_of(answer.tier, requested)
+        cost = listed_cost(target.provider, names, answer.usage, answer.cached, tier)
+        if cost is None and (target.provider in _PRICED_BY_SIZE or self._is_listed(target.provider, names)):
+            raise LookupError(target.model)
         return cost
 
     def _is_listed(self, provider: str, names: Iterable[str | None]) -> bool:
         listed = self._litellm.model_cost
         return any(name in listed or f"{provider}/{name}" in listed for name in names)
 
-    async def _turn(self) -> None:
-        """Wait until the call before has had the time that its making takes."""
+    async def _wait_for_turn(self) -> None:
+        """Wait until the previous call has had the time that LiteLLM takes to build it."""
         now = time.monotonic()
         self._next = max(now, self._next) + APART
         if (wait := self._next - APART - now) > 0:
             await asyncio.sleep(wait)
 
     def entry(self) -> Mapping[str, Any]:
-        """Return what LiteLLM's price list says of the model."""
+        """Return the model's entry in LiteLLM's price list."""
         return {} if self._litellm is None else setup.entry(self._litellm.model_cost, self.config.model or "")
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Release LiteLLM's connections."""
         if self._litellm is not None:
             self._litellm = None
             await leave()
 
 
-def _named(answer: Answer, where: setup.Target) -> Answer:
-    # Of some providers LiteLLM writes its own name for them before the model that the provider reports.
-    prefix = where.settings["model"].removesuffix(where.name)
+def _named(answer: Answer, target: setup.Target) -> Answer:
+    # For some providers LiteLLM adds its own provider prefix to the model name that the provider reports.
+    prefix = target.settings["model"].removesuffix(target.name)
     if answer.model is not None and prefix.endswith("/"):
         return replace(answer, model=answer.model.removeprefix(prefix))
     return answer
 
 
 def _cost(response: Any) -> float | None:
-    known = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
-    # LiteLLM's price list has zeros for models whose price it does not know.
-    return amount(known) or None
+    cost = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
+    # LiteLLM's price list has zeros for models with an unknown price.
+    return amount(cost) or None
 
 
 def _headers(response: Any) -> dict[str, str]:
-    held = (getattr(response, "_hidden_params", None) or {}).get("additional_headers") or {}
-    return {name.lower().removeprefix("llm_provider-"): str(value) for name, value in held.items()}
+    headers = (getattr(response, "_hidden_params", None) or {}).get("additional_headers") or {}
+    return {name.lower().removeprefix("llm_provider-"): str(value) for name, value in headers.items()}

@@ -1,4 +1,4 @@
-"""A judge that is one model: what is asked in which shape, and what its answers and refusals mean, by any transport."""
+"""A judge backed by one model: choose the request's shape, and interpret answers and refusals, for any transport."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ _log = logging.getLogger("evalkit.judges")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: an answer, and its US$ by the price list, or none if not in it.
+    """A provider's reply.
 
-    `headers` are the response's, by lower-case name.
+    Attributes:
+        answer: The cleaned answer.
+        cost_usd: Its cost by the price list; `None` if the list does not have the model.
+        headers: The response headers, by lowercase name.
     """
 
     answer: Answer
@@ -33,41 +36,41 @@ class Reply:
 
 
 class Transport(Protocol):
-    """The way to a provider."""
+    """Sends calls to a provider."""
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:
-        """Make ready, and return where calls go and the shape of the first.
+        """Prepare the transport, and return the target of the calls and the shape of the first request.
 
         Raises:
-            JudgeSetupError: if no call can succeed.
+            JudgeSetupError: If no call can succeed.
         """
         ...
 
-    async def send(self, where: setup.Target, call: Mapping[str, Any]) -> Reply:
-        """Send one call, OpenAI's arguments with the messages among them.
+    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+        """Send one call, given as the arguments of OpenAI's chat completions, and return the reply.
 
         Raises:
-            CallError: if no answer came.
-            JudgeSetupError: if no call can succeed.
+            CallError: If the call fails.
+            JudgeSetupError: If no call can succeed.
         """
         ...
 
     def entry(self) -> Mapping[str, Any]:
-        """Return what the price list says of the model; empty before `open`, or if it is not in it."""
+        """Return the model's entry in the price list; empty before `open`, or if the list does not have the model."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections; `open` may be called again."""
+        """Close the connections; `open` may be called again."""
         ...
 
 
 class ModelJudge:
-    """One model called through a transport, once for each `complete`; retries are the engine's.
+    """One model behind a transport; each `complete` sends one call, and the engine retries.
 
     Args:
-        config: the judge's own config, not a panel's.
-        spec: what identifies it.
-        transport: the way to it.
+        config: The config of one judge, not of a panel.
+        spec: The judge's identity.
+        transport: Sends the calls.
     """
 
     def __init__(self, config: JudgeConfig, spec: JudgeSpec, transport: Transport) -> None:
@@ -79,39 +82,41 @@ class ModelJudge:
         self._shape = Shape("text")
         self._answered = self._weighable = False
         self.rest = 0.0
-        """Seconds for which the provider, by the headers of its last answer, takes no more."""
+        """Seconds until the provider accepts more calls, from the headers of its last answer."""
         self._preparing = asyncio.Lock()
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """The optional parameters that are set, and left out since the provider does not take them."""
+        """The optional parameters that are set but dropped because the provider does not support them."""
         return tuple(sorted(self._shape.dropped & set(self.spec.params)))
 
     async def prepare(self) -> None:
-        """Import what is needed and check model, key and endpoint, once.
+        """Import the packages and check the model, key and endpoint, once.
 
         Raises:
-            JudgeSetupError: if no call to this judge can succeed.
+            JudgeSetupError: If no call to this judge can succeed.
         """
         async with self._preparing:
             if self._target is None:
                 self._target, self._shape = await self._transport.open(self.spec.name)
                 if self.dropped:
-                    left_out = ", ".join(self.dropped)
-                    _log.warning("judge %s: its provider takes no %s; going on without", self.spec.name, left_out)
+                    dropped = ", ".join(self.dropped)
+                    _log.warning(
+                        "judge %s: the provider does not support %s; continuing without", self.spec.name, dropped
+                    )
 
     def ceiling(self, request: JudgeRequest) -> float | None:
-        """Return the most US$ that one call can cost, or none if that is not known; `prepare` must have been called."""
+        """Return the most that one call can cost in US$, or `None` if that is unknown; call `prepare` first."""
         return 0.0 if self.free else setup.ceiling(self._transport.entry(), self.config, request)
 
     async def complete(self, request: JudgeRequest) -> Completion:
-        """Send one request once, in the best shape that the provider is known to take.
+        """Send one request in the best shape that the provider is known to accept.
 
-        A refusal of the shape itself is answered by sending it again in the next one, which is remembered.
+        If the provider refuses the shape, resend the request in the next one, and remember it.
 
         Raises:
-            CallError: if no answer came.
-            JudgeSetupError: if no call to this judge can succeed.
+            CallError: If the call fails.
+            JudgeSetupError: If no call to this judge can succeed.
         """
         if self._target is None:
             await self.prepare()
@@ -124,10 +129,10 @@ class ModelJudge:
                     return Completion("", finish_reason="content_filter", refusal=error.message, rung=shape.rung)
                 if error.kind != "bad_request" or not self._step(shape, request, error):
                     raise self._final(error) from error.__cause__
-        raise CallError("bad_request", "the provider refuses every form of this request", retryable=False)
+        raise CallError("bad_request", "the provider refuses this request in every supported format", retryable=False)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         self._target = None
         await self._transport.close()
 
@@ -144,22 +149,22 @@ class ModelJudge:
         return priced(read, 0.0 if self.free else reply.cost_usd, self.config.price)
 
     def _check_logprobs(self, answer: Answer) -> None:
-        """Refuse an answer without the log-probabilities that its judge must, and can, give."""
+        """Refuse an answer without usable log-probabilities from a judge that must, and can, return them."""
         if self.config.logprobs is not True:
             return
         self._weighable = self._weighable or answer.logprobs is not None
         if answer.broken_logprobs or (self._weighable and answer.content and answer.logprobs is None):
-            raise bad_response("the answer's log-probabilities, which judge.logprobs asks for, cannot be used")
+            raise bad_response("judge.logprobs is true, but the answer has no usable log-probabilities")
 
     def _step(self, sent: Shape, request: JudgeRequest, error: CallError) -> bool:
-        if self._shape != sent:  # another request has learnt it meanwhile
+        if self._shape != sent:  # another request changed it in the meantime
             return True
         names = set(self.spec.params) - sent.dropped
         fixed = self.config.response_format != "auto" or request.answer is None
         shape = ladder.adapted(sent, error.message, fixed=fixed, sent=names)
         if shape is None or (self.config.logprobs is True and "logprobs" in shape.dropped):
             return False
-        _log.warning("judge %s: %s; going on %s", self.spec.name, error.message, _difference(sent, shape))
+        _log.warning("judge %s: %s; continuing %s", self.spec.name, error.message, _difference(sent, shape))
         self._shape = shape
         return True
 
@@ -174,4 +179,4 @@ class ModelJudge:
 
 def _difference(old: Shape, new: Shape) -> str:
     without = ", ".join(sorted(new.dropped - old.dropped))
-    return f"without {without}" if without else f"with {new.rung} in place of {old.rung}"
+    return f"without {without}" if without else f"with {new.rung} instead of {old.rung}"

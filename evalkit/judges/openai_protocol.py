@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server sent: its body within a limit, as an answer or as what went wrong."""
+"""Read responses of OpenAI-compatible servers: limit the body's size, and return the answer or raise the error."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from evalkit.judges.error_mapping import call_error
 from evalkit.judges.responses import Answer, answer_of, bad_response, writable
 
 ENCODINGS = "gzip, deflate"
-"""The content encodings that `read_body` undoes."""
+"""The content encodings that `read_body` can decompress."""
 _PLAIN, _ZLIB = ("", "identity"), ("gzip", "x-gzip", "deflate")
 
 
 class RefusedError(Exception):
-    """A server's answer that is none: its words, its status, and its headers where `faults` looks for them."""
+    """An error response: its message, status, and headers in the attributes that `error_mapping` reads."""
 
     def __init__(self, message: str, status: int, headers: Mapping[str, str], code: str | None = None) -> None:
         self.status_code, self.code = status, code
@@ -26,37 +26,42 @@ class RefusedError(Exception):
 
 
 async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> bytes:
-    """Return a body decompressed; one of more than `limit` bytes is refused before it is held.
+    """Return a decompressed body.
+
+    Args:
+        chunks: The body as it arrives.
+        encoding: The value of the `content-encoding` header.
+        limit: The largest decompressed size, in bytes; a longer body is refused while it is read.
 
     Raises:
-        CallError: of kind `bad_response`, if it is longer, or compressed in another way than `ENCODINGS`.
+        CallError: Of kind `bad_response`, if the body is too long, or its encoding is not one of `ENCODINGS`.
     """
     encoding = encoding.strip().lower()
     if encoding not in (*_PLAIN, *_ZLIB):
-        raise bad_response(f"the answer is compressed as '{writable(encoding)[:40]}', which nobody asked for")
+        raise bad_response(f"the answer is compressed with '{writable(encoding)[:40]}', which was not requested")
     inflating = None if encoding in _PLAIN else zlib.decompressobj(wbits=47)
     body = bytearray()
     try:
         async for chunk in chunks:
-            # One byte more than fits tells a body that is too long from one that just fits.
+            # Allow one byte above the limit, to distinguish a body that is too long from one that just fits.
             body += chunk if inflating is None else inflating.decompress(chunk, limit + 1 - len(body))
             if len(body) > limit:
-                message = f"the answer is longer than judge.max_answer_bytes={limit}"
+                message = f"the answer is longer than judge.max_answer_bytes={limit:,}"
                 raise bad_response(message, retryable=False)
     except zlib.error as error:
-        raise bad_response("the answer's compression is broken") from error
+        raise bad_response("the answer's compressed data is corrupt") from error
     return bytes(body)
 
 
 def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
-    """Refuse a redirect: following it would send the prompt, and maybe the key, to wherever it names.
+    """Refuse a redirect: following it would send the prompt, and perhaps the key, to another server.
 
     Raises:
-        CallError: of kind `bad_response`, if the status is one of a redirect.
+        CallError: Of kind `bad_response`, if the status is a redirect.
     """
     if 300 <= status < 400:
-        target = writable(headers.get("location", "")).partition("?")[0][:200] or "nowhere"
-        message = f"status {status} redirects to {target}, which is not followed; if it is right, set judge.api_base"
+        target = writable(headers.get("location", "")).partition("?")[0][:200] or "an unnamed address"
+        message = f"status {status} redirects to {target}, and redirects are not followed; check judge.api_base"
         raise bad_response(message, retryable=False)
 
 
@@ -64,15 +69,15 @@ def answer_in(status: int, body: bytes, headers: Mapping[str, str]) -> Answer:
     """Return the answer in a response.
 
     Raises:
-        CallError: if there is none.
+        CallError: If the response is an error or not an answer.
     """
     parsed = _parsed(body)
     if status >= 400:
         raise _call_error(status, parsed, body, headers)
     if not isinstance(parsed, Mapping):
         raise bad_response(f"the answer is not a JSON object: {_start(body)}")
-    if said := _error_of(parsed):
-        raise _call_error(_status_in(parsed), parsed, body, headers) from RefusedError(said[0], status, headers)
+    if error := _error_of(parsed):
+        raise _call_error(_status_in(parsed), parsed, body, headers) from RefusedError(error[0], status, headers)
     return answer_of(parsed, split_thoughts=True)
 
 
@@ -89,27 +94,27 @@ def _call_error(status: int, parsed: Any, body: bytes, headers: Mapping[str, str
 
 
 def _error_of(parsed: Any) -> tuple[str, str | None] | None:
-    """Return message and code of an error as OpenAI, vLLM, llama.cpp or FastAPI word it, or none if there is none."""
+    """Return the message and code of an error in the format of OpenAI, vLLM, llama.cpp or FastAPI; `None` if absent."""
     if not isinstance(parsed, Mapping):
         return None
     error = parsed.get("error") or (parsed if "choices" not in parsed else None)
     if not isinstance(error, Mapping):
-        return None if error is None else (_words(error), None)
+        return None if error is None else (_message(error), None)
     message, code = error.get("message") or error.get("detail"), error.get("code")
     if not message and code is None:
         return None
-    return _words(message or code), None if code is None else _words(code)
+    return _message(message or code), None if code is None else _message(code)
 
 
-def _words(value: object) -> str:
+def _message(value: object) -> str:
     try:
         return writable(str(value))
-    except (RecursionError, ValueError):  # nested too deep, or an integer of too many digits
-        return "an error without words"
+    except (RecursionError, ValueError):  # nested too deeply, or an integer with too many digits
+        return "an error without a message"
 
 
 def _status_in(parsed: Mapping[str, Any]) -> int:
-    """Return the status that an error in a 200 names; that the key is wrong, a 200 does not prove."""
+    """Return the status in the body of a 200 response; such a response does not prove that the key is wrong."""
     error = parsed.get("error")
     code = error.get("code") if isinstance(error, Mapping) else parsed.get("code")
     return code if type(code) is int and code not in (401, 403, 404) else 422

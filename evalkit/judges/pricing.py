@@ -1,4 +1,4 @@
-"""LiteLLM's price list, read from its file: without importing LiteLLM, and without the network."""
+"""Read prices from LiteLLM's price list, without importing LiteLLM and without the network."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _TIERED = "input_cost_per_token_above_"
 _THOUSANDS = re.compile(r"(\d+)k_tokens")
 _ANY_TIER = (None, "auto", "on_demand")
 _BASE_TIERS = (*_ANY_TIER, "default", "standard")
-_DISCOUNTING = ("fireworks_ai",)  # cached tokens cost less than others there, and the list has not how much
+_DISCOUNTING = ("fireworks_ai",)  # cached tokens are cheaper there, and the list does not have their price
 _VARYING = {"tiered_pricing", "off_peak_pricing"}
 
 
 @cache
 def price_list() -> Mapping[str, Any]:
-    """Return the list by model name; empty where LiteLLM is not installed."""
+    """Return the price list by model name; empty if LiteLLM is not installed."""
     spec = find_spec("litellm")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(folder) / _FILE).is_file():
-            held: Mapping[str, Any] = json.loads(path.read_bytes())
-            return held
+            prices: Mapping[str, Any] = json.loads(path.read_bytes())
+            return prices
     return {}
 
 
 def price_of(config: JudgeConfig) -> Price | None:
-    """Return what a judge's tokens cost, by its config, else by the list; none where that is not known.
+    """Return the price of a judge's tokens, from its config or the price list; `None` if it is unknown.
 
-    Of a server at an address of one's own the list says nothing.
+    The price list does not apply to a judge with an `api_base`.
     """
     if config.price is not None:
         return config.price
@@ -51,34 +51,40 @@ def price_of(config: JudgeConfig) -> Price | None:
     return Price(input=round(reading * 1e6, 9), output=round(writing * 1e6, 9))
 
 
-def tier_of(served: str | None, asked: object) -> object:
-    """Return the service tier by which a call is priced: the one that served it, else the one that was asked for."""
-    return asked if served in _ANY_TIER else served
+def tier_of(served: str | None, requested: object) -> object:
+    """Return the service tier that sets a call's price: the one that served it, or else the one requested."""
+    return requested if served in _ANY_TIER else served
 
 
 def listed_cost(
     provider: str, models: tuple[str | None, ...], usage: Usage, cached: int, tier: object = None
 ) -> float | None:
-    """Return the US$ of one call by the first of `models` that has a price with `provider`, or none.
+    """Return the cost of one call in US$, by the first of `models` that has a price; `None` if it is unknown.
 
-    Prompt tokens that the provider had `cached` are counted at their own price. None, too, where the price hangs on
-    more than the numbers of tokens (a service `tier` of its own, a long prompt), and where the list does not say what
-    cached tokens cost.
+    It is unknown, too, if the price depends on more than the token counts (a service tier, a long prompt), or if the
+    list does not have the price of cached tokens.
+
+    Args:
+        provider: LiteLLM's name of the provider.
+        models: The names of the model to look up, most specific first.
+        usage: The token counts of the call.
+        cached: The prompt tokens that the provider had cached; they have their own price.
+        tier: The service tier.
     """
     entry = next((found for model in models if (found := _priced(provider, model))), None)
     prompt, written = usage.prompt_tokens, usage.completion_tokens
     if entry is None or prompt is None or written is None or tier not in _BASE_TIERS or not _flat(entry, prompt):
         return None
-    each, known = entry["input_cost_per_token"], min(cached, prompt)
+    each, reused = entry["input_cost_per_token"], min(cached, prompt)
     reread = entry.get("cache_read_input_token_cost", None if provider in _DISCOUNTING else each)
-    if known and reread is None:
+    if reused and reread is None:
         return None
-    reading = (prompt - known) * each + (known * reread if known else 0)
+    reading = (prompt - reused) * each + (reused * reread if reused else 0)
     return float(reading + written * entry["output_cost_per_token"]) or None
 
 
 def _flat(entry: Mapping[str, Any], prompt: int) -> bool:
-    """Say whether a prompt of this length is read and answered at the entry's first prices, at any time of day."""
+    """Return whether the entry's base prices apply to a prompt of this many tokens, at any time of day."""
     tiers = [found for name in entry if name.startswith(_TIERED) and (found := _THOUSANDS.match(name, len(_TIERED)))]
     return not _VARYING & set(entry) and all(prompt < 1000 * int(tier[1]) for tier in tiers)
 

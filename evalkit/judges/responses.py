@@ -1,7 +1,7 @@
-"""From what a provider sent to a Completion: the one place where an answer is made clean.
+"""Convert provider responses to completions. This is the only module that cleans answers.
 
-Only the message's content (or a tool call's arguments) is needed. Everything else is right, or absent: text that UTF-8
-can hold, integers in bounds, finite numbers. Nothing that a provider sends raises anything but a CallError.
+Only the message's content (or a tool call's arguments) is required. Everything else is valid or absent: text that UTF-8
+can encode, integers in bounds, finite numbers. No response can raise anything but a CallError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evalkit.types import Completion, Rung, TokenLogprob, Usage
 
 MOST_TOKENS = 10**9
 _LONGEST_NAME = 200
-_LEAST = -9999.0  # how OpenAI writes the log-probability of what cannot be; JSON has no -inf
+_LEAST = -9999.0  # OpenAI's log-probability of an impossible token; JSON has no -inf
 _ROUNDING = 0.01
 _NO_USAGE = Usage()
 _THOUGHT = re.compile(r"<(?:think|thinking|budget:thinking)>(.*?)</(?:think|thinking|budget:thinking)>(.*)", re.DOTALL)
@@ -33,11 +33,20 @@ _FINISHES = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A provider's answer, clean.
+    """A cleaned provider answer.
 
-    `arguments` are those of the first tool call that has any; without them, `content` is there. `cached` is the number
-    of prompt tokens that the provider had cached, `tier` the service tier that it names. `broken_logprobs`:
-    log-probabilities came but cannot be used.
+    Attributes:
+        content: The message's text; never `None` without `arguments`.
+        arguments: The arguments of the first tool call that has any.
+        model: The model that the provider reports.
+        finish_reason: Why the model stopped, in OpenAI's words.
+        usage: The token counts.
+        cached: The prompt tokens that the provider had cached.
+        tier: The service tier that the provider reports.
+        reasoning: The model's reasoning, if it is separate from the content.
+        refusal: The model's refusal.
+        logprobs: The log-probabilities of the content's tokens.
+        broken_logprobs: Whether log-probabilities were sent but cannot be used.
     """
 
     content: str | None
@@ -54,31 +63,31 @@ class Answer:
 
 
 def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
-    """Return a response clean.
+    """Clean a response.
 
     Args:
-        response: an OpenAI chat completion, as an object or as parsed JSON.
-        split_thoughts: whether thinking at the start of the content is moved to `reasoning`, as LiteLLM does.
+        response: An OpenAI chat completion, as an object or as parsed JSON.
+        split_thoughts: Whether to move thinking at the start of the content to `reasoning`, as LiteLLM does.
 
     Raises:
-        CallError: of kind `bad_response`, if it holds no message of text.
+        CallError: Of kind `bad_response`, if the response has no text message.
     """
     choices = _get(response, "choices")
     if not _is_list(choices) or not choices:
-        raise bad_response("the answer holds no choices")
+        raise bad_response("the answer has no choices")
     choice = choices[0]
     message = _get(choice, "message")
     if message is None or isinstance(message, str | int | float) or _is_list(message):
-        raise bad_response("the answer's first choice holds no message")
+        raise bad_response("the answer's first choice has no message")
     content, reasoning = _content(_get(message, "content")), _reasoning(message)
     if split_thoughts and reasoning is None and content and (thought := _THOUGHT.match(content)):
         reasoning, content = thought.groups()
     calls = _get(message, "tool_calls")
     calls = calls if _is_list(calls) else ()
-    said, held = _get(choice, "finish_reason"), _get(choice, "logprobs")
-    finish = _FINISHES.get(said, "stop") if isinstance(said, str) else "stop"
+    reason, raw_logprobs = _get(choice, "finish_reason"), _get(choice, "logprobs")
+    finish = _FINISHES.get(reason, "stop") if isinstance(reason, str) else "stop"
     finish = "tool_calls" if finish == "stop" and calls else finish
-    usage, logprobs = _get(response, "usage"), _logprobs(_get(held, "content"))
+    usage, logprobs = _get(response, "usage"), _logprobs(_get(raw_logprobs, "content"))
     arguments = next((found for call in calls if (found := _arguments(call))), None)
     if content is None and arguments is None:
         raise bad_response("the content of the answer's message is not text")
@@ -93,17 +102,17 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
         reasoning=reasoning or None,
         refusal=_refusal(message),
         logprobs=logprobs,
-        broken_logprobs=held is not None and bool(content) and not logprobs,
+        broken_logprobs=raw_logprobs is not None and bool(content) and not logprobs,
     )
 
 
 def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
-    """Return what an answer says; its cost is left out.
+    """Convert an answer to a completion without a cost.
 
     Args:
-        answer: the provider's answer.
-        rung: the rung the request was sent with.
-        latency: seconds from sending to receiving.
+        answer: The provider's answer.
+        rung: The rung that the request was sent with.
+        latency: Seconds from sending to receiving.
     """
     text = answer.arguments if rung == "tool" and answer.arguments else answer.content or ""
     filtered = "stopped by the provider's content filter" if answer.finish_reason == "content_filter" else None
@@ -121,10 +130,10 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
 
 
 def as_openai(answer: Answer) -> dict[str, Any]:
-    """Return a clean answer as the JSON values of an OpenAI chat completion."""
+    """Return a cleaned answer as the JSON values of an OpenAI chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
-    further = {"reasoning_content": answer.reasoning, "refusal": answer.refusal}
-    message |= {name: text for name, text in further.items() if text is not None}
+    optional = {"reasoning_content": answer.reasoning, "refusal": answer.refusal}
+    message |= {name: text for name, text in optional.items() if text is not None}
     if answer.arguments is not None:
         function = {"name": "answer", "arguments": answer.arguments}
         message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
@@ -133,7 +142,7 @@ def as_openai(answer: Answer) -> dict[str, Any]:
         choice["logprobs"] = {"content": [_token(token) for token in answer.logprobs or ()]}
     body: dict[str, Any] = {"id": "", "object": "chat.completion", "created": 0, "choices": [choice]}
     body |= {} if answer.model is None else {"model": answer.model}
-    body["service_tier"] = answer.tier  # LiteLLM reads Groq's answers with it only
+    body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
     if answer.usage.prompt_tokens is not None:
         prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
         total = prompt + (written or 0)
@@ -143,7 +152,13 @@ def as_openai(answer: Answer) -> dict[str, Any]:
 
 
 def priced(completion: Completion, listed: float | None, price: Price | None) -> Completion:
-    """Return a completion with its US$: by `price`, for a million tokens, where one is set, else as `listed`."""
+    """Add the cost of a completion in US$.
+
+    Args:
+        completion: The completion without a cost.
+        listed: The cost by the price list; `None` if it is unknown.
+        price: The judge's own price per million tokens, which takes precedence; `None` if it is not set.
+    """
     if price is None:
         return replace(completion, cost_usd=listed)
     prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
@@ -153,7 +168,7 @@ def priced(completion: Completion, listed: float | None, price: Price | None) ->
 
 
 def sane(completion: Completion) -> Completion:
-    """Return a completion of any judge, a custom one included, without what no file and no sum can hold."""
+    """Return a completion of any judge, including custom ones, without values that files and sums cannot hold."""
     texts = (completion.text, completion.model, completion.finish_reason, completion.reasoning, completion.refusal)
     text, model, finish, reasoning, refusal = (None if text is None else writable(text) for text in texts)
     prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
@@ -172,24 +187,24 @@ def sane(completion: Completion) -> Completion:
 
 
 def writable(text: str) -> str:
-    """Return a text that UTF-8 can hold: JSON may spell halves of characters, which no file takes."""
+    """Return a text that UTF-8 can encode: JSON may contain unpaired surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def amount(value: object) -> float | None:
-    """Return US$ that can be: a finite number that is not negative; else `None`."""
+    """Return a plausible amount in US$, finite and not negative; else `None`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
         return None
     return float(value)
 
 
 def bad_response(what: str, *, retryable: bool = True) -> CallError:
-    """Return the error of a response that is no answer."""
+    """Return the error of a response that is not an answer."""
     return CallError("bad_response", what, retryable=retryable)
 
 
-def _get(held: object, name: str) -> Any:
-    return held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
+def _get(container: object, name: str) -> Any:
+    return container.get(name) if isinstance(container, Mapping) else getattr(container, name, None)
 
 
 def _is_list(value: object) -> bool:
@@ -197,7 +212,7 @@ def _is_list(value: object) -> bool:
 
 
 def _content(content: object) -> str | None:
-    """Return a message's content as text: nothing is an empty one, and parts are joined; `None` if it is not text."""
+    """Return a message's content as text, with its parts joined; empty for null, `None` if it is not text."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -220,15 +235,15 @@ def _arguments(call: object) -> str | None:
 
 def _reasoning(message: object) -> str | None:
     for name in ("reasoning_content", "reasoning"):
-        if isinstance(said := _get(message, name), str):
-            return writable(said)
+        if isinstance(text := _get(message, name), str):
+            return writable(text)
     return None
 
 
 def _refusal(message: object) -> str | None:
-    for held in (message, _get(message, "provider_specific_fields")):
-        if isinstance(said := _get(held, "refusal"), str) and said:
-            return writable(said)
+    for container in (message, _get(message, "provider_specific_fields")):
+        if isinstance(text := _get(container, "refusal"), str) and text:
+            return writable(text)
     return None
 
 
@@ -238,7 +253,7 @@ def _name(value: object) -> str | None:
 
 def _usage(usage: object) -> Usage:
     prompt, completion = (_count(_get(usage, name)) for name in ("prompt_tokens", "completion_tokens"))
-    # LiteLLM puts zeros where the provider said nothing; no prompt has no tokens.
+    # LiteLLM fills in zeros if the provider does not report usage; every prompt has tokens.
     return Usage(prompt, completion) if prompt else Usage()
 
 
@@ -247,23 +262,23 @@ def _count(value: object) -> int | None:
 
 
 def _logprobs(content: object) -> tuple[TokenLogprob, ...] | None:
-    """Return the tokens, or `None` if there are none, or one of them is broken: a gap would shift the others."""
+    """Return the tokens; `None` if there are none, or if one is invalid: a gap would shift the others."""
     if not isinstance(content, list) or not content:
         return None
     tokens = []
-    for held in content:
-        token, top = _get(held, "token"), _get(held, "top_logprobs")
-        chosen, others = _logprob(held), [_logprob(other) for other in top] if isinstance(top, list) else []
+    for entry in content:
+        token, top = _get(entry, "token"), _get(entry, "top_logprobs")
+        chosen, others = _logprob(entry), [_logprob(other) for other in top] if isinstance(top, list) else []
         if chosen is None or any(other is None for other in others):
             return None
         alternatives = tuple(other for other in others if other is not None)
-        tokens.append(TokenLogprob(*chosen, alternatives, _raw(_get(held, "bytes"), token)))
+        tokens.append(TokenLogprob(*chosen, alternatives, _raw(_get(entry, "bytes"), token)))
     return tuple(tokens)
 
 
-def _logprob(held: object) -> tuple[str, float] | None:
-    token, logprob = _get(held, "token"), _get(held, "logprob")
-    # llama.cpp writes -inf, others null, for what cannot be.
+def _logprob(entry: object) -> tuple[str, float] | None:
+    token, logprob = _get(entry, "token"), _get(entry, "logprob")
+    # llama.cpp writes -inf, and others null, for impossible tokens.
     if not isinstance(token, str) or not isinstance(logprob, int | float | None) or isinstance(logprob, bool):
         return None
     if logprob is None or not isfinite(logprob):
@@ -271,11 +286,11 @@ def _logprob(held: object) -> tuple[str, float] | None:
     return None if logprob > _ROUNDING else (writable(token), max(_LEAST, min(0.0, float(logprob))))
 
 
-def _raw(held: object, token: str) -> tuple[int, ...] | None:
-    """Return a token's bytes where its text's UTF-8 does not say as much."""
-    if not isinstance(held, list) or not all(type(one) is int and 0 <= one < 256 for one in held):
+def _raw(values: object, token: str) -> tuple[int, ...] | None:
+    """Return a token's bytes if they differ from the UTF-8 encoding of its text."""
+    if not isinstance(values, list) or not all(type(one) is int and 0 <= one < 256 for one in values):
         return None
-    return None if bytes(held) == token.encode("utf-8", "surrogatepass") else tuple(held)
+    return None if bytes(values) == token.encode("utf-8", "surrogatepass") else tuple(values)
 
 
 def _token(token: TokenLogprob) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is found out of a judge before its first call: provider, key, endpoint, abilities and price."""
+"""Resolve and check a judge before its first call: provider, key, endpoint, capabilities and price."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ CONNECT_SECONDS = 5.0
 
 
 async def check_reachable(api_base: str, *, judge: str) -> None:
-    """Connect to the host and port of `api_base` once.
+    """Connect once to the host and port of `api_base`; behind a proxy, check nothing.
 
     Raises:
-        JudgeSetupError: if nothing listens there. Behind a proxy nothing is checked: the way there is not ours.
+        JudgeSetupError: If the connection fails.
     """
     from urllib.request import getproxies, proxy_bypass
 
@@ -38,9 +38,9 @@ async def check_reachable(api_base: str, *, judge: str) -> None:
         _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_SECONDS)
     except OSError as error:
         raise JudgeSetupError(
-            f"nothing answers at {api_base}",
+            f"no server answers at {api_base}",
             where=f"judge {judge}",
-            remedy="is the server running? check judge.api_base",
+            remedy="start the server, or fix judge.api_base",
         ) from error
     writer.close()
     with suppress(OSError):
@@ -48,12 +48,21 @@ async def check_reachable(api_base: str, *, judge: str) -> None:
 
 
 _OLLAMA = ("ollama", "ollama_chat")
-_TOKENS_PER_MESSAGE = 16  # the markers that chat templates put around each
+_TOKENS_PER_MESSAGE = 16  # markers that chat templates add to each message
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where calls go: the model as LiteLLM is given it, its provider, and the arguments every call shares."""
+    """The destination of a judge's calls.
+
+    Attributes:
+        model: The model's name for LiteLLM.
+        name: The model's name for the provider.
+        provider: LiteLLM's name of the provider.
+        address: The endpoint's URL; `None` if it is unknown.
+        missing: The environment variables of keys that are not set.
+        settings: The arguments that every call shares.
+    """
 
     model: str
     name: str
@@ -64,17 +73,17 @@ class Target:
 
 
 def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
-    """Work out where a judge's calls go.
+    """Return the destination of a judge's calls.
 
     Raises:
-        JudgeSetupError: if LiteLLM knows no such provider.
+        JudgeSetupError: If LiteLLM does not know the provider.
     """
     model = config.model or ""
     try:
         name, provider, _, base = litellm.get_llm_provider(model, api_base=config.api_base)
     except Exception as error:
         raise JudgeSetupError(
-            f"'{model}' names no provider that LiteLLM knows",
+            f"LiteLLM does not know the provider of '{model}'",
             where="judge.model",
             remedy="write it as provider/model, for example openai/gpt-4o-mini",
         ) from error
@@ -84,52 +93,57 @@ def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
     return Target(model, name, provider, address, missing, settings)
 
 
-async def check(where: Target, *, judge: str) -> None:
-    """Check what can be checked without a call.
+async def check(target: Target, *, judge: str) -> None:
+    """Check a target without making a call.
 
     Raises:
-        JudgeSetupError: if the provider's key is not set, or nothing listens at the endpoint.
+        JudgeSetupError: If the provider's key is not set, or the endpoint does not accept connections.
     """
-    if where.missing and "api_base" not in where.settings:
-        empty = [name for name in where.missing if name in os.environ]
-        raise _no_key(where, f"the API key in {empty[0]} is empty" if empty else "no API key")
-    if where.address is not None:
-        await check_reachable(where.address, judge=judge)
+    if target.missing and "api_base" not in target.settings:
+        empty = [name for name in target.missing if name in os.environ]
+        raise _no_key(target, f"the API key in {empty[0]} is empty" if empty else "no API key")
+    if target.address is not None:
+        await check_reachable(target.address, judge=judge)
 
 
-def first_shape(litellm: Any, config: JudgeConfig, where: Target) -> Shape:
-    """Return the shape of a judge's first request, by what LiteLLM knows of the model.
+def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
+    """Return the shape of a judge's first request, from what LiteLLM knows about the model.
 
     Raises:
-        JudgeSetupError: if log-probabilities are asked for, and this provider gives none.
+        JudgeSetupError: If log-probabilities are requested and the provider does not return them.
     """
-    if where.provider == "local":
+    if target.provider == "local":
         return Shape("json_schema" if config.response_format == "auto" else config.response_format)
-    supported = litellm.get_supported_openai_params(where.name, custom_llm_provider=where.provider) or []
+    supported = litellm.get_supported_openai_params(target.name, custom_llm_provider=target.provider) or []
     rung = config.response_format
     if rung == "auto":
         rung = ladder.top_rung(
-            known=where.name in litellm.model_cost or where.model in litellm.model_cost,
-            response_schema=litellm.supports_response_schema(where.name, where.provider),
-            functions=litellm.supports_function_calling(where.name, where.provider),
+            known=target.name in litellm.model_cost or target.model in litellm.model_cost,
+            response_schema=litellm.supports_response_schema(target.name, target.provider),
+            functions=litellm.supports_function_calling(target.name, target.provider),
             supported=supported,
         )
-    return Shape(rung, _unsupported(config, where, supported))
+    return Shape(rung, _unsupported(config, target, supported))
 
 
 def entry(prices: Mapping[str, Any], model: str) -> Mapping[str, Any]:
-    """Return what LiteLLM's price list says of a model, by its name with or without its provider, or nothing."""
-    found: Mapping[str, Any] = prices.get(model) or prices.get(model.partition("/")[2]) or {}
-    return found
+    """Return a model's entry in LiteLLM's price list, by its name with or without the provider; empty if missing."""
+    listed: Mapping[str, Any] = prices.get(model) or prices.get(model.partition("/")[2]) or {}
+    return listed
 
 
 def ceiling(entry: Mapping[str, Any], config: JudgeConfig, request: JudgeRequest) -> float | None:
-    """Return the most US$ one call can cost, or none if price or longest answer is not known.
+    """Return the most that one call can cost in US$; `None` if the price or the longest answer is unknown.
 
-    A token is at least one byte, so the prompt's bytes bound its tokens.
+    A token has at least one byte, so the prompt's size in bytes is an upper bound of its tokens.
+
+    Args:
+        entry: The model's entry in the price list.
+        config: The judge's config.
+        request: The request to send.
     """
-    set_here = [config.max_tokens, request.max_tokens, *(config.params.get(name) for name in LIMITS)]
-    longest = min((limit for limit in set_here if limit), default=None) or entry.get("max_output_tokens")
+    limits = [config.max_tokens, request.max_tokens, *(config.params.get(name) for name in LIMITS)]
+    longest = min((limit for limit in limits if limit), default=None) or entry.get("max_output_tokens")
     input_price, output_price = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if config.price is not None:
         input_price, output_price = config.price.input / 1e6, config.price.output / 1e6
@@ -140,23 +154,23 @@ def ceiling(entry: Mapping[str, Any], config: JudgeConfig, request: JudgeRequest
     return float((prompt + schema) * input_price + longest * output_price)
 
 
-def setup_error(where: Target, error: CallError) -> JudgeSetupError:
-    """Return the one line that says why no call to this judge can succeed, and what to do."""
+def setup_error(target: Target, error: CallError) -> JudgeSetupError:
+    """Return the error that explains why no call to this judge can succeed, with a remedy."""
     if error.kind == "auth":
-        return _no_key(where, f"access refused ({error.message})")
-    place = where.address or f"provider {where.provider}"
+        return _no_key(target, f"access denied ({error.message})")
+    place = target.address or f"provider {target.provider}"
     if error.kind == "bad_request":
         return JudgeSetupError(
-            f"{where.model}: {place} refuses the request ({error.message})", remedy="try judge.response_format=auto"
+            f"{target.model}: {place} rejects the request ({error.message})", remedy="try judge.response_format=auto"
         )
     return JudgeSetupError(
-        f"{where.model}: {place} does not have this model ({error.message})",
+        f"{target.model}: {place} does not have this model ({error.message})",
         remedy="check judge.model and judge.api_base",
     )
 
 
 def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | None:
-    """Return what LiteLLM wrapped in an exception of its own and no retry mends: ours, or a package not installed."""
+    """Find a permanent error inside one of LiteLLM's exceptions: one of ours, or a package that is not installed."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, JudgeSetupError):
@@ -170,12 +184,12 @@ def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | No
     return None
 
 
-def _unsupported(config: JudgeConfig, where: Target, supported: Sequence[str]) -> frozenset[str]:
+def _unsupported(config: JudgeConfig, target: Target, supported: Sequence[str]) -> frozenset[str]:
     if config.logprobs is True and "logprobs" not in supported:
         raise JudgeSetupError(
-            f"{where.model}: provider {where.provider} gives no log-probabilities",
+            f"{target.model}: provider {target.provider} does not return log-probabilities",
             where="judge.logprobs",
-            remedy="set judge.logprobs=false, or fallback to do without where there are none",
+            remedy="set judge.logprobs to false, or to fallback to use them only if the provider returns them",
         )
     return frozenset(name for name in ladder.OPTIONAL if name not in supported)
 
@@ -187,7 +201,7 @@ def _default_address(provider: str) -> str | None:
 def _address_settings(config: JudgeConfig, missing: Sequence[str]) -> dict[str, Any]:
     if config.api_base is None:
         return {}
-    # A server of one's own mostly asks for no key, but OpenAI's client will not start without one.
+    # Most self-hosted servers need no key, but OpenAI's client does not start without one.
     return {"api_base": config.api_base, **({"api_key": "none"} if missing else {})}
 
 
@@ -197,14 +211,14 @@ def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
     with _no_empty_variables():
         found = litellm.validate_environment(model)
     missing = tuple(found.get("missing_keys") or ())
-    # Where more than a key is missing there are other ways in (profiles, instance roles), which only a call can try.
+    # If more than a key is missing, there are other credentials (profiles, instance roles) that only a call can test.
     keys_only = bool(missing) and all(name.endswith(("_API_KEY", "_API_TOKEN")) for name in missing)
     return missing if keys_only and not found.get("keys_in_environment") else ()
 
 
 @contextmanager
 def _no_empty_variables() -> Iterator[None]:
-    """Hide environment variables without content as long as the block lasts: LiteLLM takes them for keys."""
+    """Hide empty environment variables within the block: LiteLLM takes them for keys."""
     empty = {name: value for name, value in os.environ.items() if not value.strip()}
     for name in empty:
         del os.environ[name]
@@ -214,9 +228,9 @@ def _no_empty_variables() -> Iterator[None]:
         os.environ.update(empty)
 
 
-def _no_key(where: Target, what: str) -> JudgeSetupError:
-    names = where.missing or (f"{where.provider.upper()}_API_KEY",)
+def _no_key(target: Target, what: str) -> JudgeSetupError:
+    names = target.missing or (f"{target.provider.upper()}_API_KEY",)
     verb = "check" if any(os.environ.get(name, "").strip() for name in names) else "set"
     return JudgeSetupError(
-        f"{where.model}: {clean_message(what)}", remedy=f"{verb} the environment variable {' or '.join(names)}"
+        f"{target.model}: {clean_message(what)}", remedy=f"{verb} the environment variable {' or '.join(names)}"
     )

@@ -1,20 +1,20 @@
-"""Simulated judges: no model, but known faults, to see whether an evaluation finds them.
+"""Simulated judges: no model, but planted faults, to check whether an evaluation finds them.
 
-A simulated judge sees what a model sees: the messages. It finds the responses between the markers of the shipped
-templates and answers in the format that is asked for. Every answer is a function of the request: there is no state, no
-network and no cost.
+A simulated judge sees the messages, like a model. It finds the responses between the markers of the shipped templates,
+and answers in the requested format. Every answer is a function of the request: no state, no network and no cost.
 
-- Quality: of a response of the shipped samples, it is the label's (it knows them as a model knows its training data).
-  Of any other text it is a number between 0 and 1 made from the text's hash: arbitrary, but the same in either
-  position, in every mode and for every judge. So agreement with labels means something on the samples only; planted
-  faults are there on any data.
-- `accuracy`: the probability that it prefers a response of quality 1 to one of quality 0. It sees quality with noise
-  (Gumbel, so that choices follow Bradley-Terry) that is new in each order. Two simulated judges of one seed see the
-  same noise, so that they differ by their faults alone.
-- `strength`: the share of pairs, or lists, in which it follows its fault instead, in every order: it takes the first
-  one shown, or the longer one. A single response has no position, so a position fault shows in pairs and lists only.
+- Quality: for a response of the shipped samples, the quality comes from its label, as if the judge had been trained on
+  it. For any other text it is a number between 0 and 1 from the text's hash: arbitrary, but the same in either
+  position, in every mode and for every judge. So agreement with labels is meaningful on the samples only; planted
+  faults appear on any data.
+- `accuracy`: the probability that the judge prefers a response of quality 1 to one of quality 0. It sees quality with
+  noise that is new in each order (Gumbel noise, so that choices follow the Bradley-Terry model). Two simulated judges
+  with the same seed see the same noise, so they differ only in their faults.
+- `strength`: the share of pairs or lists in which the judge follows its fault instead, in every order: it prefers the
+  first response shown, or the longer one. A single response has no position, so a position fault appears only in pairs
+  and lists.
 
-With several samples (`mode.samples`), each has its own seed, and so its own noise and faults.
+With several samples (`mode.samples`), each sample has its own seed, and so its own noise and faults.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from evalkit.errors import JudgeSetupError, did_you_mean
 FAULTS = {"good": None, "position_biased": "position", "length_biased": "length"}
 ACCURACY, STRENGTH = 0.9, 0.6
 _SAMPLES = ("sample.jsonl", "graded.jsonl")
-_TYPICAL_LENGTH = 150  # characters; a single response is long or short by comparison with this
+_TYPICAL_LENGTH = 150  # characters; a single response counts as long or short relative to this
 _SCALE = re.compile(r"(-?\d+(?:\.\d+)?) (?:to|到) (-?\d+(?:\.\d+)?)")
 _STEP = re.compile(r"(?:in steps of|以) (\d+(?:\.\d+)?)")
 _LABEL = re.compile(r'label="([^"]+)"')
@@ -44,30 +44,30 @@ _REASON = "Simulated judge: no model read this."
 
 
 def check(config: JudgeConfig) -> None:
-    """Check a simulated judge's name and params.
+    """Check a simulated judge's name and parameters.
 
     Raises:
-        JudgeSetupError: if there is no such judge, or a param is unknown or out of bounds.
+        JudgeSetupError: If there is no such judge, or a parameter is unknown or out of bounds.
     """
     name = (config.model or "").removeprefix(SIMULATED)
     if name not in FAULTS:
         remedy = did_you_mean(name, FAULTS)
-        raise JudgeSetupError(f"no simulated judge is called '{name}'", where="judge.model", remedy=remedy)
+        raise JudgeSetupError(f"there is no simulated judge '{name}'", where="judge.model", remedy=remedy)
     bounds = {"accuracy": (0.5, 1.0)} | ({"strength": (0.0, 1.0)} if FAULTS[name] else {})
     for param, value in config.params.items():
         where = f"judge.params.{param}"
         if param not in bounds:
             raise JudgeSetupError(
-                f"{config.model} has no such parameter", where=where, remedy=f"it has {', '.join(bounds)}"
+                f"{config.model} does not have this parameter", where=where, remedy=f"choose from {', '.join(bounds)}"
             )
         low, high = bounds[param]
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise JudgeSetupError(f"{value} is not a number from {low:g} to {high:g}", where=where)
+            raise JudgeSetupError(f"'{value}' is not a number from {low:g} to {high:g}", where=where)
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a simulated judge makes of the responses shown: what each is worth to it, by its label or letter."""
+    """A simulated judge's view of the responses: the worth of each, by label or letter, and the noise scale."""
 
     worth: Mapping[str, float]
     scale: float
@@ -78,43 +78,43 @@ class _View:
         return sorted(self.worth, key=lambda label: -self.worth[label])
 
     def winner(self, *, tie_allowed: bool) -> str:
-        """Return the better of two; two of equal worth are a tie, or the first one shown if ties are forbidden."""
+        """Return the better of two; for equal worth, a tie, or the first one shown if ties are forbidden."""
         best, other = self.order
         return "TIE" if tie_allowed and self.worth[best] == self.worth[other] else best
 
     @property
     def confidence(self) -> float:
-        """How sure it is of its first choice, as if it had no fault."""
+        """The probability of its first choice, as if the judge had no fault."""
         best, second, *_ = [self.worth[label] for label in self.order]
         return round(_expit((best - second) / max(self.scale, 0.01)), 2)
 
     def share(self, label: str) -> float:
-        """Return what a response is worth, in [0, 1]."""
+        """Return the worth of a response, in [0, 1]."""
         return _expit(4 * (self.worth[label] - 0.5))
 
     def rank(self, label: str) -> int:
-        """Return a response's rank; equal ones share it."""
+        """Return a response's rank; equal responses share a rank."""
         return 1 + sum(worth > self.worth[label] for worth in self.worth.values())
 
 
 def answer(model: str, call: Mapping[str, Any]) -> str | None:
-    """Return a simulated judge's answer to an OpenAI chat request, `None` if it holds nothing to judge."""
-    from evalkit.prompting import marked  # imports Jinja, which judges that are only described need not load
+    """Return a simulated judge's answer to an OpenAI chat request; `None` if the prompt has no response to judge."""
+    from evalkit.prompting import marked  # imports Jinja, which describing a judge does not need
 
     messages, schema = call["messages"], _schema_of(call)
     shown = {_name(tag): text for tag, text in marked(messages) if tag.startswith("response")}
     if not shown:
-        # The judge is asked for an answer of its own (mode.commit_first), or a template has no markers.
+        # Either the judge must write its own answer (mode.commit_first), or a template has no markers.
         own = schema is None and not _asks_for_verdict(messages)
         return f"{_REASON} It has no answer of its own." if own else None
     view = _viewed(model.removeprefix(SIMULATED), shown, call)
     if schema is not None:
-        return json.dumps(_filled(schema, view, ""), ensure_ascii=False)
+        return json.dumps(_fill(schema, view, ""), ensure_ascii=False)
     return f"{_REASON}\n{_in_words(messages, view)}"
 
 
 def _name(tag: str) -> str:
-    """Return the letter or label that a response goes by; a single one has none."""
+    """Return the letter or label of a response from its tag; empty for a single response."""
     label = _LABEL.search(tag)
     return label[1] if label else tag.removeprefix("response").removeprefix("_").upper()
 
@@ -142,8 +142,8 @@ def _viewed(name: str, shown: Mapping[str, str], call: Mapping[str, Any]) -> _Vi
 
 def _uniform(*parts: object) -> float:
     """Return a number in (0, 1) that is a function of `parts` alone."""
-    held = hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).digest()
-    return (int.from_bytes(held[:7], "big") + 0.5) / 2**56
+    digest = hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).digest()
+    return (int.from_bytes(digest[:7], "big") + 0.5) / 2**56
 
 
 def _expit(value: float) -> float:
@@ -151,36 +151,41 @@ def _expit(value: float) -> float:
 
 
 def _noise(seed: int, *texts: str) -> float:
-    """Return Gumbel noise with mean 0: the difference of two is logistic."""
+    """Return Gumbel noise with mean 0; the difference of two such numbers is logistic."""
     return -math.log(-math.log(_uniform(seed, "noise", *texts))) - 0.5772156649
 
 
 def _quality(text: str) -> float:
-    known = _known().get(text)
-    return _uniform("quality", text) if known is None else known
+    labeled = _labeled().get(text)
+    return _uniform("quality", text) if labeled is None else labeled
 
 
 @cache
-def _known() -> Mapping[str, float]:
-    """Return the quality of each response of the shipped samples, by its text as prompts show it."""
+def _labeled() -> Mapping[str, float]:
+    """Return the quality of each response of the shipped samples, by its text as shown in prompts."""
     from evalkit.prompting import neutralize
 
-    found: dict[str, float] = {}
+    quality: dict[str, float] = {}
     folder = Path(str(files("evalkit"))) / "datasets" / "samples"
     for name in _SAMPLES:
         for line in (folder / name).read_text("utf-8").splitlines():
             row = json.loads(line)
             for one in row.get("responses") or ():
-                found[neutralize(one["text"])] = (one["label"] - 1) / 4
+                quality[neutralize(one["text"])] = (one["label"] - 1) / 4
             for letter in "AB" if "response_a" in row else "":
-                found[neutralize(row[f"response_{letter.lower()}"])] = float(row["label"] == letter)
-    return found
+                quality[neutralize(row[f"response_{letter.lower()}"])] = float(row["label"] == letter)
+    return quality
 
 
-def _filled(schema: Mapping[str, Any], view: _View, name: str, index: int = 0, about: str = "") -> Any:
-    """Return what a schema asks for: the judge's decisions where it names them, and words elsewhere.
+def _fill(schema: Mapping[str, Any], view: _View, name: str, index: int = 0, about: str = "") -> Any:
+    """Fill in a schema: the judge's decisions in the fields named for them, and placeholder text elsewhere.
 
-    The index-th item of a list is about the index-th value of an enum; `about` is the response that it is about.
+    Args:
+        schema: The JSON schema of this value.
+        view: The judge's view of the responses.
+        name: The field's name; empty for the whole answer and for list items.
+        index: The item's index in its list, which selects a value of an enum.
+        about: The label of the response that the value describes.
     """
     if name == "winner":
         return view.winner(tie_allowed="TIE" in schema["enum"])
@@ -196,10 +201,10 @@ def _filled(schema: Mapping[str, Any], view: _View, name: str, index: int = 0, a
     if kind == "object":
         made: dict[str, Any] = {}
         for key, part in schema["properties"].items():
-            made[key] = _filled(part, view, key, index, str(made.get("response", about)))
+            made[key] = _fill(part, view, key, index, str(made.get("response", about)))
         return made
     if kind == "array":
-        return [_filled(schema["items"], view, "", place, about) for place in range(schema.get("minItems", 0))]
+        return [_fill(schema["items"], view, "", place, about) for place in range(schema.get("minItems", 0))]
     return schema.get("minimum", 0) if kind in ("integer", "number") else _REASON
 
 
@@ -222,16 +227,16 @@ def _asks_for_verdict(messages: Sequence[Mapping[str, str]]) -> bool:
 
 
 def _in_words(messages: Sequence[Mapping[str, str]], view: _View) -> str:
-    """Return the last line that the shipped templates ask for, of the format that the prompt shows."""
-    asked = "\n".join(message["content"] for message in messages)
-    brackets = "[[" in asked
+    """Return the last line that the shipped templates ask for, in the format that the prompt shows."""
+    prompt = "\n".join(message["content"] for message in messages)
+    brackets = "[[" in prompt
     if len(view.worth) == 1:
         system = messages[0]["content"]
         bounds, step = _SCALE.search(system), _STEP.search(system)
         low, high = (float(bounds[1]), float(bounds[2])) if bounds else (1.0, 5.0)
         score = _on_scale(low, high, float(step[1]) if step else 1, view.share(""))
         return f"[[{score}]]" if brackets else f"Score: {score}"
-    winner = view.winner(tie_allowed="[[C]]" in asked or "Tie" in asked)
+    winner = view.winner(tie_allowed="[[C]]" in prompt or "Tie" in prompt)
     if brackets:
         return "[[C]]" if winner == "TIE" else f"[[{winner}]]"
     return "Tie" if winner == "TIE" else f"Response {winner}"

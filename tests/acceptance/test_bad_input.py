@@ -120,11 +120,11 @@ MISTAKES = {
     ),
     "no such provider": (
         ("run", "judge.model=nonsense"),
-        "judge.model: 'nonsense' names no provider that LiteLLM knows; write it as provider/model, for example ",
+        "judge.model: LiteLLM does not know the provider of 'nonsense'; write it as provider/model, for example ",
     ),
     "unreachable endpoint": (
         ("run", "judge=openai_compatible", "judge.api_base=http://127.0.0.1:9/v1"),
-        "judge default: nothing answers at http://127.0.0.1:9/v1; is the server running? check judge.api_base",
+        "judge default: no server answers at http://127.0.0.1:9/v1; start the server, or fix judge.api_base",
     ),
     "run folder that cannot be made": (
         ("run", "hydra.run.dir=file/run"),
@@ -255,7 +255,7 @@ def test_a_key_that_is_refused_is_one_line_and_is_not_shown(
     provider.rule = lambda body: refused(401, "Incorrect API key provided: sk-wrong-1234567890", code="invalid_api_key")
     done = within("run", *fake(provider), *BRIEF, status=1)
     line = done.err.strip().splitlines()[-1]
-    assert "access refused" in line
+    assert "access denied" in line
     assert "OPENAI_API_KEY" in line
     assert "sk-wrong-1234567890" not in done.err + done.out
     assert not (commands.folder / "outputs").exists()

@@ -208,7 +208,7 @@ async def test_the_same_setup_error_where_nothing_listens():
         base = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
         told = [await tell(Provider(), transport, [TEXT], api_base=base) for transport in TRANSPORTS]
     assert told[0] == told[1]
-    assert "nothing answers" in told[0][0][0]
+    assert "no server answers" in told[0][0][0]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -335,7 +335,7 @@ async def test_a_redirect_is_not_followed(transport, model, status):
         provider.rule = lambda _: Reply(b"", status, {"location": f"{target}?key=sk-very-secret-key-1234"})
         [(kind, retryable, _, message)], bodies, _ = await tell(provider, transport, [TEXT], model=model)
         assert (kind, retryable, len(bodies), elsewhere.requests) == ("bad_response", False, 1, [])
-        assert f"status {status} redirects to {target}, which is not followed" in message
+        assert f"status {status} redirects to {target}, and redirects are not followed" in message
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

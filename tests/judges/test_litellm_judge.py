@@ -122,7 +122,7 @@ async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(provide
 
 def test_what_is_imported_ahead_of_the_first_call_is_there():
     litellm_transport.rehearse()
-    assert [name for name in litellm_transport._LATE if name not in sys.modules] == []
+    assert [name for name in litellm_transport._LATE_IMPORTS if name not in sys.modules] == []
 
 
 async def test_a_structured_answer_is_asked_for_by_schema_where_the_model_takes_one(provider):
@@ -302,13 +302,13 @@ async def test_a_server_that_is_not_there_is_said():
         free.bind(("127.0.0.1", 0))
         base = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
         [judge] = make_judges(JudgeConfig(model="openai/x", api_base=base), RunnerConfig())
-        with pytest.raises(JudgeSetupError, match=f"nothing answers at {base}; is the server running"):
+        with pytest.raises(JudgeSetupError, match=f"no server answers at {base}; start the server"):
             await ask(judge)
 
 
 async def test_an_unknown_provider_is_said():
     [judge] = make_judges(JudgeConfig(model="nosuch/model"), RunnerConfig())
-    with pytest.raises(JudgeSetupError, match="'nosuch/model' names no provider"):
+    with pytest.raises(JudgeSetupError, match="LiteLLM does not know the provider of 'nosuch/model'"):
         await ask(judge)
 
 
@@ -317,7 +317,7 @@ async def test_logprobs_from_a_provider_that_has_none(monkeypatch):
     monkeypatch.setattr("evalkit.judges.setup.check_reachable", lambda *_, **__: asyncio.sleep(0))
     config = JudgeConfig(model="anthropic/claude-sonnet-4-5", logprobs=True)
     [strict] = make_judges(config, RunnerConfig())
-    with pytest.raises(JudgeSetupError, match="gives no log-probabilities"):
+    with pytest.raises(JudgeSetupError, match="does not return log-probabilities"):
         await strict.prepare()
     [lenient] = make_judges(config.model_copy(update={"logprobs": "fallback"}), RunnerConfig())
     await lenient.prepare()

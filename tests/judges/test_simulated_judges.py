@@ -112,14 +112,14 @@ def test_samples_differ_and_other_data_has_the_same_faults(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("judge.model=simulated/god",), "no simulated judge is called 'god'; did you mean 'good'?"),
+        (("judge.model=simulated/god",), "there is no simulated judge 'god'; did you mean 'good'?"),
         (
             ("+judge.params.strength=0.5",),
-            "judge.params.strength: simulated/good has no such parameter; it has accuracy",
+            "judge.params.strength: simulated/good does not have this parameter; choose from accuracy",
         ),
-        (("judge.params.accuracy=2",), "judge.params.accuracy: 2 is not a number from 0.5 to 1"),
-        (("judge.response_format=text",), "writes JSON by a schema only; set judge.response_format=auto"),
-        (("judge.logprobs=true",), "gives no log-probabilities; set judge.logprobs=false"),
+        (("judge.params.accuracy=2",), "judge.params.accuracy: '2' is not a number from 0.5 to 1"),
+        (("judge.response_format=text",), "a JSON schema or a tool call; set judge.response_format=auto"),
+        (("judge.logprobs=true",), "does not return log-probabilities; set judge.logprobs=false"),
     ],
 )
 def test_a_mistake_is_one_line(

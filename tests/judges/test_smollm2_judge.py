@@ -54,7 +54,7 @@ async def test_without_llama_cpp_the_remedy_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     [judge] = make_judges(CONFIG, RunnerConfig())
     try:
-        with pytest.raises(JudgeSetupError, match="xllamacpp, which runs it, is not installed; pip install xllamacpp"):
+        with pytest.raises(JudgeSetupError, match="the package xllamacpp is not installed; pip install xllamacpp"):
             await judge.complete(RATE)
     finally:
         await judge.close()

@@ -39,13 +39,13 @@ def test_a_panel_has_a_spec_and_a_judge_for_each():
     [
         (
             {"model": "openai/x", "api_base": "localhost:8000"},
-            "judge.api_base: 'localhost:8000' is not a URL; write it",
+            "judge.api_base: 'localhost:8000' is not a URL; write a URL",
         ),
         ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: holds a URL with a password"),
-        ({"model": "openai/x", "params": {"api_key": "k"}}, "judge.params.api_key: secrets do not belong"),
-        ({"model": "openai/x", "params": {"messages": []}}, "judge.params.messages: this is not a sampling parameter"),
-        ({"model": "local/smollm"}, "no embedded model is called 'local/smollm'; did you mean 'local/smollm2-135m"),
-        ({"judges": [{"model": "a/x"}, {"model": "b/x"}]}, "two judges are named 'x'; give each its own 'name'"),
+        ({"model": "openai/x", "params": {"api_key": "k"}}, "judge.params.api_key: a config must not contain secrets"),
+        ({"model": "openai/x", "params": {"messages": []}}, "evalkit sets this parameter itself; remove it"),
+        ({"model": "local/smollm"}, "there is no embedded model 'local/smollm'; did you mean 'local/smollm2-135m"),
+        ({"judges": [{"model": "a/x"}, {"model": "b/x"}]}, "two judges are named 'x'; give each judge a unique 'name'"),
     ],
 )
 def test_what_cannot_be_a_judge_is_refused_in_one_line(config, says):
@@ -58,7 +58,7 @@ def test_what_cannot_be_a_judge_is_refused_in_one_line(config, says):
     "given", [{"model": "openai/x"}, {"model": "local/smollm2-135m-instruct", "api_base": "http://127.0.0.1:1/v1"}]
 )
 def test_the_direct_transport_needs_a_server(given):
-    with pytest.raises(JudgeSetupError, match=r"judge\.api_base: transport direct calls an OpenAI-compatible server"):
+    with pytest.raises(JudgeSetupError, match=r"judge\.api_base: transport direct needs the address of"):
         make_judges(JudgeConfig(transport="direct", **given), RunnerConfig())
 
 
