@@ -542,7 +542,7 @@ def test_a_data_set_is_told_from_judgments(bring, write):
 
 def test_texts_are_read_again_and_differences_listed(shape):
     ran = shape("llmbar")
-    assert "texts read again: 4; 1 say something else than the file" in ran.out
+    assert "texts read again: 4; 1 differ from the file" in ran.out
     assert "1 [0, 1]: stored B, read A" in ran.out
     (difference,) = ran.rows("differences.jsonl")
     assert (difference["case_id"], difference["stored"], difference["read"]) == ("1", "B", "A")
@@ -604,7 +604,7 @@ def test_what_the_files_tell_of_the_cases(shape):
 
 def test_a_batch_needs_its_cases(bring, write):
     ran = bring("openai_batch", str(write("out.jsonl", BATCH)), status=1)
-    assert "a batch holds answers alone; name the cases that it is of: dataset=file dataset.path=FILE" in ran.err
+    assert "a batch holds only answers; name its cases: dataset=file dataset.path=FILE" in ran.err
     write("cases.jsonl", [{**CASES[0], "id": "other"}])
     ran = bring("openai_batch", "out.jsonl", *WORDS["openai_batch"], status=1)
     assert "out.jsonl:1: custom_id 'q-1-ab' names no case; say how ids are made: --custom-id" in ran.err
