@@ -155,16 +155,6 @@ SHOWN = 40
 """The most jobs that a leaderboard shows; the files hold all."""
 NAME = 26
 """The characters after which the name of a job is wrapped."""
-FIRST = (
-    "agreement/accuracy",
-    "agreement/spearman",
-    "position/first_rate",
-    "tie_rate",
-    "length/longer_rate",
-    "cost/per_case",
-    "agreement/accuracy_decided",
-)
-"""The columns that are shown first where there is no room for all."""
 HEADINGS = {
     "agreement/accuracy": "accuracy",
     "agreement/accuracy_per_order": "per order",
@@ -216,11 +206,9 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
     marks = [" ".join(mark for mark in (row.letters or "", "*" if row.pareto else "") if mark) for row in rows]
     sides = [max(map(cell_len, cells), default=0) for cells in (map(_rank, rows), marks)]
     left = width + 2 - sum(side + 2 for side in sides) - min(NAME, max(cell_len(row.name) for row in rows)) - 2
-    wanted = [name for name in board.columns if name == board.by or _differs(name, rows)]
-    wanted.sort(key=lambda name: (name != board.by, FIRST.index(name) if name in FIRST else len(FIRST)))
     shown: set[str] = set()
     room = left
-    for name in wanted:
+    for name in board.main_columns():
         lines = [HEADINGS.get(name, name), *(line for row in rows for line in _cell(row.metrics.get(name)).split("\n"))]
         left -= max(map(cell_len, lines)) + 2
         if left >= 0 or not shown:
@@ -234,12 +222,6 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
     for row, mark in zip(rows, marks, strict=True):
         table.add_row(_rank(row), row.name, mark, *(_cell(row.metrics.get(name)) for name in columns))
     return table, [name for name in board.columns if name not in shown]
-
-
-def _differs(name: str, rows: Sequence[Standing]) -> bool:
-    """Say whether jobs differ in a metric; a single job shows all it has."""
-    cells = {_cell(row.metrics.get(name)) for row in rows}
-    return len(cells) > 1 or (len(rows) == 1 and cells != {"–"})
 
 
 def _rank(row: Standing) -> str:

@@ -132,6 +132,8 @@ SWEEP: dict[str, Words] = _words(
         "started": gettext("Started"),
         "spent": gettext("Paid in this sweep"),
         "leaderboard": gettext("Leaderboard"),
+        "which": gettext("Which configuration?"),
+        "all_columns": gettext("Show all metrics"),
         "leaderboard_note": gettext(
             "Configurations that share a letter do not differ significantly (Holm over all pairs, {level}), which "
             "does not show that they are equal. ★: better than chance, and no other is shown to agree as well "

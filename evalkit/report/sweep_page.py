@@ -19,6 +19,8 @@ from evalkit.report.page_text import SWEEP
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 
+MAIN = 5
+"""The metrics of the leaderboard that are shown before a reader asks for all."""
 _WORD = re.compile(r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE)
 _OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")  # names of criteria may have spaces
 
@@ -49,6 +51,8 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
     level = f"{100 * board.confidence:g}%"
     datasets = facts.datasets or {}
     several = len({row.dataset for row in board.rows}) > 1
+    main = board.main_columns()[:MAIN]
+    figures = _figures(board, names, datasets if several else {})
     values: dict[str, Any] = {
         "title": facts.title,
         "start": facts.language,
@@ -56,12 +60,14 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
         "facts": _facts(board, facts),
         "findings": [*simulated(facts.simulated), *contest_findings(board, names, datasets)],
         "words": {key: filled(words, level=level, margin=f"{board.margin:g}") for key, words in SWEEP.items()},
-        "columns": [(name, metric_words(name)) for name in board.columns],
+        "columns": [(name, metric_words(name), name in main) for name in board.columns],
+        "omitted": len(board.columns) > len(main),
         "keys": varying,
         "rows": [_row(row, settings[row.job], varying, facts) for row in board.rows],
         "several": several,
         "same": _same(list(settings.values()), varying),
-        "figures": _figures(board, names, datasets if several else {}),
+        "fronts": [figure for figure in figures if figure.name == "front"],
+        "figures": [figure for figure in figures if figure.name != "front"],
         "metrics": [figure for name in board.columns if (figure := by_metric(name, board.rows, names)) is not None],
         "beyond": _beyond(len(board.rows)),
     }

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, RANKED_BY
+from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.chance_level import Side, against_chance
 from evalkit.scoring.columns.codes import NONE
 from evalkit.scoring.metrics.contradiction import contradictions
@@ -121,6 +121,17 @@ class Leaderboard:
     contrasts: tuple[Contrast, ...] = field(default=())
     margin: float = 0.05
     contradictions: tuple[Contradiction, ...] = field(default=())
+
+    def main_columns(self) -> list[str]:
+        """Return the columns in which jobs differ, most important first; `by` is always the first."""
+        wanted = [name for name in self.columns if name == self.by or self._differs(name)]
+        places = {name: place for place, name in enumerate(MAIN_COLUMNS)}
+        return sorted(wanted, key=lambda name: (name != self.by, places.get(name, len(places))))
+
+    def _differs(self, name: str) -> bool:
+        metrics = [row.metrics.get(name) for row in self.rows]
+        found = {None if one is None else (one.value, one.low, one.high) for one in metrics}
+        return len(found) > 1 or (len(metrics) == 1 and found != {None})
 
 
 def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard:

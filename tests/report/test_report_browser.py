@@ -13,7 +13,8 @@ import pytest
 from evalkit.cli import main
 from evalkit.config import PromptConfig, ScoringConfig
 from evalkit.report import SweepFacts, render_report, render_sweep
-from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
+from evalkit.scoring.catalog import LEADERBOARD_COLUMNS
+from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
 from evalkit.sweeps.leaderboard import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict
 from tests.support.chromium import shoot
@@ -267,6 +268,24 @@ def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_pa
     page.set_viewport_size({"width": 718, "height": 1000})  # what A4 leaves between its margins
     page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.scrollWidth") <= 718
+
+
+def test_a_leaderboard_shows_the_main_metrics_and_all_on_request(open_page):
+    metrics = {name: Metric(name, 0.5, 0.4, 0.6, n=9) for name in LEADERBOARD_COLUMNS}
+    rows = tuple(
+        Standing(rank, job, f"judge=a-judge-with-a-long-name-{job}, swap=both", "d", {**metrics, **differing})
+        for rank, (job, differing) in enumerate(
+            {job: {name: replace(one, value=0.1 * int(job)) for name, one in metrics.items()} for job in "123"}.items(),
+            1,
+        )
+    )
+    jobs = Leaderboard("agreement/accuracy", LEADERBOARD_COLUMNS, 0.95, rows)
+    page = open_page(render_sweep(jobs, SweepFacts("study")), viewport={"width": 1200, "height": 800})
+    fits = "(() => { const box = document.querySelector('.scroll'); return box.scrollWidth <= box.clientWidth; })()"
+    assert page.evaluate(fits)
+    assert page.locator("#board thead th.num:visible").count() == 6  # the rank and five metrics
+    page.get_by_label("Show all metrics").check()
+    assert page.locator("#board thead th.num:visible").count() == 1 + len(LEADERBOARD_COLUMNS)
 
 
 def test_names_of_jobs_are_not_cut_off(open_page):

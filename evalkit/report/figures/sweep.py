@@ -98,9 +98,9 @@ def _point(
     row, metric = same[0]
     name = names[row.job] + (f" (+{len(same) - 1})" if len(same) > 1 else "")
     parts = [node("title", "\n".join(f"{names[one.job]}: {interval(said)}" for one, said in same))]
+    if metric.low is not None and metric.high is not None:
+        parts.append(line(at, y(metric.low), at, y(metric.high), "whisker" if row.pareto else "faint"))
     if row.pareto:
-        if metric.low is not None and metric.high is not None:
-            parts.append(line(at, y(metric.low), at, y(metric.high), "whisker"))
         left = at < (x.start + x.end) / 2
         parts.append(text(at + (9 if left else -9), value - 8, shorten(name, 44), "key" if left else "key end"))
     parts.append(node("circle", class_="dot" if row.pareto else "small", cx=at, cy=value, r=6 if row.pareto else 4))

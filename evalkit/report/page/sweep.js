@@ -10,6 +10,8 @@
     if (a === "" || b === "") return (a === "") - (b === "") || 0;
     return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
   };
+  const all = document.getElementById("all-columns");
+  if (all) all.addEventListener("change", () => table.classList.toggle("brief", !all.checked));
   heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
     const ordered = head.getAttribute("aria-sort"), number = head.classList.contains("num") && column > 0;
     const ascending = ordered ? ordered !== "ascending" : !number;

@@ -75,6 +75,16 @@ LEADERBOARD_COLUMNS: Final = (
     "latency/per_case",
 )
 """The metrics of a leaderboard, in order; those that no job has are left out of it."""
+MAIN_COLUMNS: Final = (
+    "agreement/accuracy",
+    "agreement/spearman",
+    "position/first_rate",
+    "tie_rate",
+    "length/longer_rate",
+    "cost/per_case",
+    "agreement/accuracy_decided",
+)
+"""The metrics of a leaderboard that come first where there is no room for all."""
 JUDGE_COLUMNS: Final = (
     "agreement/accuracy",
     "agreement/kappa",
