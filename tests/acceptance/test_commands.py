@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.store import SqliteStore
+from evalkit.store.sqlite import SqliteStore
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair, prefers, rows
 from tests.support.fake_provider import Provider, Reply, said
 from tests.support.servers import PATIENCE, free_port, served
