@@ -28,6 +28,19 @@ _HOMES = {
 
 __all__ = [*_HOMES]
 
+PUBLIC_MODULES = (
+    "evalkit.types",
+    "evalkit.protocols",
+    "evalkit.errors",
+    "evalkit.config",
+    "evalkit.prompting",
+    "evalkit.parsing",
+    "evalkit.benchmarks",
+    "evalkit.scoring.catalog",
+    "evalkit.testing",
+)
+"""The modules that plug-ins may import, each with `__all__`. Everything else may change in any release."""
+
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""

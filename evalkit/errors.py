@@ -19,6 +19,22 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 
+__all__ = [
+    "CallError",
+    "ConfigError",
+    "DatasetError",
+    "EvalkitError",
+    "ExitStatus",
+    "JudgeSetupError",
+    "PluginError",
+    "PromptError",
+    "Signaled",
+    "StoreError",
+    "TrackingError",
+    "did_you_mean",
+    "pasted",
+]
+
 _BARE = re.compile(r"[\w./:+-]+")
 
 

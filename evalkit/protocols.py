@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -18,6 +18,20 @@ from evalkit.types import (
     StoreDescription,
     Winner,
 )
+
+__all__ = [
+    "Benchmark",
+    "CompletionCache",
+    "Evaluator",
+    "FollowUpEvaluator",
+    "InstructionWriter",
+    "Judge",
+    "ScoreReader",
+    "Store",
+    "StoreBackend",
+    "Tracker",
+    "WinnerReader",
+]
 
 
 @runtime_checkable
@@ -185,15 +199,6 @@ class StoreBackend(Protocol):
         Raises:
             StoreError: if it could not.
         """
-        ...
-
-
-@runtime_checkable
-class DatasetLoader(Protocol):
-    """Reads a file's rows as mappings from column to value, each with the place it stands in for error messages."""
-
-    def __call__(self, path: Path) -> Iterable[tuple[str, dict[str, object]]]:
-        """Yield (place, row); `place` reads like `data.jsonl:3`."""
         ...
 
 

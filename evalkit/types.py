@@ -12,6 +12,36 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
 
+__all__ = [
+    "Annotation",
+    "AnswerFormat",
+    "Calls",
+    "Case",
+    "Completion",
+    "Failure",
+    "JudgeRequest",
+    "JudgeSpec",
+    "Judgment",
+    "Message",
+    "Metric",
+    "Orders",
+    "Ranking",
+    "Reason",
+    "Response",
+    "RunResult",
+    "Rung",
+    "Spent",
+    "Status",
+    "StoreDescription",
+    "StoredCompletion",
+    "TokenLogprob",
+    "Unit",
+    "Usage",
+    "Verdict",
+    "WeightedJudgment",
+    "Winner",
+]
+
 Winner: TypeAlias = Literal["A", "B", "TIE"]
 Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"]
 Reason: TypeAlias = Literal["judged", "threshold", "swap_disagreement", "forced", "missing", "split", "equal_scores"]
