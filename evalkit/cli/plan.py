@@ -191,7 +191,7 @@ def probe(job: PlannedJob, count: int) -> Iterator[PilotResult]:
 def _probe(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> PilotResult:
     config, draw = job.config, PilotSample(count)
     plan_requests(job, job.evaluator, [spec], None, draw)
-    log("note", f"probe: {spec.name} is asked {len(draw.asks):,} requests, as far as they are not stored")
+    log("note", f"probe: {spec.name} is asked {len(draw.calls):,} requests, as far as they are not stored")
     swap = config.swap.model_copy(update={"resolve": "tie", "arbiter": None})
     alone = config.model_copy(update={"judge": judge, "swap": swap})
     judged = run_async(ask_judges(alone, draw.cases, SubsetEvaluator(job.evaluator, draw)))
@@ -201,7 +201,7 @@ def _probe(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> 
         raise Signaled(judged.signal or SIGINT, "interrupted; what was answered is stored")
     for line in failure_lines(judged.judgments):
         log("failure", line)
-    return PilotResult(len(draw.asks), judged)
+    return PilotResult(len(draw.calls), judged)
 
 
 def describe_probe(probes: Sequence[PilotResult]) -> str:

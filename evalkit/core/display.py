@@ -81,9 +81,9 @@ def percent(metric: Metric) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Return a sum of money, as `US$ 12.50`; of less than a dollar two significant digits, as `US$ 0.0000072`."""
+    """Format an amount in US$, as `$12.50`; below a dollar with two significant digits, as `$0.0000072`."""
     if amount == 0:
-        return "US$ 0"
+        return "$0"
     places = 2 if abs(amount) >= 1 else 1 - math.floor(math.log10(abs(amount)))
     whole, _, cents = f"{amount:,.{places}f}".partition(".")
-    return f"US$ {whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+    return f"${whole}.{cents[:2]}{cents[2:].rstrip('0')}"

@@ -1,4 +1,4 @@
-"""Between a planned request and a stored completion: the only place that waits, retries, limits and pays."""
+"""Turn planned requests into stored completions. Only this package waits, retries, limits and spends."""
 
 from evalkit.engine.judging import judge
 from evalkit.engine.plan import Plan, plan

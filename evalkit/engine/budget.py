@@ -1,7 +1,7 @@
-"""A cap on calls and US$ that is never exceeded: reserved at the most a call can cost, settled at what it did cost.
+"""A cap on calls and US$ that is never exceeded: reserve the most that a call can cost, then settle its actual cost.
 
-Where the rest of a budget does not cover the longest answer that a judge may give, a call is limited to a length that
-observed answers seldom have, and the reserve is for that length.
+If the rest of a budget does not cover the longest possible answer of a judge, the call is limited to a length that
+observed answers rarely exceed, and the reservation is for that length.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from dataclasses import dataclass, field
 from math import inf
 
 from evalkit.config import RunnerConfig
+from evalkit.core.display import dollars
 from evalkit.engine.token_estimates import expected_tokens
 from evalkit.errors import ConfigError
 from evalkit.types import Completion, JudgeRequest, Spent
 
 AMPLE = 2
-"""A limited call may have so many times the tokens of the longest answer so far."""
+"""Factor on the longest answer so far, for the token limit of a limited call."""
 UNOBSERVED = 4
-"""Without any answer so far, so many times those that its format suggests."""
+"""Factor on the expected length of a format, for the token limit before any answer."""
 LEAST = 64
 ENOUGH = 5
-"""So many answers of a run count more than those of earlier runs."""
+"""The number of answers in a run from which answers of earlier runs no longer count."""
 
 
 class BudgetReached(Exception):  # noqa: N818
-    """One more call might exceed the cap; `str()` of it says which."""
+    """Raised if one more call might exceed the cap; `str()` names the cap."""
 
 
 @dataclass(slots=True)
 class Reservation:
-    """What is set aside for one call, in US$; a `limited` call must not be longer than that pays for."""
+    """The amount reserved for one call, in US$; a `limited` call must not be longer than the amount pays for."""
 
     amount: float
     limited: bool = False
 
 
 class Budget:
-    """The cap of one run or, with a shared `total`, of a sweep; every attempt is a call, as a provider may bill it."""
+    """The cap of one run or, with a shared `total`, of a sweep. Every attempt counts: a provider may bill it."""
 
     def __init__(self, runner: RunnerConfig, total: Spent | None = None) -> None:
         self._calls, self._usd = runner.budget_calls, runner.budget_usd
@@ -55,22 +56,24 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """The US$ spent so far."""
+        """The amount spent so far, in US$."""
         return self._total.usd
 
     @property
     def left(self) -> float | None:
-        """The US$ that are neither spent nor set aside, or none without a cap."""
+        """The amount that is neither spent nor reserved, in US$; `None` without a cap."""
         return None if self._usd is None else max(0.0, self._usd - self.spent - self.reserved)
 
     async def reserve(self, ceiling: float | None, limited: float | None = None) -> Reservation:
-        """Set aside one call that costs at most `ceiling` US$, waiting while calls in flight may yet leave room.
+        """Reserve the cost of one call; wait if calls in flight may release enough of the budget.
 
-        Where there is no room for that, but for `limited` US$, the call is to be limited.
+        Args:
+            ceiling: The most that the call can cost, in US$; `None` if it is unknown.
+            limited: The most that a limited call can cost, in US$, as a second choice; `None` if there is no limit.
 
         Raises:
-            BudgetReached: if the cap leaves no room for it.
-            ConfigError: if there is a cap in US$, and what a call may cost is not known.
+            BudgetReached: If the cap leaves no room for the call.
+            ConfigError: If there is a cap in US$, and the cost of a call is unknown.
         """
         reservation = Reservation(ceiling or 0.0)
         if self._usd is not None:
@@ -83,11 +86,11 @@ class Budget:
         return reservation
 
     async def settle(self, reservation: Reservation, cost: float | None) -> None:
-        """Replace what was set aside by what the call cost; by itself when that is not known."""
+        """Replace a reservation by the actual cost in US$, or spend it all if the cost is unknown."""
         self._in_flight -= 1
-        # Sums of floats drift; what is left when nothing is in flight is drift alone.
+        # Sums of floats drift: without calls in flight, any remainder is drift.
         self.reserved = self.reserved - reservation.amount if self._in_flight else 0.0
-        # A budget never grows, whatever a call is said to have cost.
+        # A budget never grows, whatever cost a judge reports.
         self._total.usd += reservation.amount if cost is None or not 0 <= cost < inf else cost
         if self._usd is not None:
             async with self._settled:
@@ -102,7 +105,7 @@ class Budget:
                 return Reservation(limited, limited=True)
             if not self._in_flight:
                 least = ceiling if limited is None else min(limited, ceiling)
-                spent = f"US$ {self.spent:.4f} spent, and the next call may cost US$ {least:.4f}"
+                spent = f"{dollars(self.spent)} spent, and the next call may cost {dollars(least)}"
                 raise BudgetReached(f"runner.budget_usd={cap:g} is reached{self._of_sweep}: {spent}")
             async with self._settled:
                 await self._settled.wait()
@@ -110,22 +113,22 @@ class Budget:
 
 @dataclass(slots=True)
 class AnswerLengths:
-    """The longest answer of each judge, by its index, in this run and in `earlier` ones, and judges without limits."""
+    """The longest answer per judge index, in tokens, in this run and in `earlier` ones, and judges without limits."""
 
     earlier: dict[int, int] = field(default_factory=dict)
     unlimited: set[int] = field(default_factory=set)
     _longest: dict[int, int] = field(default_factory=dict)
     _seen: Counter[int] = field(default_factory=Counter)
 
-    def see(self, judge: int, completion: Completion) -> None:
-        """Take an answer into account, stored or new."""
+    def observe(self, judge: int, completion: Completion) -> None:
+        """Record the length of an answer, stored or new."""
         tokens = completion.usage.completion_tokens
         if tokens is not None:
             self._seen[judge] += 1
             self._longest[judge] = max(tokens, self._longest.get(judge, 0))
 
     def limit(self, judge: int, request: JudgeRequest) -> int | None:
-        """Return the tokens that an answer of this judge seldom exceeds, or `None` if it takes no limit."""
+        """Return the number of tokens that an answer rarely exceeds; `None` if the judge does not accept a limit."""
         if judge in self.unlimited:
             return None
         longest = AMPLE * self._longest.get(judge, 0)
@@ -139,8 +142,8 @@ class AnswerLengths:
 def _known(ceiling: float | None) -> float:
     if ceiling is None:
         raise ConfigError(
-            "what a call may cost is not known",
+            "the cost of a call is unknown",
             where="runner.budget_usd",
-            remedy="set judge.price and judge.max_tokens, or use runner.budget_calls",
+            remedy="set judge.price and judge.max_tokens, or use runner.budget_calls instead",
         )
     return ceiling

@@ -1,4 +1,4 @@
-"""One request to one judge, seen through: one call for equal requests, here and in other processes, and retries."""
+"""Send one request to one judge: retry it, and share one call among equal requests of this and other processes."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class _Waiting:
 
 
 class StoreWriter:
-    """Writes a run's answers to its store, away from the event loop."""
+    """Writes a run's answers to its store, off the event loop."""
 
     def __init__(self, store: CompletionCache) -> None:
         self._store = store
-        self._waiting: list[_Waiting] = []
+        self._queue: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def keep(self, key: str, model: str, completion: Completion) -> None:
-        """Keep a completion; it is durable when this returns.
+        """Store a completion; it is durable when this returns.
 
-        What is paid for is kept also if whoever waits for it is cancelled: that shows only once it is written.
+        The answer is paid for, so a canceled caller still waits for the write before the cancellation takes effect.
 
         Raises:
-            StoreError: if it could not be written.
+            StoreError: If it cannot be written.
         """
         kept = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting((key, model, completion), kept))
+        self._queue.append(_Waiting((key, model, completion), kept))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
         try:
@@ -56,8 +56,8 @@ class StoreWriter:
             raise
 
     async def _write(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
+        while self._queue:
+            batch, self._queue = self._queue, []
             outcome: BaseException | None = None
             try:
                 await asyncio.to_thread(self._store.put_many, [one.answer for one in batch])
@@ -75,18 +75,18 @@ def _settle(kept: asyncio.Future[None], error: BaseException | None) -> None:
         kept.set_result(None)
         return
     kept.set_exception(error)
-    kept.exception()  # looked at here, so that nobody else has to
+    kept.exception()  # mark it as retrieved, so that asyncio does not warn
 
 
 LONGEST_RETRY_AFTER = 600.0
-# After these the provider may have worked, and may bill, though nothing came back.
-_TOO_LITTLE = "runner.budget_usd leaves too little for a whole answer"
+_TOO_LITTLE = "runner.budget_usd leaves too little for a complete answer"
+# After these errors the provider may have done the work, and may bill it.
 _MAYBE_BILLED = ("timeout", "connection", "bad_response")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to the judge of an index, under its content key; `attempt` is 1 for the first."""
+    """One request to the judge at an index, with its content key; the first `attempt` is 1."""
 
     judge: int
     request: JudgeRequest
@@ -95,10 +95,21 @@ class Call:
 
 
 class Caller:
-    """Makes the calls of a run; `store` is where answers are kept, if anywhere.
+    """Makes the calls of a run.
 
-    `out` holds the tasks whose call is on its way, to the provider or to the disk; `allowed` raises where a call that
-    waited may no longer be made.
+    Attributes:
+        out: The tasks with a call in flight, to the provider or to the disk.
+        lengths: The answer lengths per judge.
+        also_checked: The judges to check before the first call to any judge.
+
+    Args:
+        judges: The judges of the run.
+        store: Where to store answers; `None` to not store them.
+        runner: The concurrency, timeout, retries and budget.
+        tally: The counts to update.
+        clock: The source of time.
+        allowed: Raises an exception if calls must no longer be made.
+        spent: The budget spent so far, shared with other runs.
     """
 
     def __init__(
@@ -112,59 +123,61 @@ class Caller:
         spent: Spent | None = None,
     ) -> None:
         self._judges, self._runner, self._tally = judges, runner, tally
-        self._keeper = None if store is None else StoreWriter(store)
+        self._writer = None if store is None else StoreWriter(store)
         self._limits = [JudgeLimit(judge, runner, clock) for judge in judges]
-        self._places = asyncio.Semaphore(runner.concurrency)
+        self._slots = asyncio.Semaphore(runner.concurrency)
         self._budget = Budget(runner, spent)
         self.lengths = AnswerLengths()
         self._ready: set[int] = set()
         self._allowed = allowed
         self.out: set[asyncio.Task[Any] | None] = set()
         self.also_checked: tuple[int, ...] = ()
-        """Judges that may be asked later: what is wrong with one must show before anything is paid."""
+        """Judges that may be called later: a problem with one must show before anything is paid."""
 
     async def attempt(self, call: Call) -> Completion:
-        """Make one call and return its answer, which is stored by then unless it is a refusal.
+        """Make one call and return its answer, which is stored unless it is a refusal.
 
         Raises:
-            CallError: if no answer came.
-            BudgetReached: if the cap leaves no room for the call.
-            JudgeSetupError: if no call to this judge can succeed.
-            StoreError: if the answer cannot be kept.
+            CallError: If the call fails.
+            BudgetReached: If the cap leaves no room for the call.
+            JudgeSetupError: If no call to this judge can succeed.
+            StoreError: If the answer cannot be stored.
         """
         await self._prepare(call.judge)
         call, reservation = await self._reserve(call)
         cost: float | None = 0.0
-        me = asyncio.current_task()
+        task = asyncio.current_task()
         try:
-            async with self._places, self._limits[call.judge].turn(call.request) as turn:
+            async with self._slots, self._limits[call.judge].turn(call.request) as turn:
                 self._allowed()
-                self._tally.sends(call.attempt)
+                self._tally.count_sent(call.attempt)
                 cost = None
-                self.out.add(me)
+                self.out.add(task)
                 completion = replace(await self._answer(call, turn), attempts=call.attempt)
-            # Its place is another's by now: the disk must not hold up the provider.
+            # The slot is free again by now: writing to disk must not delay the next call.
             cost = completion.cost_usd
-            self.lengths.see(call.judge, completion)
+            self.lengths.observe(call.judge, completion)
             if reservation.limited and completion.finish_reason == "length":
-                self._tally.paid(completion)
-                raise BudgetReached(f"{_TOO_LITTLE}: an answer was cut at {call.request.max_tokens} tokens")
+                self._tally.count_paid(completion)
+                raise BudgetReached(f"{_TOO_LITTLE}: an answer was cut off at {call.request.max_tokens:,} tokens")
             await self._keep(call, completion)
         except CallError as error:
             cost = None if error.kind in _MAYBE_BILLED else 0.0
             if reservation.limited and error.kind == "bad_request":
                 self.lengths.unlimited.add(call.judge)
-                raise BudgetReached(f"{_TOO_LITTLE}, and the judge takes no limit ({error.message})") from error
+                raise BudgetReached(
+                    f"{_TOO_LITTLE}, and the judge does not accept a token limit ({error.message})"
+                ) from error
             raise
         finally:
-            self.out.discard(me)
+            self.out.discard(task)
             await self._budget.settle(reservation, cost)
             self._tally.budget_left = self._budget.left
-        self._tally.paid(completion)
+        self._tally.count_paid(completion)
         return completion
 
     def lift_limits(self) -> None:
-        """Let those through who wait for their turn, once no call may be made any more."""
+        """Let waiting calls through, once no call may be sent any more."""
         for limit in self._limits:
             limit.lift()
 
@@ -191,8 +204,8 @@ class Caller:
         return completion
 
     async def _keep(self, call: Call, completion: Completion) -> None:
-        if self._keeper is not None and completion.refusal is None:
-            await self._keeper.keep(call.key, self._judges[call.judge].spec.model, completion)
+        if self._writer is not None and completion.refusal is None:
+            await self._writer.keep(call.key, self._judges[call.judge].spec.model, completion)
 
     async def _prepare(self, judge: int) -> None:
         for one in (judge, *self.also_checked):
@@ -202,7 +215,7 @@ class Caller:
                 self._ready.add(one)
 
     async def _reserve(self, call: Call) -> tuple[Call, Reservation]:
-        """Set aside what a call may cost; return it with its limit, if it has one."""
+        """Reserve the cost of a call; return the call, limited if necessary, and the reservation."""
         limit = self.lengths.limit(call.judge, call.request)
         limited = replace(call, request=replace(call.request, max_tokens=limit))
         least = None if limit is None else self._ceiling(limited)
@@ -213,19 +226,19 @@ class Caller:
         ceiling = getattr(self._judges[call.judge], "ceiling", None)
         if self._runner.budget_usd is None or ceiling is None:
             return None
-        most: float | None = ceiling(call.request)
-        return most
+        cost: float | None = ceiling(call.request)
+        return cost
 
 
 async def _completed(judge: Judge, request: JudgeRequest) -> Completion:
-    """Return a judge's completion, sane; what goes wrong in the judge's own code costs one call, never the run."""
+    """Return a judge's sanitized completion; an error in the judge's own code fails one call, never the run."""
     try:
         return sane(await judge.complete(request))
     except EvalkitError:
         raise
     except Exception as error:
-        what = f"the judge failed on this request ({type(error).__name__}: {clean_message(str(error))})"
-        raise CallError("bad_response", what, retryable=True) from error
+        message = f"the judge failed on this request ({type(error).__name__}: {clean_message(str(error))})"
+        raise CallError("bad_response", message, retryable=True) from error
 
 
 def _throttled(error: CallError) -> bool:
@@ -234,41 +247,55 @@ def _throttled(error: CallError) -> bool:
 
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
-FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5  # seconds between looks whether another process has its answer
+FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5  # seconds between checks whether another process has stored the answer
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A completion, and whether it was had without a call of this request's own."""
+    """A completion, and whether it was obtained without a call for this request."""
 
     completion: Completion
     stored: bool
 
 
 class RunStopped(Exception):  # noqa: N818
-    """The run is being stopped: nothing new is sent."""
+    """Raised if the run is stopping: nothing new is sent."""
 
 
 class RunAborted(Exception):  # noqa: N818
-    """Nothing more is sent, since the run is hopeless: what is not stored is missing."""
+    """Raised if the run is given up: nothing more is sent, and answers that are not stored are missing."""
 
 
-def backoff(attempt: int, asked: float | None, draw: Callable[[], float] = random.random) -> float | None:
-    """Return the seconds to wait after a failed attempt (1 the first), or none if the provider asks for too long.
+def backoff(attempt: int, retry_after: float | None, draw: Callable[[], float] = random.random) -> float | None:
+    """Return the seconds to wait after a failed attempt; `None` if the provider asks for too long a wait.
 
-    Exponential with full jitter (Brooker, Exponential Backoff and Jitter, AWS 2015); never sooner than asked.
+    Exponential backoff with full jitter (Brooker, "Exponential Backoff and Jitter", AWS, 2015).
+
+    Args:
+        attempt: The number of the failed attempt, from 1.
+        retry_after: The shortest wait in seconds, if the provider asked for one.
+        draw: Returns a random number in [0, 1).
     """
-    if asked is not None and asked > LONGEST_RETRY_AFTER:
+    if retry_after is not None and retry_after > LONGEST_RETRY_AFTER:
         return None
     ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1))
-    return ceiling * draw() if asked is None else asked + FIRST_WAIT * draw()
+    return ceiling * draw() if retry_after is None else retry_after + FIRST_WAIT * draw()
 
 
 class Sender:
-    """Sends a run's requests; `writes` says whether answers are kept, `calls` whether any may be sent at all.
+    """Sends a run's requests.
 
-    `claims` is where a request is claimed before it is sent, so that other processes wait for its answer. `spool` is
-    the folder for answers that equal requests may ask for again, if they are found nowhere else.
+    Args:
+        judges: The judges of the run.
+        store: Where to store answers; `None` to not store them.
+        runner: The concurrency, timeout, retries and budget.
+        tally: The counts to update.
+        calls: Whether calls may be sent at all.
+        claims: Where to claim a request before sending it, so that other processes wait for its answer.
+        clock: The source of time.
+        changed: Called after each retry.
+        spool: The folder for answers that equal requests may need later, if they are stored nowhere else.
+        spent: The budget spent so far, shared with other runs.
     """
 
     def __init__(
@@ -285,56 +312,56 @@ class Sender:
         spool: Path | None = None,
         spent: Spent | None = None,
     ) -> None:
-        self._caller = Caller(judges, store, runner, tally, clock, self._unless_over, spent)
+        self._caller = Caller(judges, store, runner, tally, clock, self._raise_if_over, spent)
         self.lengths = self._caller.lengths
         self._runner, self._tally, self._calls, self._clock, self._changed = runner, tally, calls, clock, changed
         self._claims = claims
         self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}
-        self._landed = CompletedCalls(spool)
-        self._given_up = asyncio.Event()
+        self._completed = CompletedCalls(spool)
+        self._aborted = asyncio.Event()
         self.out = self._caller.out
         self.stopping = False
         self.stopped: str | None = None
 
     def check_also(self, judge: int) -> None:
-        """Check a judge, too, before the first call to any."""
+        """Check this judge, too, before the first call to any judge."""
         self._caller.also_checked = (judge,)
 
     def give_up(self, why: str) -> None:
-        """Send nothing more: what is in flight may finish, what is stored still counts, the rest fails with `why`."""
+        """Stop sending: calls in flight may finish, stored answers count, and the rest fails with the reason `why`."""
         self.stopped = why
-        self._given_up.set()
+        self._aborted.set()
         self._caller.lift_limits()
 
     async def obtain(self, judge: int, request: JudgeRequest, key: str) -> Answer | Failure:
         """Return the answer to a request that is not stored; equal requests of a run share one call.
 
         Raises:
-            JudgeSetupError: if no call to this judge can succeed.
-            StoreError: if the answer cannot be kept.
-            Stopped: if the run is being stopped.
+            JudgeSetupError: If no call to this judge can succeed.
+            StoreError: If the answer cannot be stored.
+            RunStopped: If the run is stopping.
         """
         if not self._calls:
-            return Failure("not_stored", "no stored answer, and store.mode=read_only sends nothing", attempts=0)
+            return Failure("not_stored", "no stored answer, and store.mode=read_only makes no calls", attempts=0)
         if (flight := self._flights.get(key)) is not None:
             return self._shared(await asyncio.shield(flight))
-        if (landed := self._landed.get(key)) is not None:
-            return self._shared(landed)
+        if (completed := self._completed.get(key)) is not None:
+            return self._shared(completed)
         self._flights[key] = flight = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._once(Call(judge, request, key))
         except BaseException as error:
-            # What ends the run ends it now: a place that is free again must not be taken first.
+            # An error that ends the run ends it now, before another task takes the free slot.
             self.stopping = self.stopping or (isinstance(error, Exception) and not isinstance(error, RunStopped))
             flight.set_exception(error if isinstance(error, Exception) else RunStopped())
-            flight.exception()  # looked at here, so that nobody else has to
+            flight.exception()  # mark it as retrieved, so that asyncio does not warn
             raise
         else:
-            told = outcome.completion if isinstance(outcome, Answer) else outcome
-            flight.set_result(told)
-            # Where answers are claimed, an equal request that comes later finds this one in the store.
-            if isinstance(told, Failure) or self._claims is None:
-                self._landed.keep(key, told)
+            result = outcome.completion if isinstance(outcome, Answer) else outcome
+            flight.set_result(result)
+            # With claims, a later equal request finds this answer in the store.
+            if isinstance(result, Failure) or self._claims is None:
+                self._completed.keep(key, result)
             return outcome
         finally:
             del self._flights[key]
@@ -346,27 +373,27 @@ class Sender:
         return Answer(outcome, stored=True)
 
     async def _once(self, call: Call) -> Answer | Failure:
-        """See a call through, unless another process does, or has done since this one looked."""
+        """Make a call, unless another process is making it, or has made it since the store was read."""
         try:
             if self._claims is None:
-                return await self._see_through(call)
+                return await self._retry(call)
             await self._claim(call.key, self._claims)
         except RunAborted:
             return Failure("stopped", str(self.stopped), attempts=0)
         try:
             found = self._claims.get_many([call.key])
-            return self._shared(found[call.key]) if found else await self._see_through(call)
+            return self._shared(found[call.key]) if found else await self._retry(call)
         finally:
             self._claims.release(call.key)
 
     async def _claim(self, key: str, claims: CompletionCache) -> None:
         wait = FIRST_LOOK
         while not claims.claim(key):
-            self._unless_over()
-            await self._clock.pause_unless(self._given_up, wait)
+            self._raise_if_over()
+            await self._clock.pause_unless(self._aborted, wait)
             wait = min(2 * wait, LONGEST_LOOK)
 
-    async def _see_through(self, call: Call) -> Answer | Failure:
+    async def _retry(self, call: Call) -> Answer | Failure:
         while True:
             try:
                 return Answer(await self._caller.attempt(call), stored=False)
@@ -382,15 +409,15 @@ class Sender:
                 return failure
             if self.stopping:
                 raise RunStopped
-            await self._clock.pause_unless(self._given_up, wait)
-            if self._given_up.is_set():
+            await self._clock.pause_unless(self._aborted, wait)
+            if self._aborted.is_set():
                 return failure
             call = replace(call, attempt=call.attempt + 1)
             self._tally.retried += 1
             self._changed()
 
-    def _unless_over(self) -> None:
+    def _raise_if_over(self) -> None:
         if self.stopping:
             raise RunStopped
-        if self._given_up.is_set():
+        if self._aborted.is_set():
             raise RunAborted

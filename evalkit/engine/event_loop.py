@@ -1,4 +1,4 @@
-"""Waiting: for time to pass, or for something to happen, whichever comes first."""
+"""Clocks, signals and event loops: wait for a time or an event, and run coroutines anywhere."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How time passes: `now` in seconds, and `pause` to wait for a number of them."""
+    """The source of time: `now` returns seconds, and `pause` waits for a number of seconds."""
 
     now: Callable[[], float] = time.monotonic
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
 
     async def pause_unless(self, event: asyncio.Event, seconds: float) -> None:
-        """Wait for `seconds` (infinity: for ever), or until the event is set."""
+        """Wait for `seconds`, which may be infinite, or until the event is set."""
         if seconds == float("inf"):
             await event.wait()
         elif not event.is_set():
             await _first_of(event.wait(), _awaited(self.pause(seconds)))
 
 
-async def _awaited(what: Awaitable[object]) -> object:
-    return await what
+async def _awaited(awaitable: Awaitable[object]) -> object:
+    return await awaitable
 
 
 async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
+    """Run a coroutine to completion, even if an event loop is already running, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -72,7 +72,7 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine without the loop seeing its result: at its end asyncio writes that out in full, unseen."""
+    """Run a coroutine without returning its result to the loop: asyncio would format the whole result when it ends."""
     box: list[T] = []
 
     async def work() -> None:
@@ -84,9 +84,9 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def freeze_imports() -> Iterator[None]:
-    """Leave what is there now, mostly what was imported, out of collections as long as the block lasts.
+    """Keep existing objects, mostly imported modules, out of garbage collection within the block.
 
-    A full collection walks all of it, which takes as long as dozens of answers; what comes into being is collected.
+    A full collection visits all of them, which takes as long as dozens of answers. New objects are still collected.
     """
     gc.freeze()
     try:
@@ -100,16 +100,16 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 @contextmanager
 def on_interrupt(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call `stop` with the number of each signal in the running event loop, as long as the block lasts.
+    """Call `stop` with the number of each signal that arrives within the block, in the running event loop.
 
-    Only a process's main thread is told of signals; in any other this does nothing.
+    Only the main thread of a process receives signals; in any other thread this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    # What nohup ignores stays ignored.
+    # Signals that nohup ignores stay ignored.
     before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     for number in before:
         signal.signal(number, lambda number, _: loop.call_soon_threadsafe(stop, number))

@@ -1,4 +1,4 @@
-"""Judging cases: a pool of workers that pull asks, and judgments in case order whatever order answers come in."""
+"""Judge cases with a pool of workers; judgments are in case order, whatever order the answers arrive in."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment, Spe
 GRACE_SECONDS = 30.0
 MOST_TURNS = 1
 WORKERS = 2
-"""For each call at once: while one waits for an answer, another's is kept and read."""
-# A small run is worth its end whatever fails of it.
-HOPELESS_FROM = 20
+"""Workers per concurrent call: while one waits for an answer, another stores and reads one."""
+HOPELESS_FROM = 20  # a run with fewer failures is always finished
 NEVER_SENT = ("budget", "not_stored", "stopped")
 Observe = Callable[[Progress], None]
 
@@ -41,52 +40,52 @@ async def judge(
     spool: Path | None = None,
     spent: Spent | None = None,
 ) -> JudgingResult:
-    """Judge `cases` with every judge and return one judgment for each planned request, and for each that follows.
+    """Judge `cases` with every judge; return one judgment per planned request and per follow-up request.
 
-    Once all judgments of a unit are there, an evaluator's `follow`, if it has one, may ask for more.
+    If the evaluator has a `follow` method, it may plan follow-up requests once all judgments of a unit are complete.
 
-    Answers come from the store, else from a call; a call's answer is stored before it counts. What fails is a judgment
-    of status `failed`; so is what was not sent because the budget was reached, or too much had failed. SIGINT,
-    SIGTERM or SIGHUP stops it: calls in flight may finish (a second signal ends them too), and what is finished is
-    returned with `interrupted` set. Cancelling the task ends calls in flight and raises, as everywhere.
-    The judges are closed at the end, the store is not.
+    Answers come from the store or else from a call, and a call's answer is stored before it counts. A failed request
+    becomes a judgment with status `failed`, and so does a request that was not sent because the budget was reached or
+    too many requests had failed. SIGINT, SIGTERM and SIGHUP stop the run: calls in flight may finish (a second signal
+    ends them, too), and finished judgments are returned with `interrupted` set. Canceling the task ends calls in flight
+    and raises, as usual. The judges are closed at the end; the store is not.
 
     Args:
-        cases: read lazily.
-        evaluator: describes requests and reads completions.
-        judges: asked in this order for each case.
-        store: where completions are kept, if anywhere.
-        runner: concurrency, timeout, retries and budget.
+        cases: The cases, read lazily.
+        evaluator: Plans requests and reads completions.
+        judges: The judges, in the order in which each case is sent to them.
+        store: Where completions are stored; `None` for no store.
+        runner: The concurrency, timeout, retries and budget.
         store_mode: `read_write`, `read_only` (nothing is sent), `refresh` (nothing is read) or `off`.
-        arbiter: whom what follows is put to; without one, the judge that it follows from.
-        observe: called after each judgment and each retry.
-        clock: how time passes between attempts.
-        spool: the folder in or above which judgments wait in a temporary file when they are too many to be held.
-        spent: what other runs have spent of the same budget.
+        arbiter: The judge for follow-up requests; without one, the judge of the preceding judgments.
+        observe: Called after each judgment and each retry.
+        clock: The source of time.
+        spool: The folder, or a folder below it, for a temporary file of judgments that exceed the memory limit.
+        spent: The budget that other runs have spent.
 
     Raises:
-        ConfigError: if that file cannot be written; what was answered before is stored.
-        JudgeSetupError: if a judge cannot be called at all; what was answered before is stored.
-        StoreError: if the store fails.
+        ConfigError: If that file cannot be written; answers so far are stored.
+        JudgeSetupError: If a judge cannot be called at all; answers so far are stored.
+        StoreError: If the store fails.
     """
     everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
     run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock(), spool, spent)
-    run.asks = PlannedCalls(cases, evaluator, [j.spec for j in judges], run.reads)
+    run.calls = PlannedCalls(cases, evaluator, [j.spec for j in judges], run.reads)
     if arbiter is not None:
-        run.have_arbiter(len(judges))
+        run.set_arbiter(len(judges))
     if runner.budget_usd is not None:
-        run.look_back()
+        run.read_earlier_lengths()
     try:
         with on_interrupt(run.interrupt), freeze_imports():
             await run.workers()
     finally:
         for each in everyone:
             await each.close()
-    return run.judged()
+    return run.result()
 
 
 class _Run:
-    asks: PlannedCalls
+    calls: PlannedCalls
     arbiter: int | None = None
 
     def __init__(
@@ -118,29 +117,29 @@ class _Run:
             spool=spool,
             spent=spent,
         )
-        self._waiting: deque[PlannedCall] = deque()
+        self._queue: deque[PlannedCall] = deque()
         self._done, self._groups = JudgmentCollector(spool), OpenGroups()
         self._tasks: list[asyncio.Task[None]] = []
         self._signal: int | None = None
         self._followed = 0
         self.sending = 0.0
 
-    def have_arbiter(self, judge: int) -> None:
-        """Put what follows to the judge of this index."""
+    def set_arbiter(self, judge: int) -> None:
+        """Send follow-up requests to the judge at this index."""
         self.arbiter = judge
         self._sender.check_also(judge)
 
-    def look_back(self) -> None:
-        """Learn from the store how long the judges' answers have been."""
+    def read_earlier_lengths(self) -> None:
+        """Read the lengths of the judges' earlier answers from the store."""
         if self.reads is None:
             return
         for index, judge in enumerate(self._judges):
-            found = [one.usage.completion_tokens or 0 for one in self.reads.recent(judge.spec.model)]
-            if found:
-                self._sender.lengths.earlier[index] = max(found)
+            lengths = [one.usage.completion_tokens or 0 for one in self.reads.recent(judge.spec.model)]
+            if lengths:
+                self._sender.lengths.earlier[index] = max(lengths)
 
     async def workers(self) -> None:
-        """Run the workers until every ask is answered, one of them fails, or the run is stopped."""
+        """Run the workers until every call is done, one of them fails, or the run is stopped."""
         self._tasks = [asyncio.create_task(self._work()) for _ in range(WORKERS * self._runner.concurrency)]
         try:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -155,7 +154,7 @@ class _Run:
                 raise end
 
     def interrupt(self, number: int) -> None:
-        """Stop by a signal: at the first after what is in flight, at the second at once."""
+        """Handle a signal: the first lets calls in flight finish, the second ends them."""
         if self._signal is not None:
             self._end()
             return
@@ -163,13 +162,13 @@ class _Run:
         self._stop()
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end)
 
-    def judged(self) -> JudgingResult:
-        """Return what the run gave."""
+    def result(self) -> JudgingResult:
+        """Return the result of the run."""
         tally = self._tally
         interrupted = self._signal is not None
         stopped = "interrupted" if interrupted else self._sender.stopped
-        rest = self.asks.whole() if interrupted else None
-        dropped = {judge.spec.name: left_out for judge in self._judges if (left_out := getattr(judge, "dropped", ()))}
+        rest = self.calls.whole() if interrupted else None
+        dropped = {judge.spec.name: names for judge in self._judges if (names := getattr(judge, "dropped", ()))}
         return JudgingResult(
             self._done.in_order(),
             tally.calls(),
@@ -194,52 +193,56 @@ class _Run:
                 task.cancel()
 
     async def _work(self) -> None:
-        while (ask := await self._next()) is not None:
+        while (call := await self._next()) is not None:
             try:
-                judgment = await self._judgment(ask)
+                judgment = await self._judgment(call)
             except RunStopped:
                 return
-            self._finish(ask, judgment)
+            self._finish(call, judgment)
 
-    def _finish(self, ask: PlannedCall, judgment: Judgment) -> None:
-        if ask.after:
-            whose = self._judges[ask.group.judge].spec.name
-            judgment = replace(judgment, judge=whose, arbiter=self._judges[ask.judge].spec.name)
-        self._done.add(ask, judgment)
+    def _finish(self, call: PlannedCall, judgment: Judgment) -> None:
+        if call.after:
+            owner = self._judges[call.group.judge].spec.name
+            judgment = replace(judgment, judge=owner, arbiter=self._judges[call.judge].spec.name)
+        self._done.add(call, judgment)
         self._tally.done += 1
         self._tally.failed += judgment.status == "failed"
         self._tally.broken += judgment.status == "failed" and judgment.error_kind not in NEVER_SENT
-        self._unless_hopeless()
-        if self._follow is not None and not ask.after:
-            self._waiting.extendleft(self._following(ask, judgment, self._follow))
+        self._abort_if_hopeless()
+        if self._follow is not None and not call.after:
+            self._queue.extendleft(self._following(call, judgment, self._follow))
         self._report()
 
-    def _unless_hopeless(self) -> None:
-        """End a run early whose rate of failures exceeds the highest allowed, whatever else is answered."""
-        broken, total, highest = self._tally.broken, self.asks.total, self._runner.max_failure_rate
+    def _abort_if_hopeless(self) -> None:
+        """Give up a run whose failure rate will exceed the maximum, whatever happens to the other requests."""
+        broken, total, highest = self._tally.broken, self.calls.total, self._runner.max_failure_rate
         if total is None or self._sender.stopped or broken < HOPELESS_FROM or broken <= highest * total:
             return
         self._sender.give_up(
-            f"{broken} of about {total} requests failed, more than runner.max_failure_rate allows ({highest:.1%})"
+            f"{broken:,} of about {total:,} requests failed, more than runner.max_failure_rate={highest:.1%} allows"
         )
 
     def _following(
-        self, ask: PlannedCall, judgment: Judgment, follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]]
+        self,
+        call: PlannedCall,
+        judgment: Judgment,
+        follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]],
     ) -> list[PlannedCall]:
-        group = ask.group
-        if (whole := self._groups.complete(ask, judgment)) is None:
+        group = call.group
+        if (whole := self._groups.complete(call, judgment)) is None:
             return []
         judge = group.judge if self.arbiter is None else self.arbiter
-        asks = [
-            self._ask(judge, request, group, after) for after, request in enumerate(follow(group.case, whole), start=1)
+        calls = [
+            self._unplanned_call(judge, request, group, after)
+            for after, request in enumerate(follow(group.case, whole), start=1)
         ]
-        self._followed += len(asks)
-        return asks
+        self._followed += len(calls)
+        return calls
 
-    def _ask(
+    def _unplanned_call(
         self, judge: int, request: JudgeRequest, group: CallGroup, after: int, position: int | None = None
     ) -> PlannedCall:
-        """Return an ask that was not planned, with its stored answer if there is one."""
+        """Return a call that was not planned, with its stored answer if there is one."""
         self._tally.planned += 1
         spec = self._judges[judge].spec
         key = call_key(spec, request)
@@ -250,61 +253,61 @@ class _Run:
     async def _next(self) -> PlannedCall | None:
         if self._sender.stopping:
             return None
-        while not self._waiting:
-            if not (batch := self.asks.batch()):
+        while not self._queue:
+            if not (batch := self.calls.batch()):
                 return None
-            self._waiting.extend(batch)
+            self._queue.extend(batch)
             self._tally.planned += len(batch)
-            # Stored answers never wait for anything: let signals and other tasks in once a batch.
+            # Stored answers never wait: let signals and other tasks run once per batch.
             await asyncio.sleep(0)
-        return self._waiting.popleft()
+        return self._queue.popleft()
 
-    async def _judgment(self, ask: PlannedCall) -> Judgment:
+    async def _judgment(self, call: PlannedCall) -> Judgment:
         keys: tuple[str, ...] = ()
         earlier: tuple[Completion, ...] = ()
         stored = True
         while True:
-            outcome = await self._answer(ask)
+            outcome = await self._answer(call)
             if isinstance(outcome, Failure):
-                return replace(_failed(ask.request, outcome, keys), earlier=earlier)
-            keys, stored = (*keys, ask.key), stored and outcome.stored
-            read = self._read(ask.request, outcome.completion)
-            if not isinstance(read, Judgment) and not _leads_on(ask.request, read):
-                read = _unparseable(ask.request, "not readable, also when asked again")
+                return replace(_failed(call.request, outcome, keys), earlier=earlier)
+            keys, stored = (*keys, call.key), stored and outcome.stored
+            read = self._read(call.request, outcome.completion)
+            if not isinstance(read, Judgment) and not _may_follow(call.request, read):
+                read = _unparseable(call.request, "unreadable, even when asked again")
             if isinstance(read, Judgment):
-                return replace(_finished(read, ask.request, Answer(outcome.completion, stored), keys), earlier=earlier)
+                return replace(_finished(read, call.request, Answer(outcome.completion, stored), keys), earlier=earlier)
             earlier = (*earlier, outcome.completion)
-            ask = self._ask(ask.judge, read, ask.group, ask.after, ask.position)
+            call = self._unplanned_call(call.judge, read, call.group, call.after, call.position)
 
     def _read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         try:
             return self._evaluator.read(request, completion)
         except EvalkitError:
             raise
-        except Exception as error:  # an answer that nobody foresaw costs one row, and stays in the store
-            return _unparseable(request, f"not readable ({type(error).__name__})")
+        except Exception as error:  # an unforeseen answer costs one row, and stays in the store
+            return _unparseable(request, f"unreadable ({type(error).__name__})")
 
-    async def _answer(self, ask: PlannedCall) -> Answer | Failure:
-        if ask.found is None:
-            return await self._sender.obtain(ask.judge, ask.request, ask.key)
+    async def _answer(self, call: PlannedCall) -> Answer | Failure:
+        if call.found is None:
+            return await self._sender.obtain(call.judge, call.request, call.key)
         self._tally.stored += 1
-        self._sender.lengths.see(ask.judge, ask.found)
-        return Answer(ask.found, stored=True)
+        self._sender.lengths.observe(call.judge, call.found)
+        return Answer(call.found, stored=True)
 
     def _report(self) -> None:
         if self._observe is not None:
-            total = self.asks.total
+            total = self.calls.total
             self._observe(self._tally.progress(None if total is None else total + self._followed))
 
 
-def _leads_on(before: JudgeRequest, after: JudgeRequest) -> bool:
-    """Say whether an ask may come after another: it has fewer asks to prepare for, or is the same asked once more."""
-    to_come, left = _asks_to_come(before), _asks_to_come(after)
-    return left < to_come or (left == to_come and before.turn < after.turn <= MOST_TURNS)
+def _may_follow(before: JudgeRequest, after: JudgeRequest) -> bool:
+    """Return whether a request may follow another: it has fewer steps left, or repeats the same step once."""
+    left_before, left_after = _steps_left(before), _steps_left(after)
+    return left_after < left_before or (left_after == left_before and before.turn < after.turn <= MOST_TURNS)
 
 
-def _asks_to_come(request: JudgeRequest) -> int:
-    return 0 if request.then is None else 1 + _asks_to_come(request.then)
+def _steps_left(request: JudgeRequest) -> int:
+    return 0 if request.then is None else 1 + _steps_left(request.then)
 
 
 def _finished(judgment: Judgment, request: JudgeRequest, answer: Answer, keys: tuple[str, ...]) -> Judgment:

@@ -1,4 +1,4 @@
-"""What a run would ask, without asking."""
+"""Plan the requests of a run without sending them."""
 
 from __future__ import annotations
 
@@ -15,85 +15,91 @@ from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, U
 
 
 class PilotSample:
-    """So many asks, each with a content key of its own, every choice of them being as likely as any other.
+    """A random sample of calls with different content keys; every sample is equally likely.
 
-    They are those whose prompts have the smallest hashes: every judge is asked the same ones, plans of the same
-    requests draw the same in whatever order they come, and what was drawn once is stored when it is drawn again.
+    It contains the calls whose prompts have the smallest hashes. So every judge gets the same prompts, plans of
+    the same requests have the same sample in any order, and a sample that was sent once is stored when it is sampled
+    again.
 
     Args:
-        most: how many to draw; all, where there are fewer.
-        seed: draws others.
+        size: The number of calls to sample; all of them if there are fewer.
+        seed: A different seed gives a different sample.
     """
 
-    def __init__(self, most: int, seed: int = 0) -> None:
-        self._most, self._seed = most, seed
-        self._drawn: list[tuple[int, str]] = []
-        self._asks: dict[str, PlannedCall] = {}
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self._size, self._seed = size, seed
+        self._heap: list[tuple[int, str]] = []
+        self._calls: dict[str, PlannedCall] = {}
 
-    def offer(self, asks: Iterable[PlannedCall]) -> None:
-        """Take asks into account."""
-        for ask in asks:
-            self._offer(ask)
+    def offer(self, calls: Iterable[PlannedCall]) -> None:
+        """Consider calls for the sample."""
+        for call in calls:
+            self._offer(call)
 
-    def _offer(self, ask: PlannedCall) -> None:
-        if ask.key in self._asks:
+    def _offer(self, call: PlannedCall) -> None:
+        if call.key in self._calls:
             return
-        entry = (-self._rank(ask.request), ask.key)
-        self._asks[ask.key] = ask
-        if len(self._drawn) < self._most:
-            heappush(self._drawn, entry)
+        entry = (-self._rank(call.request), call.key)
+        self._calls[call.key] = call
+        if len(self._heap) < self._size:
+            heappush(self._heap, entry)
         else:
-            del self._asks[heappushpop(self._drawn, entry)[1]]
+            del self._calls[heappushpop(self._heap, entry)[1]]
 
     def _rank(self, request: JudgeRequest) -> int:
         texts = (message["content"] for message in request.messages)
         return int(text_digest("\0".join([f"{self._seed} {request.sample}", *texts])), 16)
 
     @property
-    def asks(self) -> Sequence[PlannedCall]:
-        """Those that are drawn, in the order of the plan."""
-        return sorted(self._asks.values(), key=lambda ask: ask.position)
+    def calls(self) -> Sequence[PlannedCall]:
+        """The sampled calls, in the order of the plan."""
+        return sorted(self._calls.values(), key=lambda call: call.position)
 
     @property
     def cases(self) -> Sequence[Case]:
-        """The cases that they are of, each once."""
-        return list({ask.group.case.id: ask.group.case for ask in self.asks}.values())
+        """The cases of the sampled calls, without duplicates."""
+        return list({call.group.case.id: call.group.case for call in self.calls}.values())
 
 
 class SubsetEvaluator:
-    """An evaluator that asks only what was drawn, and nothing after it."""
+    """Plans only the sampled requests of another evaluator, without follow-up requests."""
 
-    def __init__(self, inner: Evaluator, draw: PilotSample) -> None:
+    def __init__(self, inner: Evaluator, sample: PilotSample) -> None:
         self._inner = inner
-        self._wanted = {_place(ask.request) for ask in draw.asks}
+        self._sampled = {_identity(call.request) for call in sample.calls}
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return those asks of the inner evaluator that were drawn."""
-        return [request for request in self._inner.plan(case) if _place(request) in self._wanted]
+        """Return the sampled requests of the inner evaluator."""
+        return [request for request in self._inner.plan(case) if _identity(request) in self._sampled]
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return what the inner evaluator reads."""
+        """Read a completion with the inner evaluator."""
         return self._inner.read(request, completion)
 
 
-def _place(request: JudgeRequest) -> tuple[str, Unit, Unit, int]:
+def _identity(request: JudgeRequest) -> tuple[str, Unit, Unit, int]:
     return request.case_id, request.unit, request.shown, request.sample
 
 
-_KEY, _HALF = 16, 2**63  # 64 bits of a key tell a hundred million requests apart
-_OWN = "an answer of the judge's own"
+_KEY, _HALF = 16, 2**63  # 64 bits of a key distinguish a hundred million requests
+_OWN = "the judge's own answer"
 UNKNOWN = Completion("?" * 1000)
-"""Stands for an answer that is yet to be given where a further ask is made of it."""
+"""Placeholder for an answer that a later request depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run would ask: `requests` in all, `stored` of them answered, and the others in `to_send`.
+    """The requests of a run.
 
-    There each stands as 64 bits that are its own, with the approximate tokens of its prompt: by these the plans of
-    several runs are added up. `unique` calls are to be sent, since equal requests share one, with `prompt_tokens`
-    in all. `kinds` tells the formats of the answers, and what those that are stored came to. `told` is what the
-    prompts of these had by the provider's count, as a multiple of what they have by their characters.
+    Attributes:
+        requests: All requests.
+        stored: The requests with a stored answer.
+        unique: The calls to send; equal requests share one.
+        prompt_tokens: The estimated prompt tokens of these calls.
+        to_send: The other requests as 64 bits of their content keys, with the estimated tokens of their prompts. The
+            plans of several runs are added up by these.
+        kinds: The formats of the answers, with the lengths of the stored ones.
+        token_ratio: The prompt tokens of stored answers as counted by the provider, relative to the estimate.
     """
 
     requests: int = 0
@@ -102,12 +108,12 @@ class Plan:
     prompt_tokens: int = 0
     to_send: HashSet = field(default_factory=HashSet)
     kinds: tuple[Kind, ...] = ()
-    told: float = 1.0
+    token_ratio: float = 1.0
 
     def after(self, others: Sequence[Plan]) -> Plan:
-        """Return this plan without what is sent for `others` anyway."""
+        """Return this plan without the calls that `others` send anyway."""
         unique, tokens = find_new(self.to_send, [other.to_send for other in others])
-        return replace(self, unique=unique, prompt_tokens=round(tokens * self.told))
+        return replace(self, unique=unique, prompt_tokens=round(tokens * self.token_ratio))
 
 
 def plan(
@@ -115,19 +121,27 @@ def plan(
     evaluator: Evaluator,
     specs: Sequence[JudgeSpec],
     store: CompletionCache | None,
-    draw: PilotSample | None = None,
+    sample: PilotSample | None = None,
 ) -> Plan:
-    """Return what judging `cases` would ask of the judges `specs`, given what is stored; `draw` is offered every ask.
+    """Plan the judging of `cases`.
 
-    Asks that are prepared for by others are counted; re-asks and what follows from judgments cannot be foreseen.
+    Requests that need the answer of another request are counted. Repeated requests and follow-up requests cannot be
+    predicted.
+
+    Args:
+        cases: The cases to judge.
+        evaluator: Plans the requests.
+        specs: The judges.
+        store: Where answers are looked up; `None` for no store.
+        sample: Considers every call for a sample.
     """
-    asks = PlannedCalls(cases, evaluator, specs, store)
-    requests = stored = counted = told = 0
+    calls = PlannedCalls(cases, evaluator, specs, store)
+    requests = stored = counted = reported = 0
     to_send, kinds = HashSet(), dict[str | None, Kind]()
-    while batch := asks.batch():
-        if draw is not None:
-            draw.offer(batch)
-        for step in (step for ask in batch for step in _steps(ask, evaluator, specs, store)):
+    while batch := calls.batch():
+        if sample is not None:
+            sample.offer(batch)
+        for step in (step for call in batch for step in _steps(call, evaluator, specs, store)):
             requests += 1
             answer, tokens = step.request.answer, prompt_tokens(step.request)
             own = step.request.then is not None
@@ -141,20 +155,20 @@ def plan(
             kind.add(step.found)
             if step.found.usage.prompt_tokens is not None:
                 counted += tokens
-                told += step.found.usage.prompt_tokens
-    known = told / counted if told and counted else 1.0
-    return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), known).after(())
+                reported += step.found.usage.prompt_tokens
+    ratio = reported / counted if reported and counted else 1.0
+    return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), ratio).after(())
 
 
 def _steps(
-    ask: PlannedCall, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: CompletionCache | None
+    call: PlannedCall, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: CompletionCache | None
 ) -> Iterator[PlannedCall]:
-    """Yield an ask and those it prepares for; a key that hangs on an answer yet to come is one for equal asks only."""
-    yield ask
-    if ask.request.then is None:
+    """Yield a call and the calls that need its answer; without that answer, their keys only identify equal calls."""
+    yield call
+    if call.request.then is None:
         return
-    read = evaluator.read(ask.request, ask.found or UNKNOWN)
-    if isinstance(read, JudgeRequest) and read.then != ask.request.then:
-        key = call_key(specs[ask.judge], read)
-        found = store.get_many([key]).get(key) if store is not None and ask.found else None
-        yield from _steps(replace(ask, request=read, key=key, found=found), evaluator, specs, store)
+    read = evaluator.read(call.request, call.found or UNKNOWN)
+    if isinstance(read, JudgeRequest) and read.then != call.request.then:
+        key = call_key(specs[call.judge], read)
+        found = store.get_many([key]).get(key) if store is not None and call.found else None
+        yield from _steps(replace(call, request=read, key=key, found=found), evaluator, specs, store)

@@ -1,4 +1,4 @@
-"""What a run of the engine tells: while it goes on, and at its end."""
+"""Report on a run of the engine: its progress and its result."""
 
 from __future__ import annotations
 
@@ -11,10 +11,21 @@ from evalkit.types import Calls, Completion, Judgment
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. `total` is none, or an estimate, until every case is planned; tokens and US$ are of calls sent.
+    """The progress of a run.
 
-    `cost_usd` is none once a call's price is not known; `elapsed` is in seconds. `throttled` counts the calls refused
-    since there were too many. `budget_left` is in US$, none without a cap.
+    Attributes:
+        done: The judgments so far.
+        total: The expected judgments, estimated until every case is planned; `None` if there is no estimate yet.
+        stored: The answers from the store.
+        sent: The calls sent.
+        failed: The failed judgments.
+        retried: The repeated attempts.
+        prompt_tokens: The prompt tokens of the calls sent.
+        completion_tokens: The completion tokens of the calls sent.
+        cost_usd: The cost of the calls sent, in US$; `None` if the price of one of them is unknown.
+        elapsed: Seconds since the start.
+        throttled: The calls that the provider refused because of its rate limits.
+        budget_left: The rest of the budget, in US$; `None` without a cap.
     """
 
     done: int
@@ -33,14 +44,19 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class JudgingResult:
-    """What a run of the engine gave.
+    """The result of a run of the engine.
 
-    `judgments` stand in case order, within a case by judge, then as the evaluator planned them. When `interrupted`,
-    only those are there that were finished. `stopped` says in one line why requests were not made, or none. `tokens`
-    (`prompt` and `completion`) and `cost_usd` are of the calls sent in this run; `cost_usd` is none if the price of one
-    of them is not known. `dropped` names by judge the parameters that its provider refused and that were left out.
-    `sending` is how many seconds it took from the first call to the last judgment; 0 if nothing was sent. `signal` is
-    what interrupted it, and `whole` how many judgments the whole run has then, if that can be counted.
+    Attributes:
+        judgments: The finished judgments, in case order, then by judge, then as planned.
+        calls: The counts of calls.
+        tokens: The tokens of the calls sent in this run, by `prompt` and `completion`.
+        cost_usd: The cost of these calls, in US$; `None` if the price of one of them is unknown.
+        interrupted: Whether a signal stopped the run, so that judgments are missing.
+        stopped: Why requests were not sent, on one line; `None` if all were.
+        dropped: The parameters that each judge's provider refused, by the judge's name.
+        sending: Seconds from the first call to the last judgment; 0 if nothing was sent.
+        signal: The signal that interrupted the run.
+        whole: The number of judgments that an interrupted run would have had; `None` if it is unknown.
     """
 
     judgments: Sequence[Judgment]
@@ -57,7 +73,7 @@ class JudgingResult:
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of a run in the making."""
+    """The running counts of a run."""
 
     planned: int = 0
     done: int = 0
@@ -74,24 +90,24 @@ class Tally:
     started: float = field(default_factory=time.monotonic)
     first_sent: float | None = None
 
-    def sends(self, attempt: int) -> None:
-        """Count a call that leaves now; only first attempts count as sent."""
+    def count_sent(self, attempt: int) -> None:
+        """Count a call that is sent now; only first attempts count as sent."""
         self.sent += attempt == 1
         self.first_sent = time.monotonic() if self.first_sent is None else self.first_sent
 
     def sending(self) -> float:
-        """Return the seconds since the first call left; 0 if none has."""
+        """Return the seconds since the first call; 0 before it."""
         return 0.0 if self.first_sent is None else time.monotonic() - self.first_sent
 
-    def paid(self, completion: Completion) -> None:
-        """Count what a completion that was sent for took."""
+    def count_paid(self, completion: Completion) -> None:
+        """Add the tokens and the cost of a call."""
         self.prompt_tokens += completion.usage.prompt_tokens or 0
         self.completion_tokens += completion.usage.completion_tokens or 0
         known = self.cost_usd is not None and completion.cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (completion.cost_usd or 0.0) if known else None
 
     def progress(self, total: int | None) -> Progress:
-        """Return the counts as they stand."""
+        """Return the current counts."""
         return Progress(
             self.done,
             total,
@@ -108,9 +124,9 @@ class Tally:
         )
 
     def calls(self) -> Calls:
-        """Return the counts as a run's result holds them."""
+        """Return the counts of calls for a run's result."""
         return Calls(self.planned, self.stored, self.sent, self.retried, self.failed)
 
     def tokens(self) -> dict[str, int]:
-        """Return the tokens of the calls sent."""
+        """Return the tokens of the calls sent, by `prompt` and `completion`."""
         return {"prompt": self.prompt_tokens, "completion": self.completion_tokens}

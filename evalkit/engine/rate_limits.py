@@ -1,4 +1,4 @@
-"""How fast one judge is asked in one run: first come, first served, at the pace that all runs of the process share."""
+"""Limit the rate of calls to one judge: first come, first served, at a pace that all runs of the process share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DRIFT = 1e-9
 
 @dataclass(slots=True)
 class WindowUsage:
-    """An amount taken from a window at a moment; `counts` until that is a minute ago."""
+    """An amount taken from a window at a time in seconds; it `counts` for one minute."""
 
     at: float
     amount: float
@@ -32,9 +32,10 @@ class WindowUsage:
 
 
 class Window:
-    """What was taken in the last minute, against a limit; times are given in seconds and never go back.
+    """The amounts taken in the last minute, against a limit. Times are in seconds and never decrease.
 
-    Exact, where a bucket refilled at `limit` a minute would give out twice that in the minute after it was full.
+    It is exact; a token bucket refilled at `limit` per minute would allow twice the limit in the minute after it was
+    full.
     """
 
     def __init__(self, limit: float) -> None:
@@ -43,7 +44,7 @@ class Window:
         self._sum = 0.0
 
     def wait(self, amount: float, now: float) -> float:
-        """Return the seconds until `amount` fits; more than the whole limit fits when nothing else is there."""
+        """Return the seconds until `amount` fits; an amount above the limit fits if the window is empty."""
         self._forget(now)
         excess = self._sum + min(amount, self.limit) - self.limit
         for taken in self._taken:
@@ -62,7 +63,7 @@ class Window:
         return taken
 
     def settle(self, taken: WindowUsage, amount: float) -> None:
-        """Put what it came to in place of what was expected; nobody is called back who has been let through."""
+        """Replace an estimated amount by the actual one; calls that were let through are not affected."""
         if taken.counts:
             self._sum += amount - taken.amount
             taken.amount = amount
@@ -81,49 +82,49 @@ CUT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A call that was let through: when, and the tokens that it was expected to take."""
+    """A call that was let through: its start in seconds, and the tokens expected for it."""
 
     began: float
     tokens: WindowUsage | None = None
 
 
 class Waker:
-    """Something that waits for a change of pace."""
+    """Waits for a change of pace."""
 
     def wake(self) -> None:
-        """Be told, from any thread, that there may be room."""
+        """Signal that a call may be possible now; callable from any thread."""
 
 
 class Pace:
-    """Places, requests and tokens of one model at one address; safe to use from several threads and event loops.
+    """Concurrency, requests and tokens of one model at one address; safe across threads and event loops.
 
-    The number of calls at once is halved when the provider throttles, and grows again by one for about as many answers
-    as there are places, up to `most` (additive increase, multiplicative decrease: Chiu & Jain 1989, section 3).
+    The number of concurrent calls is halved when the provider throttles. It grows by one after about as many answers as
+    there are concurrent calls, up to `limit` (additive increase, multiplicative decrease: Chiu & Jain 1989, section 3).
     """
 
     def __init__(self) -> None:
-        self.most, self.allowed, self.at_once = 0, 0.0, 0
+        self.limit, self.allowed, self.in_flight = 0, 0.0, 0
         self.waiters: WeakSet[Waker] = WeakSet()
         self._lock = Lock()
         self._requests: Window | None = None
         self._tokens: Window | None = None
         self._not_before = self._cut_at = -inf
 
-    def set_limits(self, most: int, rpm: float | None, tpm: float | None) -> None:
-        """Set the most calls at once, requests a minute and tokens a minute; what was taken before still counts."""
+    def set_limits(self, limit: int, rpm: float | None, tpm: float | None) -> None:
+        """Set the maximum of concurrent calls, requests per minute and tokens per minute; past usage still counts."""
         with self._lock:
-            self.allowed = most if self.allowed >= self.most else min(self.allowed, most)
-            self.most = most
+            self.allowed = limit if self.allowed >= self.limit else min(self.allowed, limit)
+            self.limit = limit
             self._requests, self._tokens = _limited(self._requests, rpm), _limited(self._tokens, tpm)
 
     def enter(self, tokens: float, now: float) -> Turn | float:
-        """Let a call through, or return the seconds after which to ask again: infinity if only a change can help."""
+        """Let a call through, or return the seconds until the next try; infinity if only a change can help."""
         with self._lock:
-            if self.at_once >= max(1, int(self.allowed)):
+            if self.in_flight >= max(1, int(self.allowed)):
                 return inf
             if (wait := self._wait(tokens, now)) > 0:
                 return wait
-            self.at_once += 1
+            self.in_flight += 1
             if self._requests is not None:
                 self._requests.take(1, now)
             return Turn(now, None if self._tokens is None else self._tokens.take(tokens, now))
@@ -135,32 +136,32 @@ class Pace:
         return max(waits)
 
     def let_through(self, now: float) -> Turn:
-        """Let a call through that will not be sent: it takes a place, and nothing else."""
+        """Let a call through that will not be sent: it only counts as in flight."""
         with self._lock:
-            self.at_once += 1
+            self.in_flight += 1
         return Turn(now)
 
     def leave(self) -> None:
-        """Give back a call's place."""
+        """Release a call's slot."""
         with self._changing():
-            self.at_once -= 1
+            self.in_flight -= 1
 
     def answered(self, turn: Turn, tokens: float | None) -> None:
-        """Note that a call was answered, and how many tokens it took, if that is known."""
+        """Record an answer and its number of tokens, if known."""
         with self._changing():
-            self.allowed = min(self.most, self.allowed + 1 / max(1.0, self.allowed))
+            self.allowed = min(self.limit, self.allowed + 1 / max(1.0, self.allowed))
             if self._tokens is not None and turn.tokens is not None and tokens is not None:
                 self._tokens.settle(turn.tokens, tokens)
 
     def throttled(self, turn: Turn, now: float) -> None:
-        """Allow fewer calls at once, unless this call began before that was done already."""
+        """Allow fewer concurrent calls, unless this call started before the last reduction."""
         with self._changing():
             if turn.began > self._cut_at:
-                self.allowed = max(1.0, min(self.allowed, self.most) * CUT)
+                self.allowed = max(1.0, min(self.allowed, self.limit) * CUT)
                 self._cut_at = now
 
     def hold(self, until: float) -> None:
-        """Let no call through until a moment, since the provider asked for it."""
+        """Let no call through before a time, because the provider asked for a pause."""
         with self._lock:
             self._not_before = max(self._not_before, until)
 
@@ -186,72 +187,72 @@ _shared_lock = Lock()
 
 
 def shared_pace(model: str, api_base: str | None, now: Callable[[], float]) -> Pace:
-    """Return the one pace of a model at an address, by the clock that measures it."""
+    """Return the shared pace of a model at an address, for the clock that measures it."""
     with _shared_lock:
         return _shared.setdefault((model, api_base, now), Pace())
 
 
-FIRST_GUESS = 256  # tokens of an answer, where neither max_tokens nor an answer tells
+FIRST_GUESS = 256  # tokens of an answer, before any answer and without max_tokens
 _LONGEST = ("max_tokens", "max_completion_tokens")
 
 
 class JudgeLimit(Waker):
-    """The limits of one judge: its attributes `concurrency`, `rpm` and `tpm`, where it has them.
+    """The rate limits of one judge, from its optional attributes `concurrency`, `rpm` and `tpm`.
 
     Args:
-        judge: whose limits; two of one model and address share them, also in runs one after another.
-        runner: for the calls at once of a judge that sets none of its own.
-        clock: how time passes.
+        judge: The judge; judges with the same model and address share their limits, even across runs.
+        runner: The default concurrency.
+        clock: The source of time.
     """
 
     def __init__(self, judge: Judge, runner: RunnerConfig, clock: Clock) -> None:
-        at_once, rpm, tpm = (getattr(judge, name, None) for name in ("concurrency", "rpm", "tpm"))
+        concurrency, rpm, tpm = (getattr(judge, name, None) for name in ("concurrency", "rpm", "tpm"))
         self._pace = shared_pace(judge.spec.model, judge.spec.api_base, clock.now)
-        self._pace.set_limits(at_once or runner.concurrency, rpm, tpm)
+        self._pace.set_limits(concurrency or runner.concurrency, rpm, tpm)
         self._pace.waiters.add(self)
         self._expected = _Expected(next((judge.spec.params[n] for n in _LONGEST if n in judge.spec.params), None))
         self._clock, self._counts = clock, tpm is not None
-        self._line, self._changed = asyncio.Lock(), asyncio.Event()
+        self._queue, self._changed = asyncio.Lock(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._lifted = False
 
     @property
     def allowed(self) -> int:
-        """How many calls at once the provider is found to take now."""
+        """The number of concurrent calls that the provider currently accepts."""
         return max(1, int(self._pace.allowed))
 
     def wake(self) -> None:
-        """Look again whether there is room; may be called from any thread."""
+        """Check again whether a call is possible; callable from any thread."""
         if self._loop is None:
             return
-        with suppress(RuntimeError):  # a run that is over, whose loop is closed
+        with suppress(RuntimeError):  # the loop of a finished run is closed
             if threading.get_ident() == self._thread:
                 self._changed.set()
             else:
                 self._loop.call_soon_threadsafe(self._changed.set)
 
     def lift(self) -> None:
-        """Let everybody through who waits: they will find that nothing is to be sent any more."""
+        """Let all waiting calls through: they will find that nothing is sent any more."""
         self._lifted = True
         self._changed.set()
 
     def hold(self, seconds: float) -> None:
-        """Let no call begin for `seconds`, since the provider asked for it."""
+        """Start no call for `seconds`, because the provider asked for a pause."""
         self._pace.hold(self._clock.now() + seconds)
 
     def throttled(self, turn: Turn) -> None:
-        """Note that the provider refused a call since there were too many."""
+        """Record that the provider refused a call because of its rate limits."""
         self._pace.throttled(turn, self._clock.now())
 
     def answered(self, turn: Turn, request: JudgeRequest, usage: Usage) -> None:
-        """Note that a call was answered, and what it took."""
+        """Record an answer and its usage."""
         self._expected.learn(request, usage)
         self._pace.answered(turn, _total(usage))
 
     @asynccontextmanager
     async def turn(self, request: JudgeRequest) -> AsyncIterator[Turn]:
-        """Wait for a place for a call, and hold it."""
+        """Wait for a slot for a call, and hold it within the block."""
         turn = await self._enter(self._expected.tokens(request) if self._counts else 0.0)
         try:
             yield turn
@@ -260,7 +261,7 @@ class JudgeLimit(Waker):
 
     async def _enter(self, tokens: float) -> Turn:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        async with self._line:
+        async with self._queue:
             while True:
                 self._changed.clear()
                 entered = self._pace.enter(tokens, self._clock.now())
@@ -272,7 +273,7 @@ class JudgeLimit(Waker):
 
 
 class _Expected:
-    """How many tokens a call will take: `longest` or else the mean answer, and the prompt as it was counted so far."""
+    """Estimates the tokens of a call: the prompt, corrected by past counts, plus `longest` or the mean answer."""
 
     def __init__(self, longest: int | None) -> None:
         self._longest = longest

@@ -1,4 +1,4 @@
-"""From cases to asks, lazily: each request with its judge, its content key, and its stored answer if there is one."""
+"""Turn cases into planned calls, lazily: each request with its judge, content key, and stored answer, if any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMEMBERED = 8
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """The asks of one unit of a case to one judge: `positions` are their places in the run."""
+    """The calls of one unit of a case to one judge, by their positions in the run."""
 
     case: Case
     judge: int
@@ -31,9 +31,16 @@ class CallGroup:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """One request. `position` is its place in the run, `judge` the index of the judge asked.
+    """One request to one judge.
 
-    `after` is 0 for a planned ask; those that follow from a whole group stand behind its last, numbered from 1.
+    Attributes:
+        position: The position in the run.
+        judge: The index of the judge.
+        request: The request.
+        key: The content key.
+        group: The calls of the same unit to the same judge.
+        found: The stored answer; `None` if there is none.
+        after: 0 for a planned call; follow-up calls of a group are numbered from 1 and come after its last call.
     """
 
     position: int
@@ -46,7 +53,7 @@ class PlannedCall:
 
 
 def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
-    """Return the content key of putting `request` to a judge."""
+    """Return the content key of sending `request` to a judge."""
     return content_key(
         model=spec.model,
         api_base=spec.api_base,
@@ -61,11 +68,11 @@ _ENCODED: list[tuple[AnswerFormat | None, bytes]] = [(None, b"null")]
 
 
 def encoded(answer: AnswerFormat | None) -> bytes:
-    """Return an answer's format as canonical JSON; the last few are remembered, as the objects they are."""
-    for known, encoded in _ENCODED:
-        if known is answer:
+    """Return an answer format as canonical JSON; the last few are cached by identity."""
+    for cached, encoded in _ENCODED:
+        if cached is answer:
             return encoded
-    assert answer is not None  # null is known
+    assert answer is not None  # null is always cached
     encoded = canonical_json({"name": answer.name, "schema": dict(answer.schema)})
     _ENCODED.insert(1, (answer, encoded))
     del _ENCODED[_REMEMBERED:]
@@ -73,39 +80,39 @@ def encoded(answer: AnswerFormat | None) -> bytes:
 
 
 class PlannedCalls:
-    """The asks of a run, read from its cases in batches; each batch is looked up in the store at once."""
+    """The calls of a run, read from its cases in batches; each batch is looked up in the store at once."""
 
     def __init__(
         self, cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec], store: CompletionCache | None
     ) -> None:
         self._evaluator, self._specs, self._store = evaluator, specs, store
         self._size = len(cases) if isinstance(cases, Sequence) else None
-        self._cases_read = self._asked = self._planned = 0
+        self._cases_read = self._yielded = self._planned = 0
         self._exhausted = False
         self._cases = iter(cases)
-        self._asks = self._plan(self._cases)
+        self._calls = self._plan(self._cases)
 
     def batch(self) -> list[PlannedCall]:
-        """Return the next asks, or an empty list when there are no more."""
-        asks = list(islice(self._asks, BATCH))
-        self._asked += len(asks)
-        self._exhausted = self._exhausted or len(asks) < BATCH
-        if self._store is None or not asks:
-            return asks
-        found = self._store.get_many(list({ask.key for ask in asks}))
-        return [replace(ask, found=found[ask.key]) if ask.key in found else ask for ask in asks]
+        """Return the next calls, or an empty list at the end."""
+        calls = list(islice(self._calls, BATCH))
+        self._yielded += len(calls)
+        self._exhausted = self._exhausted or len(calls) < BATCH
+        if self._store is None or not calls:
+            return calls
+        found = self._store.get_many(list({call.key for call in calls}))
+        return [replace(call, found=found[call.key]) if call.key in found else call for call in calls]
 
     @property
     def total(self) -> int | None:
-        """How many asks there are in all: exact when every case is read, else estimated, or none."""
+        """The number of calls: exact once every case is read, else estimated; `None` without an estimate."""
         if self._exhausted:
-            return self._asked
+            return self._yielded
         if self._size is None or not self._cases_read:
             return None
-        return max(self._asked, round(self._asked / self._cases_read * self._size))
+        return max(self._yielded, round(self._yielded / self._cases_read * self._size))
 
     def whole(self, seconds: float = COUNTING_SECONDS) -> int | None:
-        """Return how many asks there are in all, planning the rest; `None` if that takes too long. No batch follows."""
+        """Plan the remaining cases and return the number of calls; `None` if it takes too long. Ends the batches."""
         until = time.monotonic() + seconds
         for case in self._cases:
             self._planned += len(self._evaluator.plan(case)) * len(self._specs)
@@ -134,44 +141,44 @@ def _groups(case: Case, judge: int, planned: Sequence[JudgeRequest], start: int)
     return {unit: CallGroup(case, judge, tuple(places)) for unit, places in positions.items()}
 
 
-MOST_AFTER = 2**20
-"""More judgments than this never follow from one unit."""
+MAX_FOLLOW_UPS = 2**20
+"""The maximum number of follow-up judgments of one unit."""
 
 
 class JudgmentCollector:
-    """Judgments in whatever order they are finished, each with its place in the run."""
+    """Collects judgments in the order in which they finish, with their positions in the run."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Spool to a file in or above `folder`, once they are too many."""
+        """Spool to a file in `folder` or its closest existing parent once the judgments exceed the memory limit."""
         self._judgments: Spool[Judgment] = Spool(folder=folder)
-        self._places = array("q")
+        self._positions = array("q")
 
-    def add(self, ask: PlannedCall, judgment: Judgment) -> None:
-        """Take the judgment that an ask came to.
+    def add(self, call: PlannedCall, judgment: Judgment) -> None:
+        """Add the judgment of a call.
 
         Raises:
-            ConfigError: if it cannot be written.
+            ConfigError: If it cannot be written.
         """
         self._judgments.append(judgment)
-        self._places.append(ask.position * MOST_AFTER + ask.after)
+        self._positions.append(call.position * MAX_FOLLOW_UPS + call.after)
 
     def in_order(self) -> Sequence[Judgment]:
-        """Return them by position, those that follow from a unit behind it."""
-        order = sorted(range(len(self._places)), key=self._places.__getitem__)
+        """Return the judgments by position, follow-up judgments after their unit."""
+        order = sorted(range(len(self._positions)), key=self._positions.__getitem__)
         return self._judgments.arrange(array("q", order))
 
 
 class OpenGroups:
-    """The judgments of those units of which some are still to come."""
+    """The judgments of incomplete units."""
 
     def __init__(self) -> None:
         self._open: dict[int, dict[int, Judgment]] = {}
 
-    def complete(self, ask: PlannedCall, judgment: Judgment) -> list[Judgment] | None:
-        """Take a judgment, and return all of its unit in the order planned once it is the last of them, else none."""
-        positions = ask.group.positions
+    def complete(self, call: PlannedCall, judgment: Judgment) -> list[Judgment] | None:
+        """Add a judgment; return all judgments of its unit in plan order if it was the last one, else `None`."""
+        positions = call.group.positions
         found = self._open.setdefault(positions[0], {})
-        found[ask.position] = judgment
+        found[call.position] = judgment
         if len(found) < len(positions):
             return None
         del self._open[positions[0]]
@@ -179,24 +186,24 @@ class OpenGroups:
 
 
 class CompletedCalls:
-    """What requests came to, by content key, for equal ones that come later; a call that was never made is not kept."""
+    """The outcomes of calls by content key, for later equal requests; calls that were never made are not kept."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Spool to a file in or above `folder`, once answers are too many."""
+        """Spool to a file in `folder` or its closest existing parent once the answers exceed the memory limit."""
         self._outcomes: Spool[Completion | Failure] = Spool(folder=folder)
-        self._places: dict[bytes, int] = {}
+        self._positions: dict[bytes, int] = {}
 
     def keep(self, key: str, outcome: Completion | Failure) -> None:
-        """Keep what a request came to.
+        """Keep the outcome of a request.
 
         Raises:
-            ConfigError: if it cannot be written.
+            ConfigError: If it cannot be written.
         """
         if isinstance(outcome, Completion) or outcome.attempts:
-            self._places[bytes.fromhex(key)] = len(self._outcomes)
+            self._positions[bytes.fromhex(key)] = len(self._outcomes)
             self._outcomes.append(outcome)
 
     def get(self, key: str) -> Completion | Failure | None:
-        """Return what an equal request came to, or none."""
-        place = self._places.get(bytes.fromhex(key)) if self._places else None
-        return None if place is None else self._outcomes[place]
+        """Return the outcome of an equal request; `None` if there is none."""
+        position = self._positions.get(bytes.fromhex(key)) if self._positions else None
+        return None if position is None else self._outcomes[position]

@@ -1,4 +1,4 @@
-"""How many tokens prompts and answers come to, before they are there: by characters, and by what is asked for."""
+"""Estimate the tokens of prompts from their characters, and of answers from their format."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest
 
 CHARACTERS_PER_TOKEN = 4
 _PER_BYTE = 2
-"""Characters that each byte beyond the first counts for in the UTF-8 of a character beyond ASCII."""
+"""ASCII characters with as many tokens as one UTF-8 byte after the first of a non-ASCII character."""
 FREE_TEXT = 150
-"""Tokens of an answer in running text, where nothing is known of it."""
+"""Tokens of a free-text answer, if nothing else is known."""
 _TEXT, _ITEM, _VALUE, _SYNTAX = 25, 12, 3, 3
 _ITEMS = 2
 _FEWEST, _Z = 8, 1.959964
@@ -21,9 +21,17 @@ _FEWEST, _Z = 8, 1.959964
 
 @dataclass(slots=True)
 class Kind:
-    """Answers of one format: how many are `wanted`; the tokens, their squares and seconds of those `found` stored.
+    """The answers of one format.
 
-    `likely` is the tokens of those wanted that answer a case's task itself, were each as long as the responses to it.
+    Attributes:
+        answer: The format.
+        wanted: The number of answers to request.
+        found: The number of stored answers.
+        tokens: The sum of the stored answers' tokens.
+        squares: The sum of their squares.
+        seconds: The sum of the stored answers' latencies, in seconds.
+        likely: The estimated tokens of the judge's own answers to the cases' tasks, each as long as the case's
+            responses.
     """
 
     answer: AnswerFormat | None
@@ -35,7 +43,7 @@ class Kind:
     likely: float = 0.0
 
     def add(self, completion: Completion) -> None:
-        """Take a stored answer in, if its tokens are known."""
+        """Add a stored answer, if its number of tokens is known."""
         if completion.usage.completion_tokens is not None:
             self.found += 1
             self.tokens += completion.usage.completion_tokens
@@ -43,14 +51,15 @@ class Kind:
             self.seconds += completion.latency
 
     def guess(self) -> float:
-        """Return about how many tokens one of those wanted has, where none is known: by what it is to hold."""
+        """Return the estimated tokens of one answer from its format, without stored answers."""
         return self.likely / self.wanted if self.likely else expected_tokens(self.answer)
 
     def half_width(self) -> float | None:
-        """Return half the width of the 95 % interval of the mean tokens of those wanted, were these drawn from them.
+        """Return half the width of the 95% interval of the mean tokens of the answers to request.
 
-        Student's t for a sample without replacement (Cochran, Sampling Techniques, 1977, section 2.8), its quantile by
-        the first terms of its expansion (Abramowitz and Stegun 26.7.5); none of fewer than eight.
+        It treats the stored answers as a sample without replacement (Cochran, Sampling Techniques, 1977, section 2.8).
+        The quantile of Student's t comes from the first terms of its expansion (Abramowitz and Stegun 26.7.5). `None`
+        for fewer than eight answers.
         """
         if self.found < _FEWEST:
             return None
@@ -63,25 +72,25 @@ class Kind:
 
 
 def response_tokens(case: Case) -> float:
-    """Return about how many tokens a case's responses have on average; 0 if it has none."""
+    """Return the estimated mean tokens of a case's responses; 0 if it has none."""
     lengths = [_characters(response.text) for response in case.responses]
     return sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN if lengths else 0.0
 
 
 def prompt_tokens(request: JudgeRequest) -> int:
-    """Return about how many tokens a request's messages have."""
+    """Return the estimated tokens of a request's messages."""
     return -(-sum(_characters(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN)
 
 
 def _characters(text: str) -> int:
-    """Return how many ASCII characters have as many tokens as a text; a Chinese character counts as one token."""
+    """Return the number of ASCII characters with as many tokens as a text; a Chinese character counts as one token."""
     if text.isascii():
         return len(text)
     return len(text.encode("ascii", "ignore")) + _PER_BYTE * (len(text.encode("utf-8", "surrogatepass")) - len(text))
 
 
 def expected_tokens(answer: AnswerFormat | None) -> int:
-    """Return about how many tokens an answer of a format has, a few words for each of its texts."""
+    """Return the estimated tokens of an answer in a format, with a few words per text."""
     return FREE_TEXT if answer is None else _within(answer.schema, _TEXT)
 
 
@@ -99,21 +108,21 @@ def _within(schema: Mapping[str, Any], text: int) -> int:
 
 
 def sample_fits(answer: AnswerFormat | None, completion: Completion) -> bool:
-    """Say whether a stored answer is of such a format: the same properties, and as many entries for as many names."""
+    """Return whether a stored answer has a format: the same properties, and fixed-size lists of the same sizes."""
     text = completion.text.strip()
     if answer is None:
         return not text.startswith("{")
     try:
-        held = json.loads(text)
+        parsed = json.loads(text)
     except ValueError:
         return False
     properties = answer.schema.get("properties", {})
     return (
-        isinstance(held, dict)
-        and held.keys() == properties.keys()
+        isinstance(parsed, dict)
+        and parsed.keys() == properties.keys()
         and all(
-            len(held[name]) == part["minItems"]
+            len(parsed[name]) == part["minItems"]
             for name, part in properties.items()
-            if isinstance(held[name], list) and part.get("minItems", -1) == part.get("maxItems")
+            if isinstance(parsed[name], list) and part.get("minItems", -1) == part.get("maxItems")
         )
     )

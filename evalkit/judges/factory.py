@@ -21,12 +21,12 @@ _METHODS = ("complete", "send")
 
 
 class CustomJudge:
-    """A third party's judge, with the spec, limits and price that its config sets.
+    """A third-party judge, with the spec, limits and price from its config.
 
     Args:
-        inner: what has `complete`; `prepare`, `ceiling`, `rest` and `close` are used if it has them.
-        config: the judge's own config, not a panel's.
-        spec: what identifies it.
+        inner: An object with `complete` and, optionally, `prepare`, `ceiling`, `rest` and `close`.
+        config: The config of one judge, not of a panel.
+        spec: The judge's identity.
     """
 
     def __init__(self, inner: Any, config: JudgeConfig, spec: JudgeSpec) -> None:
@@ -35,26 +35,26 @@ class CustomJudge:
 
     @property
     def rest(self) -> float:
-        """Seconds for which its provider takes no more."""
+        """Seconds until its provider accepts more calls."""
         return float(getattr(self._inner, "rest", 0.0))
 
     async def prepare(self) -> None:
-        """Let it check what it needs before the first call."""
+        """Let the judge prepare itself before the first call."""
         if (prepare := getattr(self._inner, "prepare", None)) is not None:
             await prepare()
 
     def ceiling(self, request: JudgeRequest) -> float | None:
-        """Return the most US$ that one call can cost: by `judge.price`, or as it says itself; `None` if not known."""
+        """Return the most that one call can cost in US$, by `judge.price` or by the judge itself; `None` if unknown."""
         if self._config.price is None and (ceiling := getattr(self._inner, "ceiling", None)) is not None:
-            most: float | None = ceiling(request)
-            return most
+            limit: float | None = ceiling(request)
+            return limit
         return setup.ceiling({}, self._config, request)
 
     async def complete(self, request: JudgeRequest) -> Completion:
-        """Send one request once; its seconds are measured unless it reports them.
+        """Send one request once; measure its latency unless the judge reports it.
 
         Raises:
-            CallError: if no answer came.
+            CallError: If the call fails.
         """
         started = time.monotonic()
         completion: Completion = await self._inner.complete(request)
@@ -63,7 +63,7 @@ class CustomJudge:
         return priced(completion, completion.cost_usd, self._config.price)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         if (close := getattr(self._inner, "close", None)) is not None:
             await close()
 
@@ -81,7 +81,7 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
 
 
 def _make_judge(member: JudgeConfig, spec: JudgeSpec, runner: RunnerConfig) -> Judge:
-    """Make one judge: a transport below `ModelJudge`, or what is a judge by itself."""
+    """Create one judge: `ModelJudge` over a transport, or a custom judge."""
     if member.simulated:
         return ModelJudge(member, spec, SimulatedTransport(member, runner))
     name = member.transport

@@ -99,7 +99,7 @@ def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored() -
     before = plan(cases(3), Both(), [spec], store)
     store.kept[call_key(spec, first)] = Completion("x", usage=Usage(2 * prompt_tokens(first), 40), latency=0.5)
     after = plan(cases(3), Both(), [spec], store)
-    assert after.told == 2
+    assert after.token_ratio == 2
     assert after.prompt_tokens == 2 * (before.prompt_tokens - prompt_tokens(first))
     [kind] = after.kinds
     assert (kind.wanted, kind.found, kind.tokens, kind.seconds) == (5, 1, 40, 0.5)

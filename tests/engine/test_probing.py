@@ -14,7 +14,7 @@ SPEC, OTHER = JudgeSpec("one", "fake/one"), JudgeSpec("two", "fake/two", "http:/
 
 
 def drawn(draw: PilotSample) -> set[str]:
-    return {ask.request.messages[0]["content"] for ask in draw.asks}
+    return {call.request.messages[0]["content"] for call in draw.calls}
 
 
 def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come() -> None:
@@ -23,14 +23,14 @@ def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come() -> Non
     plan(cases(30)[::-1], Both(), [OTHER], Memory(), draws[1])
     plan([*cases(30), *(replace(case, id=f"again {case.id}") for case in cases(30))], Both(), [SPEC], None, draws[2])
     assert drawn(draws[0]) == drawn(draws[1]) == drawn(draws[2])
-    assert len(drawn(draws[0])) == len(draws[2].asks) == 5
-    assert [ask.position for ask in draws[0].asks] == sorted(ask.position for ask in draws[0].asks)
+    assert len(drawn(draws[0])) == len(draws[2].calls) == 5
+    assert [call.position for call in draws[0].calls] == sorted(call.position for call in draws[0].calls)
 
 
 def test_all_are_drawn_where_there_are_fewer() -> None:
     draw = PilotSample(50)
     plan(cases(3) * 2, Both(), [SPEC], None, draw)
-    assert len(draw.asks) == 6
+    assert len(draw.calls) == 6
     assert [case.id for case in draw.cases] == ["c0", "c1", "c2"]
 
 
