@@ -132,9 +132,7 @@ def test_a_probe_is_paid_once_and_the_run_goes_on_from_it(call: Call, provider: 
     planned = call("plan", *words(provider, PRICE), "--probe", "8")
     assert len(provider.requests) == 8
     assert re.search(r"length of answers: \d+ tokens from 8 stored for the same prompts \(± [1-9]\d*\)\.", planned.out)
-    said = re.search(
-        r"probe: 8 requests drawn at random, 8 calls sent, (.*?) prompt and .*\$(.*); stored", planned.out
-    )
+    said = re.search(r"probe: 8 requests drawn at random, 8 calls sent, (.*?) prompt and .*\$(.*); stored", planned.out)
     assert said
     assert call("plan", *words(provider, PRICE), "--probe=8").out.endswith(
         "0 calls sent, 0 prompt and 0 answer tokens, $0\n"
