@@ -85,6 +85,6 @@ def test_what_a_provider_does_not_take_stands_in_the_manifest(words, within, com
     done = within(*words, "judge.temperature=0.5")
     assert "temperature" in provider.requests[0]
     assert "temperature" not in provider.requests[-1]
-    assert done.err.count("going on without temperature") == 1
+    assert done.err.count("continuing without temperature") == 1
     [judge] = json.loads((commands.folder / "out/manifest.json").read_text())["judges"]
     assert judge["dropped"] == ["temperature"]
