@@ -52,7 +52,7 @@ def test_grades() -> None:
             TWO,
             "here: label 2 is not mapped to A, B or TIE; map it, for example 'dataset.label_map=\"2=A\"', or",
         ),
-        ("x" * 99, TWO, 'here: label "' + "x" * 36 + "… is not mapped"),
+        ("x" * 99, TWO, 'here: label "' + "x" * 38 + "… is not mapped"),
         ({"a": 1}, TWO, 'here: label {"a": 1} is not mapped'),
     ],
 )
