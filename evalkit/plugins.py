@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -207,11 +208,17 @@ def entry_points_in(group: str) -> list[EntryPoint]:
     The variable holds names of packages, separated by commas; set to nothing, it switches all of them off.
     """
     chosen = os.environ.get(VARIABLE)
-    points = sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
+    points = sorted(_installed(group, tuple(sys.path)), key=lambda point: (point.name, point.value))
     if chosen is None:
         return points
     allowed = {_folded(name) for name in chosen.split(",") if name.strip()}
     return [point for point in points if _folded(_package(point)) in allowed]
+
+
+@cache
+def _installed(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group in all packages on `sys.path`; searching takes 10 ms."""
+    return tuple(entry_points(group=group))
 
 
 def folders(group: str) -> list[Path]:

@@ -90,7 +90,7 @@ def test_a_class_by_its_path_gets_its_own_settings(code: str) -> None:
 
 def test_a_class_by_entry_point(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("mine", f"{code}:Mine", "evalkit.evaluators")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == point.group else [])
+    monkeypatch.setattr(plugins, "_installed", lambda group, _: [point] if group == point.group else [])
     mine: Any = make_evaluator(config("mine"))
     assert type(mine.inner).__name__ == "Mine"
     with pytest.raises(PluginError, match="'mien'; did you mean 'mine'"):
@@ -99,7 +99,7 @@ def test_a_class_by_entry_point(code: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_two_packages_that_offer_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("mine", f"p{i}:Mine", "evalkit.evaluators") for i in range(2)]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugins, "_installed", lambda group, _: points)
     with pytest.raises(PluginError, match="'mine' is offered by several packages"):
         make_evaluator(config("mine"))
 
