@@ -1,4 +1,4 @@
-"""A run held against its gate, and the files that tell continuous integration what came of it."""
+"""Check a run against its gate, and write the outcome for continuous integration."""
 
 from __future__ import annotations
 

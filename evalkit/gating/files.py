@@ -1,4 +1,4 @@
-"""A gate for machines and people: gate.json, JUnit's XML, and a summary in Markdown."""
+"""Write a gate's outcome for machines and people: gate.json, JUnit XML, and a Markdown summary."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def gate_files(gate: Gate, manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def title_of(manifest: Mapping[str, Any]) -> str:
-    """Return what a run goes by: mode, judge and data."""
+    """Return a run's title: its mode, judge and data."""
     dataset = (manifest.get("dataset") or {}).get("name")
     return " · ".join(str(part) for part in (manifest.get("mode"), manifest.get("judge"), dataset) if part)
 
 
 def junit(gate: Gate, title: str) -> str:
-    """Return JUnit's XML: a test case for each rule; an undecided one is skipped, or failed where a gate is strict."""
+    """Return JUnit XML with a test case per rule; an undecided rule is skipped, or failed if the gate is strict."""
     failed = [ruling for ruling in gate.rulings if _counts_as_failed(ruling, gate)]
     skipped = [ruling for ruling in gate.rulings if ruling.state == "undecided" and not gate.strict]
     counts = {"tests": len(gate.rulings), "failures": len(failed), "errors": 0, "skipped": len(skipped)}
@@ -51,11 +51,11 @@ def junit(gate: Gate, title: str) -> str:
         case = Xml.SubElement(
             suite, "testcase", {"classname": _xml(f"evalkit.{title}"), "name": _xml(f"{ruling.metric} {ruling.rule}")}
         )
-        said = _xml(f"{ruling.state}: {ruling.why}")
+        message = _xml(f"{ruling.state}: {ruling.why}")
         if ruling in failed:
-            Xml.SubElement(case, "failure", {"message": said, "type": ruling.state}).text = said
+            Xml.SubElement(case, "failure", {"message": message, "type": ruling.state}).text = message
         elif ruling in skipped:
-            Xml.SubElement(case, "skipped", {"message": said})
+            Xml.SubElement(case, "skipped", {"message": message})
     Xml.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
@@ -69,8 +69,8 @@ def _xml(text: str) -> str:
 
 
 def markdown(gate: Gate, title: str) -> str:
-    """Return a summary in GitHub's Markdown: the state, and a row for each rule."""
-    strict = ", as `gate.undecided` is `fail`" if gate.strict and gate.state == "failed" else ""
+    """Return a summary in GitHub's Markdown: the state, and a row per rule."""
+    strict = ", because `gate.undecided` is `fail`" if gate.strict and gate.state == "failed" else ""
     rows = [
         f"| {_MARKS[one.state]} | {' | '.join(map(_cell, (one.metric, one.rule, one.why)))} | {one.n} | {one.missing} |"
         for one in gate.rulings
@@ -85,7 +85,7 @@ def markdown(gate: Gate, title: str) -> str:
 
 
 def gate_lines(gate: Mapping[str, Any]) -> list[str]:
-    """Return a gate, as the manifest has it, in lines of plain text: the state, and each rule under it."""
+    """Return a gate from a manifest as lines of plain text: the state, then one line per rule."""
     rules = gate["rules"]
     rows = [(one["state"], one["metric"], one["rule"], one["why"]) for one in rules]
     widths = [max((len(row[k]) for row in rows), default=0) for k in range(3)]
@@ -93,15 +93,15 @@ def gate_lines(gate: Mapping[str, Any]) -> list[str]:
 
 
 def gate_title(gate: Mapping[str, Any]) -> str:
-    """Return in a line what became of a gate, as the manifest has it."""
+    """Return the outcome of a gate from a manifest, on one line."""
     states = [one["state"] for one in gate["rules"]]
     counts = ", ".join(f"{states.count(state)} {state}" for state in _MARKS if state in states)
-    strict = ", and gate.undecided is fail" if gate["state"] == "failed" and "failed" not in states else ""
+    strict = ", because gate.undecided is fail" if gate["state"] == "failed" and "failed" not in states else ""
     return f"gate {gate['state']}: {counts}{strict}"
 
 
 def gate_faults(gate: Mapping[str, Any]) -> str:
-    """Return in a line which rules a gate failed by, as the manifest has it."""
+    """Return the rules that made a gate fail, on one line, from a manifest."""
     rules = gate["rules"]
     bad = [one for one in rules if one["state"] == "failed"] or [one for one in rules if one["state"] == "undecided"]
     return "; ".join(f"{one['metric']} {one['rule']} {one['state']}: {one['why']}" for one in bad)
@@ -124,12 +124,17 @@ def write_with_gate(
     *,
     replace_run: bool = False,
 ) -> RunResult:
-    """Write a run with its other files and its gate's, and remove the files of an earlier gate if there is none now.
+    """Write a run with its files and its gate's files, and remove the files of an earlier gate.
 
-    With `replace_run`, remove every file of the run that was in the folder before.
+    Args:
+        folder: The run folder.
+        result: The run.
+        files: Additional files by name.
+        gate: The gate's files by name; empty without a gate.
+        replace_run: Whether to also remove all other files of the run that was in the folder.
 
     Raises:
-        ConfigError: if the folder cannot be written.
+        ConfigError: If the folder cannot be written.
     """
     stale = written_files(folder) if replace_run else {JSON, JUNIT, MARKDOWN}
     names = {*files, *gate, *(() if replace_run else result.manifest.get("files") or ())}
@@ -140,17 +145,17 @@ def write_with_gate(
 
 
 def write_step_summary(folder: str | None) -> None:
-    """Append a run's summary of its gate, if it has one, to the file that GitHub Actions shows, where it runs this.
+    """Append the summary of a run's gate, if it has one, to GitHub Actions' step summary, if there is one.
 
     Raises:
-        ConfigError: if the file cannot be written.
+        ConfigError: If the file cannot be written.
     """
-    place = os.environ.get(STEP_SUMMARY)
-    if not place or folder is None or not (written := Path(folder) / MARKDOWN).is_file():
+    target = os.environ.get(STEP_SUMMARY)
+    if not target or folder is None or not (summary := Path(folder) / MARKDOWN).is_file():
         return
     try:
-        text = written.read_text(encoding="utf-8")
-        with Path(place).open("a", encoding="utf-8") as file:
+        text = summary.read_text(encoding="utf-8")
+        with Path(target).open("a", encoding="utf-8") as file:
             file.write(text + "\n")
     except OSError as bad:
-        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=f"${STEP_SUMMARY} {place}") from None
+        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=f"${STEP_SUMMARY} {target}") from None

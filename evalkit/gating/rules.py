@@ -1,4 +1,4 @@
-"""A run's metrics held against its gate."""
+"""Check a run's metrics against its gate."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ from evalkit.tracking import find_run
 from evalkit.types import Case, Metric, RunResult
 
 LONGEST_NAME = 100
-"""Longer texts of a case's metadata name nothing."""
+"""Longer texts in a case's metadata are not names."""
 
 
 def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
-    """Check that every metric and every run that a gate names can be there, as far as that is known before judging.
+    """Check that every metric and run that a gate names can exist, as far as that is known before judging.
 
-    The metric catalog says which names there are. The cases are gone through once for each run that is compared with,
-    and before if a metric is named by what they hold.
+    The metric catalog has the possible names. The cases are read once for each run to compare with, and once more if
+    the name of a metric depends on them.
+
+    Args:
+        config: The run's config.
+        cases: The run's cases.
 
     Raises:
-        ConfigError: naming the first metric or run that is not.
-        TrackingError: if a run has to be fetched and the store cannot be reached.
+        ConfigError: If a metric or run cannot exist; the message names the first one.
+        TrackingError: If a run must be downloaded and the tracking server is not reachable.
     """
     if not config.gate:
         return
@@ -49,10 +53,12 @@ def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
         with other_run(lead, config) as other:
             if lead.metric not in other.metrics:
                 remedy = did_you_mean(lead.metric, other.metrics)
-                raise ConfigError(f"no metric '{lead.metric}' in it", where=_where(lead), remedy=remedy)
+                raise ConfigError(f"this run has no metric '{lead.metric}'", where=_where(lead), remedy=remedy)
             theirs = {case.id for case in other.cases}
             if not any(case.id in theirs for case in cases):
-                raise ConfigError("shares no case with this run", where=_where(lead), remedy="name one of its dataset")
+                raise ConfigError(
+                    "it shares no case with this run", where=_where(lead), remedy="choose a run on the same dataset"
+                )
 
 
 def _where(lead: LeadRule) -> str:
@@ -65,7 +71,7 @@ def _check_name(name: str, config: RunConfig, cases: Iterable[Case], where: str)
     of_judge = re.fullmatch(r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name) if parts else None
     plain = of_judge[1] if of_judge else name
     if parts and plain.startswith("judge/"):
-        raise ConfigError("no such judge", where=where, remedy=f"in names of metrics they are {', '.join(parts)}")
+        raise ConfigError("no such judge", where=where, remedy=f"choose from {', '.join(parts)}")
     catalog = catalog_of(config.dataset.benchmark)
     found = None if plain.startswith("judge/") else catalog.find(plain)
     if (
@@ -78,7 +84,7 @@ def _check_name(name: str, config: RunConfig, cases: Iterable[Case], where: str)
 
 
 def _names_in(cases: Iterable[Case]) -> dict[str, None]:
-    """Return the names of models, subsets and the like that cases hold, as they stand in names of metrics."""
+    """Return the names of models, subsets and so on in the cases, as they appear in metric names."""
     return dict.fromkeys(slug(name) for case in cases for name in _names_of(case))
 
 
@@ -89,11 +95,11 @@ def _names_of(case: Case) -> Iterator[str]:
 
 @contextmanager
 def other_run(lead: LeadRule, config: RunConfig) -> Iterator[RunResult]:
-    """Give the run that a rule compares with, as long as the block lasts.
+    """Read the run that a rule compares with; it is available within the block.
 
     Raises:
-        ConfigError: if there is no such run.
-        TrackingError: if it has to be fetched and the store cannot be reached.
+        ConfigError: If there is no such run.
+        TrackingError: If it must be downloaded and the tracking server is not reachable.
     """
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         here = Path.cwd() if (Path.cwd() / lead.run).exists() else project()
@@ -101,14 +107,14 @@ def other_run(lead: LeadRule, config: RunConfig) -> Iterator[RunResult]:
 
 
 GATE = "gate"
-"""Where the manifest says what became of it."""
+"""The manifest's key for the outcome of the gate."""
 
 
 def apply_gate(config: RunConfig, result: RunResult) -> tuple[RunResult, dict[str, str]]:
-    """Return a scored run with what became of its gate in the manifest, and the gate's files by name.
+    """Add the outcome of the gate to a scored run's manifest, and return it with the gate's files by name.
 
-    Both are without a gate where the config has none. Nothing is raised of what a gate names and is not there: the run
-    is paid for, and its rulings say so.
+    Without a gate in the config, there is neither. A missing metric or run does not raise an error, because the run is
+    already paid for: the rule is undecided instead.
     """
     plain = {key: value for key, value in result.manifest.items() if key != GATE}
     if not config.gate:
@@ -119,10 +125,10 @@ def apply_gate(config: RunConfig, result: RunResult) -> tuple[RunResult, dict[st
 
 
 def check_rules(config: RunConfig, result: RunResult) -> None:
-    """Check that a scored run has every metric that its gate names, where nothing is lost by saying no.
+    """Check that a scored run has every metric that its gate names.
 
     Raises:
-        ConfigError: naming the first that it has not.
+        ConfigError: If it does not; the message names the first missing metric.
     """
     named = [(f"gate.{name}", name) for name in config.gate.rules]
     named += [("gate.no_worse_than.metric", lead.metric) for lead in config.gate.leads]
@@ -144,28 +150,28 @@ def _lead(lead: LeadRule, config: RunConfig, mine: RunEntry) -> Ruling:
             theirs = RunEntry(name, other.config, other.cases, other.judgments)
             return judge_lead(lead, mine, theirs, config.scoring, config.gate.by)
     except ValidationError:
-        return Ruling(lead.metric, lead_text(lead, name), "undecided", f"the config of {name} is not valid")
+        return Ruling(lead.metric, lead_text(lead, name), "undecided", f"the config of {name} is invalid")
     except EvalkitError as error:
         return Ruling(lead.metric, lead_text(lead, name), "undecided", str(error))
 
 
 def shortfall(config: RunConfig, result: RunResult) -> str | None:
-    """Return in a line what kept a run from its answers, none where it has enough of them."""
+    """Explain on one line why a run does not have enough answers; `None` if it has."""
     highest = config.runner.max_failure_rate
     failed = result.calls.failed / result.calls.planned if result.calls.planned else 0.0
     if stopped := result.manifest.get("stopped"):
-        again = "under a higher cap " if "budget" in stopped else ""
-        return f"{stopped}; what there is was scored and written, and running it again {again}asks for the rest only"
+        again = "with a higher budget " if "budget" in stopped else ""
+        return f"{stopped}; finished answers were scored and written; rerun {again}to request the rest only"
     if failed > highest:
         return (
-            f"{failed:.1%} of the requests failed, more than runner.max_failure_rate allows ({highest:.1%}); "
-            "the results are written"
+            f"{failed:.1%} of the requests failed, more than runner.max_failure_rate={highest:.1%} allows; "
+            "the results were written"
         )
     return unusable(config, result.metrics)
 
 
 def unusable(config: RunConfig, metrics: Mapping[str, Metric]) -> str | None:
-    """Return in a line that too many answers of a run are missing, or `None` if enough are usable."""
+    """Report on one line that too many answers of a run are missing; `None` if enough are usable."""
     shares = {
         kind: metrics[f"missing/{kind}"].value or 0.0 for kind in KINDS[:READABLE] if f"missing/{kind}" in metrics
     }
@@ -174,6 +180,6 @@ def unusable(config: RunConfig, metrics: Mapping[str, Metric]) -> str | None:
         return None
     parts = ", ".join(f"{value:.1%} {name}" for name, value in shares.items() if value)
     return (
-        f"{share:.1%} of the answers are unusable ({parts}), more than runner.max_unusable_rate allows "
-        f"({highest:.1%}); the results are written"
+        f"{share:.1%} of the answers are unusable ({parts}), more than runner.max_unusable_rate={highest:.1%} allows; "
+        "the results were written"
     )

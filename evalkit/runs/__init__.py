@@ -1,4 +1,4 @@
-"""Run folders: a finished run as files, each complete or absent, and back again."""
+"""Run folders: write a finished run as files, each complete or absent, and read it back."""
 
 from evalkit.runs.folders import check_free, check_no_sweep, remove_files, written_files
 from evalkit.runs.layout import unused_folder

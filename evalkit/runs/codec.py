@@ -1,6 +1,6 @@
-"""The frozen values as JSON, and back exactly.
+"""Encode the frozen values as JSON, and decode them exactly.
 
-Judges' texts may hold what UTF-8 cannot (lone surrogates), which pydantic refuses and `json` carries.
+Judges' texts may contain unpaired surrogates, which UTF-8 cannot encode. pydantic refuses them; `json` keeps them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
 class MalformedError(ValueError):
-    """A JSON value is not what its type says; `str()` of it names the key and the mismatch."""
+    """A JSON value does not have the expected type; `str()` names the key and the mismatch."""
 
     def __init__(self, what: str, path: str = "") -> None:
         super().__init__(f"{path}: {what}" if path else what)
@@ -38,7 +38,7 @@ def _open(value: Any) -> Any:
         return dict(value)
     if isinstance(value, set | frozenset):
         return sorted(value, key=str)
-    # NumPy's numbers, without importing NumPy; anything else a case carries along is kept as text.
+    # NumPy scalars, without importing NumPy; any other value in a case is kept as text.
     return value.item() if hasattr(value, "item") else str(value)
 
 
@@ -47,7 +47,7 @@ _LOOSE = json.JSONEncoder(ensure_ascii=False, allow_nan=True, default=_open)
 
 
 def encode_line(value: Any) -> bytes:
-    """Return a value as one line of strict JSON in UTF-8; a number that is not finite becomes a text."""
+    """Return a value as one line of strict JSON in UTF-8; NaN and infinities become texts."""
     try:
         text = _STRICT.encode(value)
     except ValueError:
@@ -59,7 +59,7 @@ def encode_finite(value: Any) -> bytes:
     """Return a value as one line of strict JSON in UTF-8.
 
     Raises:
-        ValueError: on NaN or an infinity.
+        ValueError: If the value contains NaN or an infinity.
     """
     return _one_line(_STRICT.encode(value))
 
@@ -68,7 +68,7 @@ def encode_pretty(value: Any) -> bytes:
     """Return a value as indented strict JSON in UTF-8.
 
     Raises:
-        ValueError: on NaN or an infinity.
+        ValueError: If the value contains NaN or an infinity.
     """
     show = partial(json.dumps, indent=2, allow_nan=False, default=_open)
     try:
@@ -78,7 +78,7 @@ def encode_pretty(value: Any) -> bytes:
 
 
 def _one_line(text: str) -> bytes:
-    # Some readers also split at NEL, LS and PS, which JSON leaves bare: such lines are escaped throughout.
+    # Some readers also split lines at NEL, LS and PS, which JSON does not escape; escape all of such a line.
     if len(text.splitlines()) == 1:
         try:
             return text.encode() + b"\n"
@@ -89,10 +89,10 @@ def _one_line(text: str) -> bytes:
 
 @cache
 def decoder(hint: Any) -> Decoder:
-    """Return the function that makes a value of a type out of its JSON, raising `MalformedError` if it is not one.
+    """Return a function that decodes a JSON value to a type, or raises `MalformedError`.
 
-    It is pydantic's, by the type's own schema made strict: a text is no number, and no key is unknown. It takes what
-    `json` reads, not bytes, because pydantic's own JSON parser refuses lone surrogates.
+    It is pydantic's validator with a strict version of the type's schema: a text is not a number, and unknown keys are
+    errors. It takes the values of `json`, not bytes, because pydantic's JSON parser refuses unpaired surrogates.
     """
     from pydantic import TypeAdapter
     from pydantic_core import SchemaValidator, ValidationError
@@ -109,7 +109,7 @@ def decoder(hint: Any) -> Decoder:
 
 
 def _strict(schema: Any) -> Any:
-    """Return a pydantic schema that converts nothing but integers and `NOT_FINITE` to numbers, and lists to tuples."""
+    """Make a pydantic schema strict: convert only integers and `NOT_FINITE` to numbers, and lists to tuples."""
     if isinstance(schema, list | tuple):
         return type(schema)(_strict(part) for part in schema)
     if not isinstance(schema, dict) or schema.get("type") == "literal":
@@ -118,20 +118,20 @@ def _strict(schema: Any) -> Any:
         text = {"type": "chain", "steps": [{"type": "literal", "expected": sorted(NOT_FINITE)}, {"type": "float"}]}
         choices = [({**schema, "strict": True}, _CHOICE), (text, _CHOICE)]
         return {"type": "union", "mode": "left_to_right", "choices": choices}
-    made = {key: _strict(part) for key, part in schema.items()}
+    strict = {key: _strict(part) for key, part in schema.items()}
     match schema.get("type"):
         case "str" | "int" | "bool":
-            made["strict"] = True
+            strict["strict"] = True
         case "dataclass-args":
-            made["extra_behavior"] = "forbid"
+            strict["extra_behavior"] = "forbid"
         case "union":
-            made |= {"mode": "left_to_right", "choices": [(part, _CHOICE) for part in made["choices"]]}
-    return made
+            strict |= {"mode": "left_to_right", "choices": [(part, _CHOICE) for part in strict["choices"]]}
+    return strict
 
 
 def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
-    """Return one of pydantic's complaints in one line, with the keys that lead to its place."""
-    # A misspelled key is also a missing one: say what is there.
+    """Return a pydantic error on one line, with the path of keys."""
+    # A misspelled key is also a missing one: report the unknown key.
     error = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     kind, loc = error["type"], [part for part in error["loc"] if part != _CHOICE]
     if kind == "unexpected_keyword_argument":
@@ -141,23 +141,23 @@ def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
         *loc, key = loc
         what = f"key '{key}' is missing"
     else:
-        expected = _EXPECTED.get(kind, "a list of another length")
+        expected = _EXPECTED.get(kind, "a list of a different length")
         if kind == "literal_error":
             expected = "one of " + str(error["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
-        what = f"expected {expected}, found {_found(error['input'])}"
+        what = f"expected {expected}, got {_shown(error['input'])}"
     return MalformedError(what, ".".join(part for part in loc if isinstance(part, str)))
 
 
 def _record_at(hint: Any, loc: Sequence[str | int]) -> Any:
-    """Return the dataclass at a place in a value of type `hint`."""
+    """Return the dataclass at a path in a value of type `hint`."""
     if not is_dataclass(hint):
         return next((found for part in get_args(hint) if (found := _record_at(part, loc)) is not None), None)
     keys = [part for part in loc if isinstance(part, str)]
     return _record_at(get_type_hints(hint)[keys[0]], keys[1:]) if keys else hint
 
 
-_CHOICE = "|"  # what pydantic puts between keys where a type has several choices
-_NAMES = {str: "a text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
+_CHOICE = "|"  # pydantic adds this to the path of a type with several choices
+_NAMES = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
 _EXPECTED = {
     "string_type": _NAMES[str],
     "bool_type": _NAMES[bool],
@@ -169,13 +169,13 @@ _EXPECTED = {
 }
 
 
-def _found(value: Any) -> str:
+def _shown(value: Any) -> str:
     shown = json.dumps(value)
     return shown if len(shown) <= 40 else _NAMES.get(type(value), "a number")
 
 
 def metric_values(metric: Metric) -> dict[str, Any]:
-    """Return a metric's numbers by their names in metrics.json; its own name is not among them."""
+    """Return a metric's fields as in metrics.json, without its name."""
     return {
         "value": metric.value,
         "low": metric.low,

@@ -1,4 +1,4 @@
-"""The resolved config as YAML that reads as plain values here and composes as a primary config elsewhere."""
+"""Write the resolved config as YAML that reads as plain values and composes as a primary config."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-HEAD = "# The resolved config of this run: `evalkit run` on this file runs it again.\n"
+HEAD = "# The resolved config of this run. Repeat the run with `evalkit run` on this file.\n"
 DEFAULTS = ["schema", "runtime", "_self_"]
 
-# A text such as 1e3 is a number to some YAML readers and not to others, and a bare NEL, LS or PS is a line break to
-# them: in double quotes it is a text to all of them.
+# Some YAML readers take a text such as 1e3 for a number, and an unescaped NEL, LS or PS for a line break. In double
+# quotes it is a text for all of them.
 _QUOTED = re.compile("^[-+.\\d]|[\x85\u2028\u2029\ufeff]")
 _INTERPOLATION = re.compile(r"(\\*)\$\{")
 
@@ -31,23 +31,23 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump(config: Mapping[str, Any]) -> bytes:
-    """Return a config of JSON values as YAML with a Hydra defaults list, `${` escaped so that it stays a text."""
+    """Return a config of JSON values as YAML with a Hydra defaults list; `${` is escaped so that it stays text."""
     body = {"defaults": DEFAULTS, **escaped(config)}
     text: str = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return (HEAD + text).encode()
 
 
 def escaped(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same config with `${` escaped, so that it stays a text where it is composed."""
+    """Return the config with `${` escaped, so that it stays text when it is composed."""
     plain: dict[str, Any] = _texts(config, _escaped)
     return plain
 
 
 def load(content: bytes) -> dict[str, Any]:
-    """Return the config that `dump` wrote.
+    """Return a config that was written by `dump`.
 
     Raises:
-        ValueError: if it is not such a file; the message is one line, with the line where known.
+        ValueError: If the file is not such a config; the message is one line, with the line number if known.
     """
     try:
         config = yaml.safe_load(content.decode())
@@ -57,7 +57,7 @@ def load(content: bytes) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as bad:
         raise ValueError(" ".join(str(bad).split())) from None
     if not isinstance(config, dict):
-        raise ValueError("holds no mapping")
+        raise ValueError("not a mapping")
     config.pop("defaults", None)
     plain: dict[str, Any] = _texts(config, _unescaped)
     return plain

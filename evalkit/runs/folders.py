@@ -1,4 +1,4 @@
-"""Which folders a run may be written to, and the removal of the run that was there."""
+"""Check that a folder is free for a run, and remove an earlier run."""
 
 from __future__ import annotations
 
@@ -17,43 +17,48 @@ REMEDY = "choose another folder with hydra.run.dir, or add --overwrite to replac
 
 
 def check_free(folder: Path, config: RunConfig, *, fingerprint: str | None = None, imported: str | None = None) -> None:
-    """Check that a folder holds no run but an earlier one of the same config, on the same data if these are given.
+    """Check that a folder is empty or has an earlier run of the same config.
 
-    A run that was imported (from another file than `imported`) or labeled holds more than a repetition would restore,
-    so it counts as another run.
+    An imported or labeled run counts as another run, because repeating it would not restore its contents.
+
+    Args:
+        folder: The folder.
+        config: The config of the new run.
+        fingerprint: The fingerprint of its data; `None` to not compare it.
+        imported: The source of an import; an earlier import from the same source may be replaced.
 
     Raises:
-        ConfigError: if it does, or if it holds files that a run would replace.
+        ConfigError: If the folder has another run, or files that a run would replace.
     """
     check_no_sweep(folder)
     found = [name for name in layout.FILES if (folder / name).exists()]
     if not found:
         return
     if layout.CONFIG not in found:
-        raise ConfigError(f"holds the file {found[0]}, which the run would replace", where=str(folder), remedy=REMEDY)
+        raise ConfigError(f"contains {found[0]}, which the run would replace", where=str(folder), remedy=REMEDY)
     manifest = _manifest(folder)
     before = str((manifest.get("dataset") or {}).get("fingerprint") or "")
     changed = fingerprint is not None and before not in ("", fingerprint)
     source = (manifest.get("imported") or {}).get("source")
     if source != imported or manifest.get("labels") or _hash(folder) != config.hash():
-        raise ConfigError("holds another run", where=str(folder), remedy=REMEDY)
+        raise ConfigError("contains another run", where=str(folder), remedy=REMEDY)
     if changed:
-        raise ConfigError("holds a run of this config on other data", where=str(folder), remedy=REMEDY)
+        raise ConfigError("contains a run of this config on other data", where=str(folder), remedy=REMEDY)
 
 
 def check_no_sweep(folder: Path) -> None:
-    """Check that a folder is not that of a sweep.
+    """Check that a folder is not the folder of a sweep.
 
     Raises:
-        ConfigError: if it is.
+        ConfigError: If it is.
     """
     if (folder / layout.SWEEP).exists():
         remedy = "choose another folder with hydra.run.dir"
-        raise ConfigError("holds a sweep", where=str(folder), remedy=remedy)
+        raise ConfigError("contains a sweep", where=str(folder), remedy=remedy)
 
 
 def written_files(folder: Path) -> set[str]:
-    """Return the names of files in a folder that its run wrote, or that commands wrote about that run."""
+    """Return the names of the files that the run, or later commands about it, wrote to a folder."""
     listed = _manifest(folder).get("files")
     names = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
     figures = {f"{layout.FIGURES}/{figure.name}" for figure in (folder / layout.FIGURES).glob("*.svg")}
@@ -64,7 +69,7 @@ def remove_files(folder: Path, names: Collection[str]) -> None:
     """Remove files of a run folder.
 
     Raises:
-        ConfigError: if one cannot be removed.
+        ConfigError: If a file cannot be removed.
     """
     for name in sorted(names):
         try:
@@ -81,13 +86,13 @@ def _is_plain(name: str) -> bool:
 
 def _manifest(folder: Path) -> Mapping[str, Any]:
     with suppress(OSError, ValueError):
-        found = json.loads((folder / layout.MANIFEST).read_bytes())
-        return found if isinstance(found, dict) else {}
+        manifest = json.loads((folder / layout.MANIFEST).read_bytes())
+        return manifest if isinstance(manifest, dict) else {}
     return {}
 
 
 def _hash(folder: Path) -> str | None:
-    # From the config rather than the manifest: versions of evalkit may hash one config differently.
+    # From the config, not from the manifest: versions of evalkit may hash a config differently.
     with suppress(ConfigError, ValueError):
         return RunConfig.model_validate(read_config(folder)).hash()
     return None

@@ -1,4 +1,4 @@
-"""The names of a run folder's files."""
+"""Name the files of a run folder."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ VERDICTS: Final = "verdicts.jsonl"
 METRICS: Final = "metrics.json"
 
 FINDINGS: Final = "findings.md"
-"""What the run found, in the words of its page."""
+"""The run's findings, as in its report."""
 PROMPTS: Final = "prompts.json"
-"""The text of each template in use, by the name that it has in the manifest's `prompt_hashes`."""
+"""The texts of the templates, by their names in the manifest's `prompt_hashes`."""
 FIGURES: Final = "figures"
-"""The folder of the page's figures, each a file of its own."""
+"""The folder of the report's figures, one file per figure."""
 
 DERIVED: Final = (
     FINDINGS,
@@ -44,20 +44,20 @@ DERIVED: Final = (
     "argilla.json",
     "label_studio.json",
 )
-"""Other files that commands write to a run folder; the manifest's `files` names those that a run wrote."""
+"""Other files that commands write to a run folder; the manifest's `files` lists those of the run itself."""
 SWEEP: Final = "sweep.json"
-"""The definition of a sweep, in its own folder."""
+"""The definition of a sweep, in the sweep's folder."""
 
 FILES: Final = (CONFIG, MANIFEST, CASES, JUDGMENTS, VERDICTS, METRICS)
 
 
 def unused_folder(folder: Path) -> Path:
-    """Return `folder`, or `folder-2`, `folder-3` and so on: the first in which no finished run stands."""
+    """Return `folder`, or else the first of `folder-2`, `folder-3` and so on without a finished run."""
     numbered = (folder.with_name(f"{folder.name}-{n}") for n in count(2))
-    return next(place for place in chain((folder,), numbered) if not (place / MANIFEST).exists())
+    return next(path for path in chain((folder,), numbered) if not (path / MANIFEST).exists())
 
 
 def simulated_judges(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the names of a run's judges that are simulated, by its manifest."""
+    """Return the names of the simulated judges in a run's manifest."""
     judges = [one for one in manifest.get("judges") or () if str(one.get("model") or "").startswith(SIMULATED)]
     return [str(one.get("name")) for one in judges]

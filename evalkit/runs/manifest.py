@@ -1,4 +1,4 @@
-"""The manifest of a run: every key of it is set here."""
+"""Build the manifest of a run. All of its keys are set here."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def describe_run(
     judging: Mapping[str, Any] | None = None,
     imported: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what the manifest says before scoring.
+    """Return the manifest of a run before scoring.
 
     Args:
-        config: the run's config.
-        started: when the run began.
-        dataset: name, source, fingerprint, rows and benchmark of the cases.
-        prompt_hashes: a hash for each template.
-        judges: what is known of each judge.
-        notes: what the user should know.
-        sweep: the sweep that the run is a job of.
+        config: The run's config.
+        started: The start of the run.
+        dataset: The name, source, fingerprint, rows and benchmark of the cases.
+        prompt_hashes: The hash of each template.
+        judges: The description of each judge.
+        notes: Notes for the user.
+        sweep: The sweep that the run belongs to.
         judging: `stopped` and `timing`, if the run judged its cases itself.
-        imported: where the judgments come from, if they were made elsewhere; no template was used then.
+        imported: The source of imported judgments, for which no template was used.
     """
     return {
         "run_id": uuid4().hex,
@@ -66,21 +66,21 @@ def describe_scoring(
     seconds: float | None = None,
     rescored: RunConfig | None = None,
 ) -> dict[str, Any]:
-    """Return a manifest with what scoring found, in place of what it says of an earlier scoring.
+    """Return a manifest with the results of scoring, which replace those of an earlier scoring.
 
     Args:
-        manifest: the manifest so far.
-        notes: how scoring understood its settings.
-        stale: how notes of an earlier scoring begin.
-        clusters: what intervals resample.
-        seconds: how long scoring took, if the run ends with it.
-        rescored: the config, if the run was scored before.
+        manifest: The manifest so far.
+        notes: Notes on how scoring applied its settings.
+        stale: The prefixes of an earlier scoring's notes.
+        clusters: The units that intervals resample.
+        seconds: The duration of scoring in seconds, if the run ends with it.
+        rescored: The config, if the run was scored before.
     """
     kept = [note for note in manifest.get("notes") or () if not note.startswith(stale)]
-    found = {**manifest, "notes": [*kept, *notes], "clusters": {**clusters}}
+    described = {**manifest, "notes": [*kept, *notes], "clusters": {**clusters}}
     if rescored is not None:
-        return {**found, "config_hash": rescored.hash(), "rescored": _now()}
-    return {**found, "timing": {**found["timing"], "scoring": seconds}, "ended": _now()}
+        return {**described, "config_hash": rescored.hash(), "rescored": _now()}
+    return {**described, "timing": {**described["timing"], "scoring": seconds}, "ended": _now()}
 
 
 def _now() -> str:

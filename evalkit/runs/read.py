@@ -1,4 +1,4 @@
-"""A run folder back to the run."""
+"""Read a run folder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from evalkit.runs.codec import MalformedError, decoder
 from evalkit.runs.config_file import load
 from evalkit.types import Calls, Case, Judgment, Metric, RunResult, Verdict
 
-_AGAIN: Final = "run it again, or restore the file"
+_REMEDY: Final = "rerun it, or restore the file"
 
 
 def read_run(folder: Path) -> RunResult:
-    """Read the run that a folder holds, exactly as it was written.
+    """Read the run in a folder, exactly as it was written.
 
     Raises:
-        ConfigError: if it is not a run folder, or a file of it is missing or damaged; the message names file and line.
+        ConfigError: If it is not a run folder, or a file is missing or damaged; the message names the file and line.
     """
     folder = folder.absolute()
     _check(folder)
@@ -44,7 +44,7 @@ def read_run(folder: Path) -> RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to, without the texts: a tenth of what there is to read."""
+    """The results of a run without its texts, which are nine tenths of the data."""
 
     config: RunConfig
     manifest: Mapping[str, Any]
@@ -53,10 +53,10 @@ class Outcome:
 
 
 def read_outcome(folder: Path) -> Outcome:
-    """Read what the run that a folder holds came to.
+    """Read the results of the run in a folder.
 
     Raises:
-        ConfigError: if it is not a run folder, or a file of it is missing or damaged; the message names file and line.
+        ConfigError: If it is not a run folder, or a file is missing or damaged; the message names the file and line.
     """
     folder = folder.absolute()
     _check(folder)
@@ -69,50 +69,50 @@ def read_outcome(folder: Path) -> Outcome:
 
 
 def read_cases(folder: Path) -> Sequence[Case]:
-    """Return the cases of the run that a folder holds.
+    """Return the cases of the run in a folder.
 
     Raises:
-        ConfigError: if the file is missing or damaged.
+        ConfigError: If the file is missing or damaged.
     """
     return _records(folder.absolute() / layout.CASES, Case)
 
 
 def read_config(folder: Path) -> RunConfig:
-    """Return the config of the run that a folder holds.
+    """Return the config of the run in a folder.
 
     Raises:
-        ConfigError: if the file is missing or damaged, or the config is not valid.
+        ConfigError: If the file is missing or damaged, or the config is invalid.
     """
     return _config(folder / layout.CONFIG)
 
 
 def read_facts(folder: Path) -> tuple[dict[str, Any], float | None]:
-    """Return the manifest of the run that a folder holds, and what it cost in US$, none where that is not known.
+    """Return the manifest of the run in a folder, and its cost in US$; `None` if the cost is unknown.
 
     Raises:
-        ConfigError: if a file is missing or damaged.
+        ConfigError: If a file is missing or damaged.
     """
     cost = _object(folder / layout.METRICS).get("cost_usd")
     return _object(folder / layout.MANIFEST), cost if isinstance(cost, float | int) else None
 
 
 def _check(folder: Path) -> None:
-    remedy = "name a folder that `evalkit run` wrote"
+    remedy = "choose a folder that `evalkit run` wrote"
     if not folder.is_dir():
         what = "a file, not a run folder" if folder.exists() else "no such folder"
         raise ConfigError(what, where=str(folder), remedy=remedy)
     present = [name for name in layout.FILES if (folder / name).is_file()]
     if not {layout.MANIFEST, layout.JUDGMENTS, layout.METRICS} & set(present):
         if job := next((child for child in sorted(folder.iterdir()) if (child / layout.MANIFEST).is_file()), None):
-            what, remedy = "a folder of runs, not a run's", f"name one of them, for example {job}"
+            what, remedy = "contains several runs and is not a run folder", f"choose one of them, for example {job}"
             raise ConfigError(what, where=str(folder), remedy=remedy)
-        raise ConfigError("not a run folder: none of its files is there", where=str(folder), remedy=remedy)
+        raise ConfigError("not a run folder: it has none of a run's files", where=str(folder), remedy=remedy)
     if missing := [name for name in layout.FILES if name not in present]:
-        raise ConfigError("the file is missing", where=str(folder / missing[0]), remedy=_AGAIN)
+        raise ConfigError("the file is missing", where=str(folder / missing[0]), remedy=_REMEDY)
 
 
 def _damaged(where: str, why: object) -> ConfigError:
-    return ConfigError(f"the file is damaged ({why})", where=where, remedy=_AGAIN)
+    return ConfigError(f"the file is damaged ({why})", where=where, remedy=_REMEDY)
 
 
 def _content(path: Path) -> bytes:
@@ -152,7 +152,7 @@ def _config(path: Path) -> RunConfig:
 
 
 def _records(path: Path, kind: Any) -> Sequence[Any]:
-    """Read a file line by line, each checked now and held, if they are too many to be, in a file beside it."""
+    """Read and check a file line by line; records beyond the memory limit go to a temporary file next to it."""
     decode = decoder(kind)
     try:
         with path.open("rb") as file:

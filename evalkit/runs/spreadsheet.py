@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet shows and does not run, and its cells as they were."""
+"""Write CSV that a spreadsheet shows but does not execute, and recover the original cells."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-# What a spreadsheet takes for a formula; a text that began with ' before it has one more, so that each can be undone.
-_RUN = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
+# Texts that a spreadsheet takes for a formula; one that already starts with ' gets another, so that it can be undone.
+_FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
 _ESCAPED = re.compile("'+[=+\\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, raw: bool = False) -> str:
-    """Return rows as CSV; what is missing is an empty cell.
+    """Return rows as CSV; a missing value is an empty cell.
 
-    Unless `raw`, a text that a spreadsheet would run gets a `'` in front; numbers stay numbers.
+    Args:
+        columns: The names of the columns.
+        rows: The rows, as values by column.
+        raw: Whether to write texts unchanged, instead of adding a `'` before those that a spreadsheet would execute.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -28,12 +31,12 @@ def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, raw: bo
 
 
 def escaped(value: Any) -> Any:
-    """Return a cell's value, with a `'` in front if it is a text that a spreadsheet would run."""
-    if isinstance(value, str) and _RUN.match(value) and not _NUMBER.fullmatch(value):
+    """Return a cell's value, with a `'` before a text that a spreadsheet would execute; numbers are unchanged."""
+    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 
 
 def unescaped(value: Any) -> Any:
-    """Return a cell's value as it was before `escaped`."""
+    """Undo `escaped`."""
     return value[1:] if isinstance(value, str) and _ESCAPED.match(value) else value

@@ -1,4 +1,4 @@
-"""What a run folder tells of itself, at a glance."""
+"""Read the status of a run folder from its manifest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,16 @@ from evalkit.runs import layout
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """What a run folder's manifest tells of it; `complete` if its files are there, and no call failed or was left out.
+    """The status of a run folder.
 
-    `recorded` is its id at the tracker, `gate` what became of its gate, if it had one.
+    Attributes:
+        config_hash: The hash of its config.
+        fingerprint: The fingerprint of its data.
+        prompts: The hash of each template.
+        evalkit: The version of evalkit that wrote it.
+        complete: Whether all files exist, and every call was made and succeeded.
+        recorded: Its id at the tracker; `None` if it was not recorded.
+        gate: The state of its gate; `None` without a gate.
     """
 
     config_hash: str
@@ -29,7 +36,7 @@ class RunStatus:
 
 
 def read_status(folder: Path) -> RunStatus:
-    """Return what a run folder tells of itself; empty where there is none."""
+    """Return the status of a run folder; empty if there is no run."""
     manifest, calls = _read(folder / layout.MANIFEST), _read(folder / layout.METRICS).get("calls") or {}
     whole = all((folder / name).is_file() for name in layout.FILES)
     return RunStatus(
@@ -45,6 +52,6 @@ def read_status(folder: Path) -> RunStatus:
 
 def _read(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        found = json.loads(path.read_bytes())
-        return found if isinstance(found, dict) else {}
+        value = json.loads(path.read_bytes())
+        return value if isinstance(value, dict) else {}
     return {}

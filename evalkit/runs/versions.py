@@ -1,4 +1,4 @@
-"""What a run was made with: versions of packages, and the commit of the folder it was started in."""
+"""Report the software of a run: package versions, and the git commit of the working directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy",
 
 
 def environment_versions() -> dict[str, Any]:
-    """Return the versions of evalkit, Python and `PACKAGES`, and the git commit, each null where there is none."""
+    """Return the versions of evalkit, Python and `PACKAGES`, and the git commit; `None` for what is missing."""
     return {
         "evalkit": own_version(),
         "python": platform.python_version(),
@@ -23,7 +23,7 @@ def environment_versions() -> dict[str, Any]:
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package, or nothing."""
+    """Return the version of an installed package; `None` if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

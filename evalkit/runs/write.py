@@ -1,4 +1,4 @@
-"""A finished run to its folder."""
+"""Write a finished run to its folder."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ from evalkit.types import RunResult
 
 
 def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None) -> RunResult:
-    """Write a run to its folder, with any further `files` by name, and return it with the folder set.
+    """Write a run to its folder, and return it with the folder set.
 
-    A further file stands in the folder itself or, as `figures/NAME`, with its figures; figures of an earlier writing
-    that are none of these are removed. Every file is written beside its place first and moved there last, so that it
-    is complete or absent, and a full disk leaves what stood there before.
+    Every file is first written next to its destination and moved at the end, so that it is complete or absent. A full
+    disk leaves earlier files unchanged. Figures of an earlier run that are not in `files` are removed.
+
+    Args:
+        folder: The run folder.
+        result: The run.
+        files: Additional files by name; `figures/NAME` for figures.
 
     Raises:
-        ConfigError: if the folder cannot be written.
-        ValueError: if the name of a further file is not a plain one, or is taken.
-        EvalkitError: if a number of a verdict, a metric or the manifest is not finite.
+        ConfigError: If the folder cannot be written.
+        ValueError: If the name of an additional file is invalid or reserved.
+        EvalkitError: If a number of a verdict, a metric or the manifest is not finite.
     """
     folder = folder.absolute()
-    contents = {**_contents(result), **_further(files or {})}
+    contents = {**_contents(result), **_additional(files or {})}
     try:
         _write_all(folder, contents)
         if files:
@@ -38,16 +42,16 @@ def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] 
         raise ConfigError(
             f"the run folder cannot be written ({bad.strerror or bad})",
             where=str(folder),
-            remedy="choose another with hydra.run.dir, or make room and permission there",
+            remedy="choose another folder with hydra.run.dir, or check its permissions and the free disk space",
         ) from None
     return replace(result, folder=str(folder))
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Replace the manifest of a run that stands in its folder.
+    """Replace the manifest in a run folder.
 
     Raises:
-        ConfigError: if it cannot be written.
+        ConfigError: If it cannot be written.
     """
     try:
         _write_all(folder, {layout.MANIFEST: _finite(layout.MANIFEST, [manifest], encode_pretty)})
@@ -56,10 +60,10 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write files to a folder that may hold others, each complete or absent.
+    """Write files to a folder that may have others, each complete or absent.
 
     Raises:
-        ConfigError: if they cannot be written.
+        ConfigError: If they cannot be written.
     """
     try:
         _write_all(folder, {name: [_bytes(text)] for name, text in files.items()})
@@ -67,16 +71,16 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
         raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder)) from None
 
 
-def _further(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
+def _additional(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
     for name in files:
         plain = name.removeprefix(f"{layout.FIGURES}/")
         if not plain.strip(".") or Path(plain).name != plain or name in (*layout.FILES, layout.FIGURES):
-            raise ValueError(f"not a name for a further file of a run folder: '{name}'")
+            raise ValueError(f"not a valid name for an additional file of a run folder: '{name}'")
     return {name: [_bytes(text)] for name, text in files.items()}
 
 
 def _clear(figures: Path, contents: Mapping[str, Any]) -> None:
-    """Remove figures that were drawn of other scores, and their folder if none is left."""
+    """Remove figures of an earlier scoring, and their folder if it is empty."""
     for figure in figures.glob("*.svg"):
         if f"{layout.FIGURES}/{figure.name}" not in contents:
             figure.unlink(missing_ok=True)
@@ -108,7 +112,7 @@ def _finite(name: str, values: Iterable[Any], encode: Any) -> Iterator[bytes]:
         try:
             yield encode(value)
         except ValueError as bad:
-            raise EvalkitError(f"{name}: entry {line} holds a number that is not finite ({bad})") from None
+            raise EvalkitError(f"{name}: entry {line} has a number that is not finite ({bad})") from None
 
 
 def _bytes(text: str | bytes) -> bytes:
@@ -116,6 +120,6 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
-    for place in (folder, folder / layout.FIGURES):
-        remove_leftovers(place)
+    for path in (folder, folder / layout.FIGURES):
+        remove_leftovers(path)
     atomic_files.write_files(folder, contents, last=layout.MANIFEST)

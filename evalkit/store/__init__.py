@@ -1,6 +1,6 @@
-"""Stored completions: which backend keeps them, by the scheme of `store.url`, and the guard around third-party ones.
+"""Store completions: choose the backend by the scheme of `store.url`, and guard third-party backends.
 
-A URL without a scheme is a file's path, kept by SQLite.
+A URL without a scheme is the path of an SQLite file.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from evalkit.types import Completion, StoredCompletion, StoreDescription
 __all__ = ["BACKENDS", "backend_of", "open_store", "open_url", "store_location", "store_url"]
 
 BACKENDS: Mapping[str, str] = MappingProxyType({"sqlite": "evalkit.store.sqlite:SqliteStore"})
-"""Scheme of a URL → `module:class`; other packages offer theirs as entry points of the group `evalkit.stores`."""
+"""URL scheme → `module:class`; other packages register theirs as entry points of the group `evalkit.stores`."""
 WHERE = "store.url"
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
 T = TypeVar("T")
 
 
 def store_url(url: str | None) -> str:
-    """Return the URL of the store: the given one, else `$EVALKIT_STORE`, else a file in the user's cache folder."""
-    if named := url or os.environ.get("EVALKIT_STORE"):
-        return named
+    """Return the store's URL: `url` if given, else `$EVALKIT_STORE`, else a file in the user's cache folder."""
+    if chosen := url or os.environ.get("EVALKIT_STORE"):
+        return chosen
     from platformdirs import user_cache_path
 
     return str(user_cache_path("evalkit") / "completions.sqlite")
 
 
 def store_location(url: str) -> str:
-    """Return a URL as messages show it: a file by its path, anything else without user and password."""
+    """Return a URL for messages: the path of a file, or any other URL without user and password."""
     path = url.removeprefix("sqlite:///")
     return without_password(url) if "://" in path else str(Path(path).expanduser())
 
 
 def backend_of(url: str) -> StoreBackend:
-    """Return the backend for a URL, by its scheme.
+    """Return the backend for a URL by its scheme.
 
     Raises:
-        PluginError: if there is none of that name, it cannot be imported, or it is no backend.
+        PluginError: If there is no such backend, it cannot be imported, or it does not satisfy the protocol.
     """
     named = _SCHEME.match(url)
     scheme = named[1] if named else "sqlite"
@@ -56,22 +56,22 @@ def backend_of(url: str) -> StoreBackend:
         backend: StoreBackend = found
         return backend
     if not isinstance(found, StoreBackend):
-        remedy = "give a class as evalkit.protocols.StoreBackend describes"
+        remedy = "register a class that implements evalkit.protocols.StoreBackend"
         raise PluginError(f"'{scheme}' is not a store backend", where=WHERE, remedy=remedy)
     return _GuardedBackend(found, scheme)
 
 
 def open_url(url: str, *, read_only: bool = False, verify: bool = True) -> Store:
-    """Open the store at a URL, or make it.
+    """Open the store at a URL, or create it.
 
     Args:
-        url: as `store_url` returns it.
-        read_only: never write; a missing store is an error.
-        verify: refuse a damaged store; false to save what can be read of it.
+        url: A URL from `store_url`.
+        read_only: Whether to never write; then a missing store is an error.
+        verify: Whether to refuse a damaged store; `False` to save what is readable.
 
     Raises:
-        PluginError: if there is no backend for it.
-        StoreError: if it cannot be used.
+        PluginError: If there is no backend for the URL.
+        StoreError: If the store cannot be opened.
     """
     return backend_of(url)(url, read_only=read_only, verify=verify)
 
@@ -79,17 +79,17 @@ def open_url(url: str, *, read_only: bool = False, verify: bool = True) -> Store
 def open_store(config: StoreConfig) -> Store | None:
     """Open the store that `config` describes, or return `None` if its mode is `off`.
 
-    In the mode `refresh` it is the engine that reads nothing: the store itself can be read as always.
+    In mode `refresh`, the engine does not read the store, but the store itself is readable.
 
     Raises:
-        PluginError: if there is no backend for its URL.
-        StoreError: if it cannot be used, or is to be read only and is not there.
+        PluginError: If there is no backend for the URL.
+        StoreError: If the store cannot be opened, or is missing in mode `read_only`.
     """
     return None if config.mode == "off" else open_url(store_url(config.url), read_only=config.mode == "read_only")
 
 
 class _Guard:
-    """Whatever goes wrong in a third-party backend is a StoreError of one line, without secrets."""
+    """Turns any error of a third-party backend into a StoreError on one line, without secrets."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -99,7 +99,7 @@ class _Guard:
             return work()
         except EvalkitError:
             raise
-        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        except Exception as error:  # a plug-in's own code may fail in any way
             text = redact(" ".join(f"{type(error).__name__}: {error}".split()))
             raise StoreError(f"{WHERE}: the backend '{self._name}' failed: {text}") from error
 

@@ -1,7 +1,7 @@
-"""One call for equal requests of all processes on a store: whoever holds a key's claim is the one that asks.
+"""Share one call among equal requests of all processes on a store: the process that claims a key makes the call.
 
-A claim is a lock on one byte of an empty file beside the store, at a place that the key's hash names. It costs no
-write, and the system lets go of it when its process ends, however it ends: no lease, no clock, nothing to clean up.
+A claim is a lock on one byte of an empty file next to the store, at an offset from the key's hash. It writes nothing,
+and the operating system releases it when its process ends, for whatever reason: no lease, no clock, no cleanup.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threading import Lock
 
 try:
     import fcntl
-except ImportError:  # Windows: claims then hold within the process only
+except ImportError:  # Windows: claims work only within the process
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX = "-claims"
@@ -22,7 +22,7 @@ SUFFIX = "-claims"
 
 @dataclass(slots=True)
 class _File:
-    """One open file of claims; such locks belong to the process, and closing any of its descriptors drops them all."""
+    """An open file of claims. Its locks belong to the process, and closing any of its descriptors drops all of them."""
 
     descriptor: int
     held: set[int] = field(default_factory=set)
@@ -34,7 +34,7 @@ _lock = Lock()
 
 
 def _forget() -> None:
-    """Begin a forked process without its parent's claims, which it does not have."""
+    """Drop the claims in a forked child process, which does not inherit its parent's locks."""
     global _lock
     _lock = Lock()
     _files.clear()
@@ -45,13 +45,13 @@ if hasattr(os, "register_at_fork"):
 
 
 class Claims:
-    """The claims on one store, shared by all of this process that use it.
+    """The claims on one store, shared within the process.
 
     Args:
-        store: the store's file.
+        store: The store's file.
 
     Raises:
-        OSError: if the file of claims cannot be made.
+        OSError: If the file of claims cannot be created.
     """
 
     def __init__(self, store: Path) -> None:
@@ -64,47 +64,47 @@ class Claims:
             self._file.users += 1
 
     def take(self, key: str) -> bool:
-        """Claim a key, and say whether it is claimed now; false while anybody else has it."""
-        place = _place(key)
+        """Claim a key; return `False` if another process or another user of the store has it."""
+        offset = _offset(key)
         with _lock:
-            if place in self._file.held or not _locked(self._file.descriptor, place):
+            if offset in self._file.held or not _locked(self._file.descriptor, offset):
                 return False
-            self._file.held.add(place)
-            self._mine.add(place)
+            self._file.held.add(offset)
+            self._mine.add(offset)
         return True
 
-    def give_back(self, key: str) -> None:
-        """Let others claim a key that was claimed here."""
+    def release(self, key: str) -> None:
+        """Release a claim of this object."""
         with _lock:
-            self._let_go(_place(key))
+            self._unlock(_offset(key))
 
     def close(self) -> None:
-        """Let go of every claim taken here."""
+        """Release every claim of this object."""
         with _lock:
-            for place in tuple(self._mine):
-                self._let_go(place)
+            for offset in tuple(self._mine):
+                self._unlock(offset)
             self._file.users -= 1
             if not self._file.users and _files.get(self._name) is self._file:
                 del _files[self._name]
                 os.close(self._file.descriptor)
 
-    def _let_go(self, place: int) -> None:
-        if place in self._mine:
-            self._mine.discard(place)
-            self._file.held.discard(place)
+    def _unlock(self, offset: int) -> None:
+        if offset in self._mine:
+            self._mine.discard(offset)
+            self._file.held.discard(offset)
             if fcntl is not None:
-                fcntl.lockf(self._file.descriptor, fcntl.LOCK_UN, 1, place)
+                fcntl.lockf(self._file.descriptor, fcntl.LOCK_UN, 1, offset)
 
 
-def _place(key: str) -> int:
+def _offset(key: str) -> int:
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:7], "big")
 
 
-def _locked(descriptor: int, place: int) -> bool:
+def _locked(descriptor: int, offset: int) -> bool:
     if fcntl is None:
         return True
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-    except (BlockingIOError, PermissionError):  # POSIX allows either for "somebody else has it"
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
+    except (BlockingIOError, PermissionError):  # POSIX allows either if another process has the lock
         return False
     return True

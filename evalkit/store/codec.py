@@ -1,4 +1,4 @@
-"""Completions as JSON texts, for stores and exported files: exact, and strict about what is read back."""
+"""Encode completions as JSON for stores and exported files: exactly, and with strict decoding."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from evalkit.types import Completion
 
 
 def encode(completion: Completion) -> str:
-    """Return a completion as JSON, without what is at its default.
+    """Return a completion as JSON, without default values.
 
     Raises:
-        StoreError: if it holds what JSON cannot, such as half a surrogate pair.
+        StoreError: If it has text that JSON cannot hold, such as an unpaired surrogate.
     """
     try:
         text: bytes = _codec().serializer.to_json(completion, exclude_defaults=True)
     except ValueError as error:
         why = str(error).rpartition(": ")[2]
-        raise StoreError(f"a completion cannot be stored ({why}); replace what is not valid Unicode") from error
+        raise StoreError(f"a completion cannot be stored ({why}); replace invalid Unicode in the answer") from error
     return text.decode()
 
 
@@ -27,7 +27,7 @@ def decode(text: str | bytes) -> Completion:
     """Return the completion in a JSON text.
 
     Raises:
-        ValueError: if there is none, or its fields are of other types.
+        ValueError: If the text is not JSON or a field has the wrong type.
     """
     completion: Completion = _codec().validator.validate_json(text)
     return completion

@@ -1,4 +1,4 @@
-"""Looking after a store: what is in it, taking old answers out, and carrying answers from one store to another."""
+"""Maintain stores: report their contents, delete old answers, and copy answers between stores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BATCH = 1000
 
 @dataclass(slots=True)
 class ModelStats:
-    """What is stored of one model; tokens and US$ as far as the provider told them."""
+    """The stored answers of one model; tokens and cost in US$ as far as the provider reported them."""
 
     completions: int = 0
     tokens: int = 0
@@ -32,7 +32,7 @@ class ModelStats:
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """What a store holds; times in seconds since 1970, `size` in bytes if known."""
+    """The contents of a store; times in seconds since 1970, `size` in bytes if known."""
 
     path: str
     version: int
@@ -45,10 +45,10 @@ class StoreStats:
 
 
 def stats(store: Store) -> StoreStats:
-    """Read a store through and return what it holds.
+    """Scan a store and return its contents.
 
     Raises:
-        StoreError: if it cannot be read.
+        StoreError: If it cannot be read.
     """
     models: defaultdict[str, ModelStats] = defaultdict(ModelStats)
     completions = damaged = 0
@@ -62,33 +62,41 @@ def stats(store: Store) -> StoreStats:
         oldest = row.created if oldest is None else min(oldest, row.created)
         newest = row.created if newest is None else max(newest, row.created)
         _add(models[row.model], row)
-    about = store.describe()
-    found = dict(sorted(models.items()))
-    return StoreStats(about.location, about.version, about.size, completions, damaged, oldest, newest, found)
+    description = store.describe()
+    return StoreStats(
+        description.location,
+        description.version,
+        description.size,
+        completions,
+        damaged,
+        oldest,
+        newest,
+        dict(sorted(models.items())),
+    )
 
 
-def _add(of: ModelStats, row: StoredCompletion) -> None:
+def _add(total: ModelStats, row: StoredCompletion) -> None:
     completion = row.completion
-    of.completions += 1
-    of.tokens += (completion.usage.prompt_tokens or 0) + (completion.usage.completion_tokens or 0)
-    of.cost_usd += completion.cost_usd or 0.0
-    of.unpriced += completion.cost_usd is None
+    total.completions += 1
+    total.tokens += (completion.usage.prompt_tokens or 0) + (completion.usage.completion_tokens or 0)
+    total.cost_usd += completion.cost_usd or 0.0
+    total.unpriced += completion.cost_usd is None
 
 
 def prune(store: Store, older_than: float, *, now: float | None = None) -> int:
-    """Delete the answers stored more than `older_than` seconds ago, and return how many.
+    """Delete the answers stored more than `older_than` seconds ago, and return their number.
 
     Raises:
-        StoreError: if the store cannot be written; then nothing was deleted.
+        StoreError: If the store cannot be written; then nothing is deleted.
     """
     return store.prune((time.time() if now is None else now) - older_than)
 
 
 def export_to(store: Store, path: Path) -> tuple[int, int]:
-    """Write every readable answer as a line of JSON, and return how many there were and how many were damaged.
+    """Write every readable answer as a line of JSON, and return the numbers of readable and damaged answers.
 
     Raises:
-        StoreError: if the file cannot be written; a file that was there before is left as it was.
+        StoreError: If the file cannot be written; then an existing file is unchanged.
     """
     written = damaged = 0
 
@@ -103,23 +111,24 @@ def export_to(store: Store, path: Path) -> tuple[int, int]:
     try:
         write_file(path, lines(), private=True)
     except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error.strerror or error}); name another file") from error
+        raise StoreError(f"{path}: cannot be written ({error.strerror or error}); choose another file") from error
     return written, damaged
 
 
 def _line(row: StoredCompletion) -> str:
     completion = json.loads(encode(row.completion))
-    held = {"key": row.key, "model": row.model, "created": row.created, "completion": completion}
-    return json.dumps(held, ensure_ascii=False) + "\n"
+    entry = {"key": row.key, "model": row.model, "created": row.created, "completion": completion}
+    return json.dumps(entry, ensure_ascii=False) + "\n"
 
 
 def import_from(store: Store, path: Path) -> tuple[int, int]:
-    """Add the answers of an exported file, and return how many were new and how many were there already.
+    """Add the answers of an exported file, and return the numbers of new and already stored answers.
 
-    Every line is read before the first is added, and an answer that is there already stays.
+    Every line is checked before the first one is added. Stored answers are not replaced.
 
     Raises:
-        StoreError: naming the line that cannot be read, or if the store cannot be written; then nothing was added.
+        StoreError: If a line cannot be read, which the message names, or the store cannot be written; then nothing is
+            added.
     """
     for _ in _imported(path):
         pass
@@ -143,19 +152,19 @@ def _imported(path: Path) -> Iterator[StoredCompletion]:
                     yield _row(line, f"{path}:{number}")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not UTF-8"
-        raise StoreError(f"{path}: cannot be read ({why}); name a file that `evalkit store export` wrote") from error
+        raise StoreError(f"{path}: cannot be read ({why}); choose a file from `evalkit store export`") from error
 
 
 def _row(line: str, where: str) -> StoredCompletion:
     try:
-        held: dict[str, Any] = json.loads(line)
-        key, model, created = held["key"], held["model"], float(held["created"])
+        entry: dict[str, Any] = json.loads(line)
+        key, model, created = entry["key"], entry["model"], float(entry["created"])
         int(key, 16)
         f"{key}{model}".encode()
-        return StoredCompletion(key, model, created, decode(json.dumps(held["completion"])))
+        return StoredCompletion(key, model, created, decode(json.dumps(entry["completion"])))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(
-            f"{where}: not a stored answer ({_why(error)}); name a file that `evalkit store export` wrote"
+            f"{where}: not a stored answer ({_why(error)}); choose a file from `evalkit store export`"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Completions by content key in one SQLite file: paid for once, there for every later run and every process."""
+"""Keep completions by content key in one SQLite file: paid for once, available to every later run and process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from evalkit.store.codec import decode, encode
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
-APPLICATION_ID = 0x65766B74  # "evkt": tells our files from other people's
+APPLICATION_ID = 0x65766B74  # "evkt": distinguishes evalkit's files from other SQLite files
 BUSY_SECONDS = 30.0
-LARGEST_CHECKED = 128 * 2**20  # bytes; a whole file is read through at about 1 GB a second
+LARGEST_CHECKED = 128 * 2**20  # bytes; checking a file reads all of it, at about 1 GB per second
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS completions (
@@ -32,28 +32,34 @@ CREATE TABLE IF NOT EXISTS completions (
 
 
 def row_digest(key: str, model: str, value: str) -> int:
-    """Return the CRC-32 of a row: SQLite notices damaged pages, but not other letters in a value."""
+    """Return the CRC-32 of a row: SQLite detects damaged pages, but not changed letters in a value."""
     return crc32("\0".join((key, model, value)).encode())
 
 
 def connect(uri: str) -> sqlite3.Connection:
-    """Open a file by URI, waiting where another process holds it."""
+    """Open a file by URI, waiting while another process holds it."""
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
 def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) -> None:
-    """Make sure that a file is evalkit's, whole and of a version that is understood, and bring an older one up to date.
+    """Check that a file is an undamaged store of a supported version, and migrate an older version.
+
+    Args:
+        db: A connection to the file.
+        path: The file.
+        read_only: Whether to never write, so not to migrate either.
+        verify: Whether to check for damage.
 
     Raises:
-        StoreError: if it is somebody else's, damaged, or newer than this version; it is left as it is.
+        StoreError: If the file is not evalkit's, is damaged, or is of a newer version; it is not changed.
     """
     application, version, empty = _identity(db)
     if application != APPLICATION_ID and (read_only or not empty):
-        raise StoreError(f"{path}: an SQLite file, but not evalkit's; name another file in store.url")
+        raise StoreError(f"{path}: an SQLite file, but not an evalkit store; set store.url to another file")
     if version > SCHEMA_VERSION:
         raise StoreError(
-            f"{path}: written by a newer evalkit (store version {version}, this one reads "
-            f"{SCHEMA_VERSION}); update evalkit, or name another file in store.url"
+            f"{path}: written by a newer evalkit (store version {version}; this version reads "
+            f"{SCHEMA_VERSION}); update evalkit, or set store.url to another file"
         )
     if verify and path.stat().st_size <= LARGEST_CHECKED:
         _check_pages(db)
@@ -62,7 +68,7 @@ def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) 
 
 
 def _identity(db: sqlite3.Connection) -> tuple[int, int, bool]:
-    """Return application, version and whether nothing is in it, as of one moment: another process may be making it."""
+    """Return application id, version and whether the file is empty, at one moment: it may be being created."""
     db.execute("BEGIN")
     try:
         tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -72,19 +78,19 @@ def _identity(db: sqlite3.Connection) -> tuple[int, int, bool]:
 
 
 def pragma(db: sqlite3.Connection, name: str) -> int:
-    """Return a whole number that SQLite keeps on the file."""
+    """Return an integer that SQLite stores in the file's header."""
     return int(db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def _check_pages(db: sqlite3.Connection) -> None:
-    found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != "ok":
-        raise sqlite3.DatabaseError("malformed: " + " ".join(str(found).split()))
+    result = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if result != "ok":
+        raise sqlite3.DatabaseError("malformed: " + " ".join(str(result).split()))
 
 
 def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = WAL")
-    # FULL: in WAL mode NORMAL does not flush at commit, and a power cut would take acknowledged answers with it.
+    # FULL: in WAL mode, NORMAL does not flush at commit, and a power failure would lose acknowledged answers.
     db.execute("PRAGMA synchronous = FULL")
     if pragma(db, "user_version") < SCHEMA_VERSION:
         db.execute("BEGIN IMMEDIATE")
@@ -98,7 +104,7 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 
 def _migrate(db: sqlite3.Connection, version: int) -> None:
-    """Bring a file from `version` to the present one, in one transaction; 0 is a file that was just made."""
+    """Migrate a file from `version` to the current one in one transaction; 0 is a new file."""
     if version < 1:
         db.execute(_TABLE)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -110,28 +116,28 @@ def _migrate(db: sqlite3.Connection, version: int) -> None:
 
 
 def explain(error: sqlite3.DatabaseError) -> str:
-    """Return what an error of SQLite's means to the user, and what to do about it."""
+    """Explain an SQLite error, with a remedy."""
     text = str(error)
     if "not a database" in text:
-        return f"not a store ({text}); name another file in store.url"
+        return f"not a store ({text}); set store.url to another file"
     if "malformed" in text:
         return (
-            f"damaged ({text}); save what can be read with `evalkit store export FILE.jsonl`, "
-            "move it away, or name another file in store.url"
+            f"damaged ({text}); save the readable answers with `evalkit store export FILE.jsonl`, "
+            "then move the file away, or set store.url to another file"
         )
     if "locked" in text or "busy" in text:
-        return f"held by another process for more than {BUSY_SECONDS:.0f} s ({text}); try again when it is done"
+        return f"locked by another process for more than {BUSY_SECONDS:.0f} s ({text}); retry when that process is done"
     if "readonly" in text:
-        return "the file or its folder is read-only; name a writable file in store.url, or set store.mode=read_only"
+        return "the file or its folder is read-only; set store.url to a writable file, or set store.mode=read_only"
     if "unable to open" in text:
-        return "cannot be opened; check that it exists and may be read, or name another file in store.url"
+        return "cannot be opened; check that it exists and is readable, or set store.url to another file"
     if "full" in text or "I/O" in text:
-        return f"cannot be written to the end ({text}): is the disk full? What was stored before is kept"
-    return f"cannot be used ({text}); name another file in store.url"
+        return f"the write failed ({text}); free disk space and rerun: earlier answers are kept"
+    return f"cannot be used ({text}); set store.url to another file"
 
 
 class Row(NamedTuple):
-    """One stored completion as the file holds it; `created` in seconds since 1970, `value` JSON."""
+    """One stored completion as in the file; `created` in seconds since 1970, `value` as JSON."""
 
     key: str
     model: str
@@ -144,23 +150,23 @@ def row_of(key: str, model: str, created: float, completion: Completion) -> Row:
     """Return a completion as a row.
 
     Raises:
-        StoreError: if its texts are not valid Unicode.
+        StoreError: If its texts are not valid Unicode.
     """
     value = encode(completion)
     try:
         return Row(key, model, created, value, row_digest(key, model, value))
     except UnicodeEncodeError as error:
-        raise StoreError(f"the key or the model's name {model!r} is not valid Unicode; name another model") from error
+        raise StoreError(f"the key or model name {model!r} is not valid Unicode; set another judge.model") from error
 
 
 def completion_in(key: bytes, model: bytes, value: bytes, digest: int | None) -> Completion:
-    """Return the completion in a row whose texts are in UTF-8; rows of older versions have no digest.
+    """Return the completion in a row with texts in UTF-8; rows of older versions have no digest.
 
     Raises:
-        ValueError: if the row is damaged.
+        ValueError: If the row is damaged.
     """
     if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
-        raise ValueError("not what was written")
+        raise ValueError("the row was changed after it was written")
     return decode(value)
 
 
@@ -174,19 +180,19 @@ _INSERT = (
     "value = excluded.value, digest = excluded.digest"
 )
 _ADD = "INSERT OR IGNORE INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?)"
-LOOKED_AT = 5_000
-"""Rows, the last ones, among which a model's recent completions are looked for: there is no index by model."""
+RECENT_ROWS = 5_000
+"""The number of last rows to search for a model's recent completions: there is no index by model."""
 T = TypeVar("T")
 
 
 def path_of(url: str) -> Path:
-    """Return the file that a URL of SQLite's, or a plain path, names.
+    """Return the file of an SQLite URL or a plain path.
 
     Raises:
-        StoreError: if it names a host.
+        StoreError: If the URL has a host.
     """
     if url.startswith("sqlite://") and not url.startswith("sqlite:///"):
-        raise StoreError("store.url: 'sqlite://' needs a third slash before the file; write sqlite:///path")
+        raise StoreError("store.url: 'sqlite://' needs a third slash before the path; write sqlite:///path")
     return Path(url.removeprefix("sqlite:///")).expanduser()
 
 
@@ -194,28 +200,28 @@ class SqliteStore(Store):
     """A store in one SQLite file in WAL mode, for any number of threads and processes.
 
     Args:
-        url: `sqlite:///path`, or the file's path; it and its folder are made when missing, for the owner's eyes only.
-        read_only: never write; a missing file is an error.
-        verify: whether the file must be undamaged; false to save what can be read of it.
+        url: `sqlite:///path` or the file's path. A missing file and its folder are created, readable by the owner only.
+        read_only: Whether to never write; then a missing file is an error.
+        verify: Whether to refuse a damaged file; `False` to save what is readable.
 
     Raises:
-        StoreError: if the file is corrupt, foreign, newer than this version, locked or not writable.
+        StoreError: If the file is corrupt, foreign, newer than this version, locked or not writable.
     """
 
     def __init__(self, url: str | Path, *, read_only: bool = False, verify: bool = True) -> None:
         self.path = url if isinstance(url, Path) else path_of(url)
         self.read_only, self._verify = read_only, verify
-        self._file_lock, self._look_lock, self._claims_lock = threading.Lock(), threading.Lock(), threading.Lock()
+        self._file_lock, self._read_lock, self._claims_lock = threading.Lock(), threading.Lock(), threading.Lock()
         self._claims: Claims | None = None
         self._db = self.guard(self._open)
-        # To look up must not wait for others' answers to reach the disk: it has a connection of its own.
-        self._eyes = self.guard(self._connect_eyes)
-        # A file that was only opened to be read may be of the version before rows had a digest.
+        # Lookups have a separate connection, so that they do not wait for answers to reach the disk.
+        self._reader = self.guard(self._connect_reader)
+        # A read-only file may still have the version in which rows had no digest.
         self._digest = "digest" if pragma(self._db, "user_version") > 1 else "NULL"
 
     @staticmethod
     def exists(url: str) -> bool:
-        """Say whether there is a file at `url`; an empty one is none yet."""
+        """Return whether there is a store at `url`; an empty file is not one yet."""
         path = path_of(url)
         try:
             return path.stat().st_size > 0
@@ -224,58 +230,58 @@ class SqliteStore(Store):
 
     @staticmethod
     def check_creatable(url: str) -> None:
-        """Check that the file could be made.
+        """Check that the file can be created.
 
         Raises:
-            StoreError: if its folder cannot be written.
+            StoreError: If its folder is not writable.
         """
         folder = next(folder for folder in path_of(url).absolute().parents if folder.exists())
         if not os.access(folder, os.W_OK):
-            raise StoreError(f"{folder} cannot be written; set store.url")
+            raise StoreError(f"{folder} is not writable; set store.url to a file in another folder")
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored completions among `keys`."""
-        found: dict[str, Completion] = {}
-        for key, model, value, digest in self._looked_up(keys):
+        completions: dict[str, Completion] = {}
+        for key, model, value, digest in self._look_up(keys):
             try:
-                found[key.decode()] = completion_in(key, model, value, digest)
+                completions[key.decode()] = completion_in(key, model, value, digest)
             except ValueError as error:
                 raise StoreError(
-                    f"{self.path}: the completion stored under {key.decode()[:12]} is damaged; "
-                    "judge again with store.mode=refresh"
+                    f"{self.path}: the completion with key {key.decode()[:12]} is damaged; "
+                    "rerun with store.mode=refresh"
                 ) from error
-        return found
+        return completions
 
     def put(self, key: str, model: str, completion: Completion) -> None:
-        """Keep a completion; it is on disk when this returns.
+        """Store a completion; it is on disk when this returns.
 
         Raises:
-            StoreError: if it could not be written, or the store is read only.
+            StoreError: If it cannot be written, or the store is read-only.
         """
         self.put_many([(key, model, completion)])
 
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Keep completions, each given as (key, model, completion), in one commit: one flush is for all of them.
+        """Store completions, each a tuple (key, model, completion), in one commit with one flush.
 
         Raises:
-            StoreError: if they could not be written, or the store is read only; then none of them was.
+            StoreError: If they cannot be written, or the store is read-only; then none is stored.
         """
         now = time.time()
         self.commit([row_of(key, model, now, completion) for key, model, completion in answers])
 
     def add_many(self, rows: Sequence[StoredCompletion]) -> int:
-        """Keep completions that are not there yet, with the times they have, and return how many were new.
+        """Store completions with new keys, with their creation times, and return their number.
 
         Raises:
-            StoreError: if they could not be written, or the store is read only; then none of them was.
+            StoreError: If they cannot be written, or the store is read-only; then none is stored.
         """
         return self.commit([row_of(row.key, row.model, row.created, row.completion) for row in rows], _ADD)
 
     def claim(self, key: str) -> bool:
-        """Say whether this run may ask for a key: not while another run, in any process, is asking.
+        """Claim a key; return `False` if another run, in any process, has claimed it.
 
         Raises:
-            StoreError: if the file of claims cannot be made.
+            StoreError: If the file of claims cannot be created.
         """
         if self.read_only:
             return True
@@ -285,56 +291,56 @@ class SqliteStore(Store):
             return self._claims.take(key)
 
     def release(self, key: str) -> None:
-        """Let others ask for a key; what was answered must have been put before."""
+        """Release the claim on a key; its answer must be stored first."""
         with self._claims_lock:
             if self._claims is not None:
-                self._claims.give_back(key)
+                self._claims.release(key)
 
     def recent(self, model: str, limit: int = 500) -> list[Completion]:
-        """Return a model's last completions among the last `LOOKED_AT` rows, at most `limit`, without damaged ones.
+        """Return a model's last `limit` completions among the last `RECENT_ROWS` rows, without damaged ones.
 
         Raises:
-            StoreError: if the file cannot be read.
+            StoreError: If the file cannot be read.
         """
         last = "rowid > (SELECT max(rowid) FROM completions) - ?"
         query = f"SELECT key, model, created, value, NULL FROM completions WHERE {last} AND model = ?"
-        values = (LOOKED_AT, model, limit)
+        values = (RECENT_ROWS, model, limit)
         rows = self.locked(lambda db: db.execute(f"{query} ORDER BY rowid DESC LIMIT ?", values).fetchall())
-        found = (_stored(Row(*row)) for row in rows)
-        return [one.completion for one in found if one is not None]
+        completions = (_stored(Row(*row)) for row in rows)
+        return [one.completion for one in completions if one is not None]
 
     def scan(self) -> Iterator[StoredCompletion | None]:
-        """Yield every completion in the order in which they were first put, and `None` for each damaged one.
+        """Yield every completion in the order of first storage, and `None` for each damaged one.
 
         Raises:
-            StoreError: if not even the list of rows can be read.
+            StoreError: If the list of rows cannot be read.
         """
-        for (place,) in self.places():
+        for (row_id,) in self.row_ids():
             try:
-                rows = self.at(place)
+                rows = self.read_row(row_id)
             except StoreError:
                 yield None
                 continue
             yield from map(_stored, rows)
 
     def prune(self, before: float) -> int:
-        """Delete the rows stored before a time, give their room back, and return how many.
+        """Delete the rows stored before a time, free their space, and return their number.
 
         Raises:
-            StoreError: if the file cannot be written; then nothing was deleted.
+            StoreError: If the file cannot be written; then nothing is deleted.
         """
-        gone = self.locked(lambda db: db.execute("DELETE FROM completions WHERE created < ?", (before,)).rowcount)
-        if gone:
-            # Only room is at stake: where the disk is full, or others are at work, the file stays as large as it is.
+        deleted = self.locked(lambda db: db.execute("DELETE FROM completions WHERE created < ?", (before,)).rowcount)
+        if deleted:
+            # Shrinking is optional: if the disk is full or the file is in use, it keeps its size.
             with suppress(StoreError):
                 self.locked(_shrink)
-        return gone
+        return deleted
 
     def describe(self) -> StoreDescription:
         """Return the file's path, version and size.
 
         Raises:
-            StoreError: if the file cannot be read.
+            StoreError: If the file cannot be read.
         """
         version = self.locked(lambda db: pragma(db, "user_version"))
         files = (self.path, Path(f"{self.path}-wal"))
@@ -342,57 +348,57 @@ class SqliteStore(Store):
         return StoreDescription(str(self.path), version, size)
 
     def close(self) -> None:
-        """Let go of the file."""
-        with self._file_lock, self._look_lock, self._claims_lock:
+        """Close the file."""
+        with self._file_lock, self._read_lock, self._claims_lock:
             self._db.close()
-            self._eyes.close()
+            self._reader.close()
             if self._claims is not None:
                 self._claims.close()
                 self._claims = None
 
-    def places(self) -> list[tuple[int]]:
-        """Return where every row stands, in the order in which they were first put.
+    def row_ids(self) -> list[tuple[int]]:
+        """Return the id of every row, in the order of first storage.
 
         Raises:
-            StoreError: if the file is too damaged to tell.
+            StoreError: If the file is too damaged.
         """
         return self.locked(lambda db: db.execute("SELECT rowid FROM completions ORDER BY rowid").fetchall())
 
-    def at(self, place: int) -> list[Row]:
-        """Return the row at a place, or an empty list where it is gone.
+    def read_row(self, row_id: int) -> list[Row]:
+        """Return the row with an id, or an empty list if it was deleted.
 
         Raises:
-            StoreError: if the file is damaged there.
+            StoreError: If the file is damaged there.
         """
         query = f"SELECT key, model, created, value, {self._digest} FROM completions WHERE rowid = ?"
-        return self.locked(lambda db: [Row(*values) for values in db.execute(query, (place,))])
+        return self.locked(lambda db: [Row(*values) for values in db.execute(query, (row_id,))])
 
     def locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do something with the connection while nobody else of this process does.
+        """Call `work` with the connection, while no other thread uses it.
 
         Raises:
-            StoreError: in place of SQLite's own errors.
+            StoreError: Instead of SQLite's errors.
         """
         with self._file_lock:
             return self.guard(lambda: work(self._db))
 
     def commit(self, rows: Sequence[Row], statement: str = _INSERT) -> int:
-        """Write rows in one transaction, and return how many were written.
+        """Write rows in one transaction, and return their number.
 
         Raises:
-            StoreError: if they could not be; then none was.
+            StoreError: If they cannot be written; then none is.
         """
         if self.read_only:
-            raise StoreError(f"{self.path}: opened read-only (store.mode=read_only), nothing can be added")
+            raise StoreError(f"{self.path}: opened read-only (store.mode=read_only), so nothing can be added")
         with self._file_lock:
             self.guard(self._keep_file)
             return self.guard(lambda: _commit(self._db, rows, statement))
 
     def guard(self, work: Callable[[], T]) -> T:
-        """Do something, with errors of SQLite's and the system's told in one line.
+        """Call `work`, and turn errors of SQLite and the operating system into one line.
 
         Raises:
-            StoreError: in place of those.
+            StoreError: Instead of those errors.
         """
         try:
             return work()
@@ -400,50 +406,50 @@ class SqliteStore(Store):
             raise StoreError(f"{self.path}: {explain(error)}") from error
         except OSError as error:
             raise StoreError(
-                f"{self.path}: cannot be opened ({error.strerror or error}); name a writable file in store.url "
-                "or the environment variable EVALKIT_STORE"
+                f"{self.path}: cannot be opened ({error.strerror or error}); set store.url "
+                "or the environment variable EVALKIT_STORE to a writable file"
             ) from error
 
-    def _looked_up(self, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:
-        what = f"SELECT key, model, value, {self._digest} FROM completions WHERE key IN"
-        with self._look_lock:
-            return self.guard(lambda: [row for some in _chunks(keys) for row in _select(self._eyes, what, some)])
+    def _look_up(self, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:
+        select = f"SELECT key, model, value, {self._digest} FROM completions WHERE key IN"
+        with self._read_lock:
+            return self.guard(lambda: [row for some in _chunks(keys) for row in _select(self._reader, select, some)])
 
     def _keep_file(self) -> None:
-        """Write a file that was deleted or replaced meanwhile anew: the connection still has all that was in it."""
+        """Rewrite a file that was deleted or replaced in the meantime: the connection still has its contents."""
         if self.read_only or _is_same(self.path, self._identity):
             return
-        lost, self._db = self._db, self._open()
-        with self._look_lock:
-            self._eyes.close()
-            self._eyes = self._connect_eyes()
-        rows = lost.execute("SELECT key, model, created, value, digest FROM completions ORDER BY rowid")
+        deleted, self._db = self._db, self._open()
+        with self._read_lock:
+            self._reader.close()
+            self._reader = self._connect_reader()
+        rows = deleted.execute("SELECT key, model, created, value, digest FROM completions ORDER BY rowid")
         saved = 0
         while some := rows.fetchmany(CHUNK):
             saved += _commit(self._db, [Row(*row) for row in some], _INSERT)
-        lost.close()
-        _log.warning("the store %s was deleted while it was in use; its %s answers are saved there", self.path, saved)
+        deleted.close()
+        _log.warning("the store %s was deleted while in use; its %s answers were saved there again", self.path, saved)
 
-    def _connect_eyes(self) -> sqlite3.Connection:
-        eyes = connect(self._uri())
-        eyes.text_factory = bytes  # which both the digest and the parser want
-        return eyes
+    def _connect_reader(self) -> sqlite3.Connection:
+        reader = connect(self._uri())
+        reader.text_factory = bytes  # for both the digest and the parser
+        return reader
 
     def _open(self) -> sqlite3.Connection:
         _refuse_foreign(self.path)
         if self.read_only:
             return self._ready(connect(self._uri()))
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Made before SQLite makes it, so that it never is readable by others, not even for a moment.
+        # Created before SQLite would, so that the file is never readable by others, not even for a moment.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         return self._ready(connect(self._uri()))
 
     def _uri(self) -> str:
         uri = self.path.resolve().as_uri()
-        return f"{uri}?{self._reading()}" if self.read_only else uri
+        return f"{uri}?{self._read_only_mode()}" if self.read_only else uri
 
-    def _reading(self) -> str:
-        # Even to read a WAL file SQLite writes beside it; where it cannot, the file cannot change under us either.
+    def _read_only_mode(self) -> str:
+        # SQLite writes next to a WAL file even to read it. If the folder is read-only, the file cannot change either.
         frozen = not os.access(self.path.parent, os.W_OK) and not Path(f"{self.path}-wal").exists()
         return "immutable=1" if frozen else "mode=ro"
 
@@ -458,7 +464,7 @@ class SqliteStore(Store):
 
 
 def _stored(row: Row) -> StoredCompletion | None:
-    """Return the completion in a row, or `None` if the row is damaged."""
+    """Return the completion in a row; `None` if the row is damaged."""
     try:
         key, model, value = (text.encode() for text in (row.key, row.model, row.value))
         return StoredCompletion(row.key, row.model, row.created, completion_in(key, model, value, row.digest))
@@ -472,8 +478,8 @@ def _shrink(db: sqlite3.Connection) -> None:
 
 
 def _identity_of(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _is_same(path: Path, identity: tuple[int, int]) -> bool:
@@ -484,17 +490,17 @@ def _is_same(path: Path, identity: tuple[int, int]) -> bool:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse a file that is not SQLite's: a short one it would take for an empty one, and write over.
+    """Refuse a file that is not an SQLite file: SQLite would take a short one for an empty one, and overwrite it.
 
     Raises:
-        StoreError: if the file holds something else.
+        StoreError: If the file has other contents.
     """
     if not path.is_file():
         return
     with path.open("rb") as file:
-        begun = file.read(len(_HEADER))
-    if begun and begun != _HEADER:
-        raise StoreError(f"{path}: not a store (file is not a database); name another file in store.url")
+        header = file.read(len(_HEADER))
+    if header and header != _HEADER:
+        raise StoreError(f"{path}: not a store (file is not a database); set store.url to another file")
 
 
 def _commit(db: sqlite3.Connection, rows: Sequence[Row], statement: str) -> int:
@@ -509,8 +515,8 @@ def _commit(db: sqlite3.Connection, rows: Sequence[Row], statement: str) -> int:
     return written
 
 
-def _select(db: sqlite3.Connection, what: str, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:
-    return db.execute(f"{what} ({','.join('?' * len(keys))})", keys).fetchall()
+def _select(db: sqlite3.Connection, select: str, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:
+    return db.execute(f"{select} ({','.join('?' * len(keys))})", keys).fetchall()
 
 
 def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,1 +1,1 @@
-"""Sweeps as wholes: which of their jobs are finished already, and how they compare."""
+"""Manage sweeps: find finished jobs, resume, and compare the jobs."""

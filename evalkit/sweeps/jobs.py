@@ -1,4 +1,4 @@
-"""The finished jobs of a sweep, by the sweep's folder or its parent run in MLflow."""
+"""Find the finished jobs of a sweep, by its folder or its parent run in MLflow."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from evalkit.tracking import fetch_run, is_run_id, job_runs, tracking_uri
 from evalkit.types import RunResult
 
 Jobs = Mapping[str, Callable[[], RunResult]]
-"""What reads each job of a sweep, by the job's name."""
+"""Readers of a sweep's jobs, by job name."""
 
 
 def find_jobs(word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path) -> Jobs | None:
     """Return the jobs of the sweep that `word` names, or `None` if it does not name a sweep.
 
     Args:
-        word: a sweep's folder, or the id of its parent run in MLflow.
-        tracking: the store that holds recorded runs.
-        folder: the current folder.
-        scratch: the folder for downloads, needed as long as the jobs are.
+        word: A sweep's folder, or the id of its parent run in MLflow.
+        tracking: The tracking server with the recorded runs.
+        folder: The current folder.
+        scratch: A folder for downloads, which must exist as long as the jobs are used.
 
     Raises:
-        ConfigError: if there is no such run.
-        TrackingError: if the store cannot be reached.
+        ConfigError: If there is no such run.
+        TrackingError: If the tracking server is not reachable.
     """
-    place = folder / word
-    if place.exists() or not is_run_id(word):
-        jobs = {} if (place / layout.MANIFEST).exists() else journal.runs(place)
-        return {job: partial(read_run, place / job) for job in jobs} or None
+    path = folder / word
+    if path.exists() or not is_run_id(word):
+        jobs = {} if (path / layout.MANIFEST).exists() else journal.runs(path)
+        return {job: partial(read_run, path / job) for job in jobs} or None
     uri = tracking_uri(tracking, folder)
     runs = job_runs(uri, word)
     if runs is None:
         return None
-    return {name: partial(_fetched, uri, run, scratch / run) for name, run in runs.items()}
+    return {name: partial(_fetch, uri, run, scratch / run) for name, run in runs.items()}
 
 
-def _fetched(uri: str, run: str, into: Path) -> RunResult:
+def _fetch(uri: str, run: str, into: Path) -> RunResult:
     return read_run(fetch_run(uri, run, into))

@@ -1,4 +1,4 @@
-"""A sweep's folder to its leaderboard, and the leaderboard to files: JSON with all it holds, CSV for spreadsheets."""
+"""Build the leaderboard of a sweep's folder, and write it as JSON with all details, CSV for spreadsheets, and HTML."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _PAGE: Final = "report.html"
 
 
 def sweep_page(folder: Path, board: Leaderboard) -> str:
-    """Return the HTML page on a leaderboard of the runs in `folder`.
+    """Return the HTML page of a leaderboard of the runs in `folder`.
 
     Raises:
-        ConfigError: if a run's file is missing or damaged.
+        ConfigError: If a run's file is missing or damaged.
     """
     jobs = [row.job for row in board.rows]
     manifests, costs = zip(*(read_facts(folder / job) for job in jobs), strict=True)
@@ -51,29 +51,33 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
 JSON: Final = "leaderboard.json"
 CSV: Final = "leaderboard.csv"
 PAGE: Final = "report.html"
-_HOW: Final = ("method=", "mode=", "mode.", "rubric=", "rubric.", "output=")
+_METHOD_KEYS: Final = ("method=", "mode=", "mode.", "rubric=", "rubric.", "output=")
 
 
 @runtime_checkable
 class SweepTracker(Protocol):
-    """A tracker that has a parent run for each sweep."""
+    """A tracker that has a parent run per sweep."""
 
     def attach(self, run: str, files: Sequence[Path]) -> None:
-        """Log files with the parent run of the sweep that `run` is a job of."""
+        """Log files to the parent run of the sweep that `run` belongs to."""
 
 
 def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | None = None) -> Leaderboard | None:
-    """Return the leaderboard of the runs in `folder`'s subfolders `jobs`; none if there are fewer than two.
+    """Return the leaderboard of the runs in the subfolders `jobs` of `folder`; `None` if there are fewer than two.
 
-    `names` are what the jobs go by, else the overrides in their manifests. The first job's `scoring` settings say how
-    sure is sure enough.
+    The `scoring` settings of the first job set the confidence level.
+
+    Args:
+        folder: The sweep's folder.
+        jobs: The names of the subfolders.
+        names: The names of the jobs on the leaderboard; by default the overrides in their manifests.
 
     Raises:
-        ConfigError: if a run's file is missing or damaged.
+        ConfigError: If a run's file is missing or damaged.
     """
     contenders, scoring = [], None
     clusters: dict[str, dict[str, int]] = {}
-    for place, job in enumerate(jobs):
+    for index, job in enumerate(jobs):
         outcome = read_outcome(folder / job)
         manifest = outcome.manifest
         own = ", ".join((manifest.get("sweep") or {}).get("overrides") or []) or str(manifest.get("judge") or job)
@@ -87,28 +91,28 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
         contenders.append(
             Contender(
                 job=job,
-                name=names[place] if names else own,
+                name=names[index] if names else own,
                 dataset=dataset,
                 metrics=outcome.metrics,
                 verdicts=outcome.verdicts,
                 cluster=clusters[dataset],
                 mode=str(manifest.get("mode") or ""),
-                alike=_alike((manifest.get("sweep") or {}).get("overrides") or []),
+                alike=_other_overrides((manifest.get("sweep") or {}).get("overrides") or []),
             )
         )
     return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
 
 
-def _alike(overrides: Sequence[str]) -> tuple[str, ...]:
-    """Return the overrides of a job that do not say how it judges."""
-    return tuple(sorted(word for word in overrides if not word.startswith(_HOW)))
+def _other_overrides(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Return the overrides of a job that do not concern the method of judging."""
+    return tuple(sorted(word for word in overrides if not word.startswith(_METHOD_KEYS)))
 
 
 def sweep_definition(folder: Path, jobs: Sequence[str]) -> dict[str, Any]:
     """Return the definition of a sweep: its name, its jobs, and the values of each key that differs between them.
 
     Raises:
-        ConfigError: if a job's manifest is missing or damaged.
+        ConfigError: If a job's manifest is missing or damaged.
     """
     manifests = {job: read_facts(folder / job)[0] for job in jobs}
     values: dict[str, list[str]] = {}
@@ -122,10 +126,10 @@ def sweep_definition(folder: Path, jobs: Sequence[str]) -> dict[str, Any]:
 
 
 def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
-    """Write a leaderboard's files and its page to a sweep's folder and return where they stand.
+    """Write a leaderboard's files to a sweep's folder, and return their paths.
 
     Raises:
-        ConfigError: if they cannot be written.
+        ConfigError: If they cannot be written.
     """
     jobs = sorted((row.job for row in board.rows), key=lambda job: (int(job) if job.isdigit() else -1, job))
     definition = sweep_definition(folder, jobs)
@@ -135,10 +139,15 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
 
 
 def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) -> None:
-    """Send a sweep's files to its parent run in MLflow, found by the first of its jobs that was recorded there.
+    """Send a sweep's files to its parent run in MLflow, which is found by the first job that was recorded there.
+
+    Args:
+        folder: The sweep's folder.
+        jobs: The names of the jobs' subfolders.
+        files: The files to send.
 
     Raises:
-        TrackingError: if they could not be sent.
+        TrackingError: If they cannot be sent.
     """
     for job in jobs:
         if run := read_status(folder / job).recorded:
@@ -189,7 +198,7 @@ def _row(row: Standing) -> dict[str, Any]:
 
 
 def as_csv(board: Leaderboard) -> str:
-    """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x, `pareto` as 1 or 0."""
+    """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x, and `pareto` as 1 or 0."""
     spread = [f"{name}{end}" for name in board.columns for end in ("", "/low", "/high")]
     columns = ["rank", "job", "name", "dataset", "letters", "pareto", *spread, "rank/low", "rank/high"]
     rows = []

@@ -1,4 +1,4 @@
-"""The two tools, `pairwise_compare` and `direct_score`: one judgment from Python, as one call.
+"""The two tools `pairwise_compare` and `direct_score`: judge one case from Python with one call.
 
 `tool_schemas` returns their schemas for model providers and MCP.
 """
@@ -69,24 +69,24 @@ async def pairwise_compare(
     overrides: Sequence[str] = (),
     **fields: Any,
 ) -> PairwiseCompareResult:
-    """Compare two responses and choose the better one, in both orders unless told otherwise.
+    """Compare two responses and choose the better one, in both orders by default.
 
     Args:
-        request: the input as a model or mapping; or give its fields as keywords.
-        config: judge, prompt, swap, tie, output, store and runner settings; the defaults if not given. What it says of
-            criteria, dataset and tracking is not used.
-        overrides: Hydra overrides such as `judge=gpt-4o`, on `config` or the defaults.
-        **fields: the fields of `PairwiseCompareInput`.
+        request: The input as a model or a mapping; or pass its fields as keywords.
+        config: The judge, prompt, swap, tie, output, store and runner settings; the defaults if not given. Its
+            criteria, dataset and tracking are not used.
+        overrides: Hydra overrides, such as `judge=gpt-4o`, of `config` or the defaults.
+        **fields: The fields of `PairwiseCompareInput`.
 
     Raises:
-        pydantic.ValidationError: if the input is not valid.
-        ConfigError: if the configuration is not, the tool cannot honor an override, or the judge cannot be called.
+        pydantic.ValidationError: If the input is invalid.
+        ConfigError: If the config is invalid, the tool cannot honor an override, or the judge cannot be called.
     """
-    asked = _input(PairwiseCompareInput, request, fields)
+    parsed = _input(PairwiseCompareInput, request, fields)
     started = time.perf_counter()
-    settings = pairwise_settings(asked, config, overrides)
-    responses = (Response(asked.response_a), Response(asked.response_b))
-    case = Case("pairwise_compare", asked.prompt, responses, asked.context)
+    settings = pairwise_settings(parsed, config, overrides)
+    responses = (Response(parsed.response_a), Response(parsed.response_b))
+    case = Case("pairwise_compare", parsed.prompt, responses, parsed.context)
     judgments, verdicts = await judge_one(settings, case)
     return compared(settings, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
 
@@ -99,11 +99,11 @@ async def direct_score(
     overrides: Sequence[str] = (),
     **fields: Any,
 ) -> DirectScoreResult:
-    """Score one response on weighted criteria by a rubric; arguments and errors as `pairwise_compare`."""
-    asked = _input(DirectScoreInput, request, fields)
+    """Score one response on weighted criteria with a rubric; for arguments and errors see `pairwise_compare`."""
+    parsed = _input(DirectScoreInput, request, fields)
     started = time.perf_counter()
-    settings = direct_settings(asked, config, overrides)
-    case = Case("direct_score", asked.prompt, (Response(asked.response),), asked.context)
+    settings = direct_settings(parsed, config, overrides)
+    case = Case("direct_score", parsed.prompt, (Response(parsed.response),), parsed.context)
     judgments, verdicts = await judge_one(settings, case)
     return scored(settings, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
 
@@ -116,7 +116,7 @@ def pairwise_compare_sync(
     overrides: Sequence[str] = (),
     **fields: Any,
 ) -> PairwiseCompareResult:
-    """Call `pairwise_compare` and wait for it; arguments and errors as there."""
+    """Call `pairwise_compare` and wait for its result; the arguments and errors are the same."""
     return run_async(pairwise_compare(request, config=config, overrides=overrides, **fields))
 
 
@@ -128,7 +128,7 @@ def direct_score_sync(
     overrides: Sequence[str] = (),
     **fields: Any,
 ) -> DirectScoreResult:
-    """Call `direct_score` and wait for it; arguments and errors as there."""
+    """Call `direct_score` and wait for its result; the arguments and errors are the same."""
     return run_async(direct_score(request, config=config, overrides=overrides, **fields))
 
 

@@ -1,4 +1,4 @@
-"""Inputs and results of the two tools: snake_case in Python, camelCase by alias in JSON; every field described."""
+"""Define inputs and results of the two tools: snake_case in Python, camelCase in JSON, with field descriptions."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class ToolModel(BaseModel):
 
 
 class ToolInput(ToolModel):
-    """Base of what callers give: `null` for an optional field is the same as leaving the field out."""
+    """Base of the tools' inputs: `null` for an optional field is the same as omitting the field."""
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
+    def _without_nulls(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
         optional = {
             key for name, field in cls.model_fields.items() if not field.is_required() for key in (name, field.alias)
         }
-        return {key: value for key, value in given.items() if value is not None or key not in optional}
+        return {key: value for key, value in values.items() if value is not None or key not in optional}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -48,19 +48,19 @@ class ToolInput(ToolModel):
 
 
 def _accept_null(schema: dict[str, Any]) -> None:
-    """Let a property's schema accept null too, keeping its description and default beside it."""
+    """Make a property's schema accept null, and keep its description and default at the top level."""
     if _NULL in schema.get("anyOf", ()):
         return
     kept = [key for key in ("title", "description", "default") if key in schema]
-    beside: dict[str, Any] = {key: schema.pop(key) for key in kept}
+    annotations: dict[str, Any] = {key: schema.pop(key) for key in kept}
     inner = dict(schema)
     schema.clear()
-    schema.update({"anyOf": [inner, _NULL], **beside})
+    schema.update({"anyOf": [inner, _NULL], **annotations})
 
 
 def _different(names: list[str]) -> list[str]:
     if repeated := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"'{repeated[0]}' is named twice: give each criterion its own name")
+        raise ValueError(f"two criteria are named '{repeated[0]}'; give each criterion a unique name")
     return names
 
 
@@ -69,12 +69,14 @@ class PairwiseCompareInput(ToolInput):
 
     response_a: str = Field(description="The first response, called A in the result.")
     response_b: str = Field(description="The second response, called B in the result.")
-    prompt: str = Field(description="The task that both responses answer, as it was given to them.")
+    prompt: str = Field(
+        description="The task that both responses answer, exactly as the responding models received it."
+    )
     context: str | None = Field(
         None, description="Background that the judge needs, such as retrieved documents or the conversation so far."
     )
     criteria: Annotated[list[Name], Field(min_length=1), AfterValidator(_different)] = Field(
-        description="Names of what to compare, the most important first, for example ['accuracy', 'clarity']."
+        description="Names of the qualities to compare, most important first, for example ['accuracy', 'clarity']."
     )
     allow_tie: bool = Field(
         True, description="Whether TIE is a possible winner. If false, every tie is decided for A or B."
@@ -89,73 +91,74 @@ class CriterionComparison(ToolModel):
 
     criterion: str = Field(description="The criterion's name.")
     winner: Winner | None = Field(
-        description="Which response is better on it, over all passes, samples and judges; null if they leave it open."
+        description="The better response on this criterion, over all orders, samples and judges; null if undecided."
     )
     reasoning: str = Field(description="Why, in the judge's words.")
-    a_strength: str = Field(description="How response A does on it.")
-    b_strength: str = Field(description="How response B does on it.")
+    a_strength: str = Field(description="The judge's assessment of response A on this criterion.")
+    b_strength: str = Field(description="The judge's assessment of response B on this criterion.")
 
 
 class Differentiators(ToolModel):
-    """What speaks for each response."""
+    """The advantages of each response."""
 
-    a_advantages: list[str] = Field(description="What speaks for response A.")
-    b_advantages: list[str] = Field(description="What speaks for response B.")
+    a_advantages: list[str] = Field(description="The advantages of response A.")
+    b_advantages: list[str] = Field(description="The advantages of response B.")
 
 
 class PositionConsistency(ToolModel):
-    """What each pass decided, in terms of the caller's A and B."""
+    """The winner in each order, in terms of the caller's A and B."""
 
     first_pass_winner: Winner | None = Field(
-        description="The winner when A was shown first; null if that pass has no usable answer."
+        description="The winner when A was shown first; null if that order has no usable answer."
     )
     second_pass_winner: Winner | None = Field(
-        description="The winner when B was shown first; null if that pass has no usable answer."
+        description="The winner when B was shown first; null if that order has no usable answer."
     )
     consistent: bool | None = Field(
-        description="Whether both passes have the same winner; null if a pass has no usable answer."
+        description="Whether both orders have the same winner; null if an order has no usable answer."
     )
 
 
 class PairwiseMetadata(ToolModel):
-    """How the comparison was made."""
+    """The duration and settings of the comparison."""
 
-    evaluation_time_ms: float = Field(description="How long it took, in milliseconds.")
+    evaluation_time_ms: float = Field(description="The duration in milliseconds.")
     positions_swapped: bool = Field(description="Whether both orders were judged.")
 
 
 class PairwiseCompareResult(ToolModel):
     """The outcome of a comparison."""
 
-    success: bool = Field(description="Whether there is a winner or a tie. If false, `error` says why there is none.")
+    success: bool = Field(description="Whether there is a winner or a tie. If false, `error` has the reason.")
     winner: Winner | None = Field(description="The better response, or TIE; null without success.")
     confidence: float | None = Field(
-        description="How sure the judge is of the winner, 0 to 1; null without success, and for output formats that "
-        "state no confidence."
+        description="The judge's confidence in the winner, from 0 to 1; null without success, and for output formats "
+        "without a confidence."
     )
     reason: Reason = Field(
-        description="How the winner came about: judged (the judge said so), threshold (too close or too unsure, so a "
-        "tie), swap_disagreement (the two orders disagree, so a tie), split (samples or judges cancel out, so a tie), "
-        "forced (a tie that had to be decided), or missing (no usable answer)."
+        description="The source of the winner: judged (the judge's choice), threshold (a tie, because the "
+        "difference or the confidence is below the threshold), swap_disagreement (a tie, because the two orders disagree), split (a "
+        "tie, because samples or judges cancel out), forced (a tie that had to be resolved), or missing (no usable "
+        "answer)."
     )
     comparison: list[CriterionComparison] | None = Field(
-        description="One entry per criterion; empty if no readable answer has them, null if the output format has none."
+        description="One entry per criterion; empty if no usable answer has them, null if the output format has none."
     )
     overall_reasoning: str | None = Field(
-        description="Why, in the judge's words, from a pass that shows A first; null if there is no such answer."
+        description="The judge's reasoning, from an answer that saw A first; null if there is no such answer."
     )
     differentiators: Differentiators | None = Field(
-        description="What speaks for each response; null if the output format does not ask for it."
+        description="The advantages of each response; null if the output format does not ask for them."
     )
     position_consistency: PositionConsistency | None = Field(
-        description="What each pass decided; null if only one order was judged."
+        description="The winner in each order; null if only one order was judged."
     )
-    metadata: PairwiseMetadata = Field(description="How the comparison was made.")
-    error: str | None = Field(None, description="Why there is no result; null with success.")
+    metadata: PairwiseMetadata = Field(description="The duration and settings of the comparison.")
+    error: str | None = Field(None, description="The reason why there is no result; null with success.")
 
 
 class ScoreCriterion(ToolInput):
-    """One thing to score."""
+    """One criterion to score."""
 
     name: Name = Field(description="The criterion's name, for example 'accuracy'.")
     description: str = Field("", description="What the criterion measures.")
@@ -170,18 +173,18 @@ class ScoreExample(ToolInput):
     prompt: str | None = Field(None, description="The task that the example response answers.")
     response: str = Field(description="The example response.")
     scores: dict[str, float] = Field(description="Its score by criterion name, on the rubric's scale.")
-    justification: str = Field(description="Why it has these scores.")
+    justification: str = Field(description="The reason for these scores.")
 
 
 class ScoreRubric(ToolInput):
-    """The scale of the scores, and how to use it."""
+    """The scale of the scores and its use."""
 
     scale: Literal["1-3", "1-5", "1-10"] = Field("1-5", description="The lowest and the highest score; all integers.")
     level_descriptions: dict[str, str] | None = Field(
-        None, description="What scores mean, by score, for example {'1': 'unusable', '5': 'excellent'}."
+        None, description="The meaning of scores, by score, for example {'1': 'unusable', '5': 'excellent'}."
     )
     examples: list[ScoreExample] | None = Field(
-        None, description="Scored examples for calibration, at best one for each score."
+        None, description="Scored examples for calibration, ideally one per score."
     )
 
     @model_validator(mode="after")
@@ -190,30 +193,30 @@ class ScoreRubric(ToolInput):
         for level in self.level_descriptions or {}:
             on_scale = level.isdecimal() and low <= int(level) <= high
             if not (on_scale or (level.isdecimal() and "scale" not in self.model_fields_set)):
-                raise ValueError(f"levelDescriptions: {level!r} is not on the scale {self.scale}")
+                raise ValueError(f"levelDescriptions: {level!r} is not on the scale {self.scale}; use its scores only")
         return self
 
 
 class DirectScoreInput(ToolInput):
-    """One response to one prompt, and what to score it by."""
+    """One response to one prompt, and the criteria to score it on."""
 
     response: str = Field(description="The response to score.")
-    prompt: str = Field(description="The task that the response answers, as it was given to it.")
+    prompt: str = Field(description="The task that the response answers, exactly as the responding model received it.")
     context: str | None = Field(
         None, description="Background that the judge needs, such as retrieved documents or the conversation so far."
     )
     criteria: Annotated[list[ScoreCriterion], Field(min_length=1)] = Field(
-        description="What to score; the response gets one score per criterion."
+        description="The criteria; the response gets one score per criterion."
     )
     rubric: ScoreRubric | None = Field(
-        None, description="The scale, its level descriptions and examples. Default: 1 to 5, or as configured."
+        None, description="The scale, its level descriptions and examples. Default: 1 to 5, or the configured rubric."
     )
 
     @model_validator(mode="after")
     def _criteria_of_weight(self) -> DirectScoreInput:
         _different([one.name for one in self.criteria])
         if not any(one.weight for one in self.criteria):
-            raise ValueError("criteria: every weight is 0: give at least one criterion a weight above 0")
+            raise ValueError("criteria: every weight is 0; give at least one criterion a weight above 0")
         return self
 
 
@@ -221,9 +224,9 @@ class CriterionScore(ToolModel):
     """The score on one criterion."""
 
     criterion: str = Field(description="The criterion's name.")
-    score: float = Field(description="The score, over all samples and judges.")
+    score: float = Field(description="The score, aggregated over all samples and judges.")
     max_score: float = Field(description="The highest possible score.")
-    justification: str = Field(description="Why, in the judge's words.")
+    justification: str = Field(description="The judge's reasons.")
     examples: list[str] | None = Field(
         description="Passages of the response as evidence; null if the output format does not ask for them."
     )
@@ -232,32 +235,32 @@ class CriterionScore(ToolModel):
 class Summary(ToolModel):
     """The response as a whole."""
 
-    strengths: list[str] = Field(description="What is good.")
-    weaknesses: list[str] = Field(description="What is not.")
-    suggestions: list[str] = Field(description="What would improve it.")
+    strengths: list[str] = Field(description="The strengths of the response.")
+    weaknesses: list[str] = Field(description="The weaknesses of the response.")
+    suggestions: list[str] = Field(description="Suggested improvements.")
 
 
 class DirectMetadata(ToolModel):
-    """How the score was made."""
+    """The duration and settings of the scoring."""
 
-    evaluation_time_ms: float = Field(description="How long it took, in milliseconds.")
-    criteria_count: int = Field(description="How many criteria were scored.")
+    evaluation_time_ms: float = Field(description="The duration in milliseconds.")
+    criteria_count: int = Field(description="The number of criteria that were scored.")
     rubric_scale: str = Field(description="The scale, for example '1-5'.")
 
 
 class DirectScoreResult(ToolModel):
     """The scores, in units of the scale."""
 
-    success: bool = Field(description="Whether there are scores. If false, `error` says why there are none.")
+    success: bool = Field(description="Whether there are scores. If false, `error` has the reason.")
     scores: list[CriterionScore] = Field(description="One entry per criterion; empty without success.")
     overall_score: float | None = Field(
-        description="The score with equal weights: of one answer, the mean of its scores; null without success."
+        description="The score with equal weights: for one answer, the mean of its scores; null without success."
     )
     weighted_score: float | None = Field(
-        description="The score by the criteria's weights: of one answer, its weighted mean; null without success."
+        description="The score with the criteria's weights: for one answer, the weighted mean; null without success."
     )
     summary: Summary | None = Field(
         description="Strengths, weaknesses and suggestions; null without success or if the output format has none."
     )
-    metadata: DirectMetadata = Field(description="How the score was made.")
-    error: str | None = Field(None, description="Why there is no result; null with success.")
+    metadata: DirectMetadata = Field(description="The duration and settings of the scoring.")
+    error: str | None = Field(None, description="The reason why there is no result; null with success.")

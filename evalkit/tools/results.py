@@ -1,4 +1,4 @@
-"""From judgments to the tools' results: every number by the run's own scoring, every text from an answer that fits."""
+"""Convert judgments to the tools' results: numbers from the run's own scoring, texts from an answer that agrees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OWN_ORDER = (0, 1)
 
 
 class _Answer(NamedTuple):
-    """A readable answer, and all of its text."""
+    """A usable answer and its full text."""
 
     content: Mapping[str, Any]
     text: str
@@ -37,7 +37,7 @@ def compared(
 ) -> PairwiseCompareResult:
     """Return the result of a comparison."""
     both, structured = settings.swap.policy == "both", settings.output.format == "json"
-    # Only where A is shown first do A and B in the judge's words stand for the caller's A and B.
+    # The judge's words call the responses A and B as the caller does only if A was shown first.
     answers = list(_answers(judgments, _OWN_ORDER))
     orders = verdict.orders
     best = _fitting(answers, _choice, verdict)
@@ -98,7 +98,7 @@ def _answers(judgments: Sequence[Judgment], shown: tuple[int, ...]) -> Iterator[
 def _verdict(
     settings: RunConfig, case: Case, judgments: Sequence[Judgment], weights: Mapping[str, float], **swap: Any
 ) -> Verdict:
-    """Return the verdict by other weights of the criteria, by the same rules as the result's own."""
+    """Return the verdict for other weights of the criteria, with the rules of the overall result."""
     scoring = settings.scoring.model_copy(update={"weights": dict(weights), "aggregate": "criteria", "bootstrap": 0})
     config = settings.model_copy(update={"scoring": scoring, "swap": settings.swap.model_copy(update=swap)})
     return score_run(config, [case], judgments).verdicts[0]
@@ -113,7 +113,7 @@ def _rows(
 ) -> list[CriterionComparison]:
     if not answers:
         return []
-    # The third judgment is asked for where the overall winners differ; without one, criteria that differ are ties.
+    # A third judgment is requested if the overall winners differ; without it, criteria that differ are ties.
     third = settings.swap.resolve == "third_pass" and not any(one.arbiter for one in judgments)
     swap = {"resolve": "tie"} if third else {}
     return [
@@ -143,7 +143,7 @@ def _score(
 ) -> CriterionScore:
     structured = settings.output.format == "json"
     score = _verdict(settings, case, judgments, _only(settings, name)).score
-    assert score is not None  # the weighted score is there, and rests on the same answers
+    assert score is not None  # the weighted score exists, and uses the same answers
     best = _nearest(answers, lambda one: _on(one, "scores", name).get("score", one.content.get("score")), score)
     row = _on(best, "scores", name) if best else {}
     return CriterionScore(
@@ -177,34 +177,34 @@ def _mean(answer: _Answer) -> float | None:
 def _fitting(
     answers: Sequence[_Answer], choice: Callable[[_Answer], Winner | None], verdict: Verdict
 ) -> _Answer | None:
-    """Return the answer whose choice is that of the first pass, else of the verdict, else any."""
-    wanted = [verdict.orders.first if verdict.orders else None, verdict.winner]
-    agreeing = (one for winner in wanted if winner for one in answers if choice(one) == winner)
+    """Return an answer with the choice of the first order, else of the verdict, else the first answer."""
+    preferred = [verdict.orders.first if verdict.orders else None, verdict.winner]
+    agreeing = (one for winner in preferred if winner for one in answers if choice(one) == winner)
     return next(agreeing, next(iter(answers), None))
 
 
 def _nearest(
     answers: Sequence[_Answer], score: Callable[[_Answer], float | None], wanted: float | None
 ) -> _Answer | None:
-    """Return the first of the answers whose score is nearest to the aggregated one."""
-    found = [(abs(value - (wanted or 0.0)), one) for one in answers if (value := score(one)) is not None]
-    return min(found, key=lambda each: each[0])[1] if found else next(iter(answers), None)
+    """Return the first answer with the score nearest to the aggregated score `wanted`."""
+    distances = [(abs(value - (wanted or 0.0)), one) for one in answers if (value := score(one)) is not None]
+    return min(distances, key=lambda each: each[0])[1] if distances else next(iter(answers), None)
 
 
 def _noted(answer: _Answer, choice: Callable[[_Answer], Winner | None], reasoning: str, verdict: Verdict) -> str:
-    """Return an answer's reasoning, with a note in brackets where the result is another than it argues for."""
+    """Return an answer's reasoning, with a note in brackets if the result differs from its choice."""
     notes, orders, stated = [], verdict.orders, choice(answer)
     if orders and orders.consistent is False:
         notes.append(f"Shown in the other order, the judge's choice was {orders.second}, not {orders.first}.")
     if verdict.winner and verdict.reason == "forced":
         notes.append(f"This was a tie; {verdict.winner} was chosen because ties are not allowed.")
     elif verdict.winner and verdict.reason == "threshold":
-        notes.append("The difference or the confidence is below the configured limit, so this is a tie.")
+        notes.append("The difference or the confidence is below the configured threshold, so this is a tie.")
     elif verdict.winner and stated and stated != verdict.winner and not notes:
-        notes.append(f"This answer's choice is {stated}; over all answers the result is {verdict.winner}.")
+        notes.append(f"This answer chose {stated}; over all answers the result is {verdict.winner}.")
     return " ".join([*([reasoning] if reasoning else []), *(f"[{note}]" for note in notes)])
 
 
 def _why(judgments: Sequence[Judgment]) -> str:
     reasons = [f"{one.status}: {one.error}" for one in judgments if one.status not in ("ok", "repaired")]
-    return "; ".join(reasons) or "the judge gave no answer that could be read"
+    return "; ".join(reasons) or "the judge gave no usable answer"

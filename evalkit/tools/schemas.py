@@ -1,4 +1,4 @@
-"""The tools' schemas, as the model providers and protocols want them."""
+"""Provide the tools' schemas in the formats of model providers and protocols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMATS = ("openai", "anthropic", "mcp", "json-schema")
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: its name, when to use it, what it takes and what it returns."""
+    """A tool: its name, its purpose, its arguments and its result."""
 
     name: str
     description: str
@@ -56,7 +56,7 @@ def tool_schemas(form: str = "json-schema") -> Any:
             `json-schema` maps each tool's name to its description and the JSON schemas of its input and output.
 
     Raises:
-        ConfigError: if there is no such form.
+        ConfigError: If there is no such format.
     """
     if form == "openai":
         return [
@@ -96,13 +96,13 @@ def tool_schemas(form: str = "json-schema") -> Any:
 
 
 def schema_of(model: type[ToolModel]) -> dict[str, Any]:
-    """Return a model's JSON schema in one piece: some clients read no `$ref`."""
+    """Return a model's JSON schema without `$ref`, which some clients cannot read."""
     mode: Literal["validation", "serialization"] = "validation" if model.__name__.endswith("Input") else "serialization"
     schema = model.model_json_schema(mode=mode)
     parts = schema.pop("$defs", {})
-    found = _inlined(schema, parts)
-    assert isinstance(found, dict)
-    return found
+    inlined = _inlined(schema, parts)
+    assert isinstance(inlined, dict)
+    return inlined
 
 
 def _inlined(node: Any, parts: Mapping[str, Any]) -> Any:
@@ -110,13 +110,13 @@ def _inlined(node: Any, parts: Mapping[str, Any]) -> Any:
         return [_inlined(one, parts) for one in node]
     if not isinstance(node, Mapping):
         return node
-    found = {key: _inlined(value, parts) for key, value in node.items() if key != "$ref" and not _is_title(key, value)}
+    own = {key: _inlined(value, parts) for key, value in node.items() if key != "$ref" and not _is_title(key, value)}
     if "$ref" not in node:
-        return found
-    # What is said beside a reference is about this use of it.
-    return {**_inlined(parts[str(node["$ref"]).rsplit("/", 1)[-1]], parts), **found}
+        return own
+    # Keys next to a reference describe this use of it.
+    return {**_inlined(parts[str(node["$ref"]).rsplit("/", 1)[-1]], parts), **own}
 
 
 def _is_title(key: str, value: object) -> bool:
-    """Say whether this is a generated title, not a property of that name, whose schema is a mapping."""
+    """Return whether this is a generated title, not a property named `title`, whose schema is a mapping."""
     return key == "title" and isinstance(value, str)

@@ -1,4 +1,4 @@
-"""From a tool's arguments, a config and overrides to one RunConfig; what contradicts the tool is an error."""
+"""Combine a tool's arguments, a config and overrides into one RunConfig; a contradiction is an error."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from evalkit.errors import ConfigError
 from evalkit.hydra_app import load_config, load_settings
 from evalkit.tools.models import SCALES, DirectScoreInput, PairwiseCompareInput, ScoreRubric
 
-_NO_RUN = "the tool judges the texts it is given and records no run"
+_NO_RUN = "the tool judges only its arguments and records no run"
 _REFUSED = MappingProxyType(
     {
-        "criteria": "criteria are an argument of the tool",
+        "criteria": "the criteria are an argument of the tool",
         "dataset": _NO_RUN,
         "tracking": _NO_RUN,
         "gate": _NO_RUN,
@@ -32,38 +32,43 @@ _USED = MappingProxyType(
         "pointwise scoring": frozenset({"weights", "combine", "weighted"}),
     }
 )
-_OF_ONE = MappingProxyType(
+_REFUSED_IN_MODE = MappingProxyType(
     {
         "pairwise": {"rubric": "pairs are compared without a scale"},
-        "pointwise": dict.fromkeys(("swap", "tie"), "there is one response and nothing to compare"),
+        "pointwise": dict.fromkeys(("swap", "tie"), "a single response has no order and no tie"),
     }
 )
 
 
-def pairwise_settings(asked: PairwiseCompareInput, config: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
-    """Return the settings of a comparison; arguments that the caller leaves out are as configured.
+def pairwise_settings(arguments: PairwiseCompareInput, config: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
+    """Return the settings of a comparison; missing arguments come from the config.
+
+    Args:
+        arguments: The tool's arguments.
+        config: The config; the defaults if `None`.
+        overrides: Hydra overrides.
 
     Raises:
-        ConfigError: if an override cannot be honored, contradicts an argument, or does not describe a config.
+        ConfigError: If an override cannot be honored, contradicts an argument, or is invalid.
     """
 
     def adjust(values: dict[str, Any]) -> dict[str, Any]:
         policy, allow = values["swap"]["policy"], values["tie"]["allow"]
-        both = asked.swap_positions if "swap_positions" in asked.model_fields_set else policy == "both"
-        ties = asked.allow_tie if "allow_tie" in asked.model_fields_set else allow
+        both = arguments.swap_positions if "swap_positions" in arguments.model_fields_set else policy == "both"
+        ties = arguments.allow_tie if "allow_tie" in arguments.model_fields_set else allow
         if policy == "random":
-            raise _contradiction("swap.policy", "the tool shows both orders or the given one", "set swap=both or none")
+            raise _contradiction("swap.policy", "the tool judges both orders or the given one", "set swap=both or none")
         if both and policy != "both":
-            raise _contradiction("swap.policy", f"it is '{policy}', and swapPositions is true", "give one of the two")
+            raise _contradiction("swap.policy", f"is '{policy}', but swapPositions is true", "set only one of them")
         if not both and policy == "both" and _touch(overrides, "swap"):
-            raise _contradiction("swap", "swapPositions is false, so there is one order", "give one of the two")
+            raise _contradiction("swap", "swapPositions is false, so there is one order", "set only one of them")
         if ties and not allow:
-            raise _contradiction("tie.allow", "it is false, and allowTie is true", "give one of the two")
+            raise _contradiction("tie.allow", "is false, but allowTie is true", "set only one of them")
         if not ties and allow and _touch(overrides, "tie.allow", "tie=allow"):
-            raise _contradiction("tie.allow", "it is true, and allowTie is false", "give one of the two")
+            raise _contradiction("tie.allow", "is true, but allowTie is false", "set only one of them")
         return {
             **values,
-            "criteria": [{"name": name} for name in asked.criteria],
+            "criteria": [{"name": name} for name in arguments.criteria],
             "swap": {**values["swap"], "policy": "both" if both else "none"},
             "tie": {**values["tie"], "allow": ties},
         }
@@ -71,21 +76,26 @@ def pairwise_settings(asked: PairwiseCompareInput, config: RunConfig | None, ove
     return _settings(config, overrides, "pairwise", adjust)
 
 
-def direct_settings(asked: DirectScoreInput, config: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
-    """Return the settings of a score; the rubric is the argument's, else the configured one.
+def direct_settings(arguments: DirectScoreInput, config: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
+    """Return the settings of a score; the rubric is the argument, or else the configured one.
+
+    Args:
+        arguments: The tool's arguments.
+        config: The config; the defaults if `None`.
+        overrides: Hydra overrides.
 
     Raises:
-        ConfigError: as `pairwise_settings`.
+        ConfigError: If an override cannot be honored, contradicts an argument, or is invalid.
     """
 
     def adjust(values: dict[str, Any]) -> dict[str, Any]:
         rubric = dict(values["rubric"])
         if config is None and not _touch(overrides, "rubric", "method"):
-            rubric["levels"] = {}  # those of the default rubric, which are in English
+            rubric["levels"] = {}  # the default rubric has levels in English
         return {
             **values,
-            "criteria": [one.model_dump() for one in asked.criteria],
-            "rubric": rubric if asked.rubric is None else _rubric(asked.rubric, rubric),
+            "criteria": [one.model_dump() for one in arguments.criteria],
+            "rubric": rubric if arguments.rubric is None else _rubric(arguments.rubric, rubric),
             "tie": {"allow": True},
             "scoring": {**values["scoring"], "normalize": "none", "length_control": False},
         }
@@ -93,21 +103,21 @@ def direct_settings(asked: DirectScoreInput, config: RunConfig | None, overrides
     return _settings(config, overrides, "pointwise", adjust)
 
 
-def _rubric(asked: ScoreRubric, configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configured rubric with what the argument says in its place."""
-    found = dict(configured)
-    low, high = SCALES[asked.scale]
-    own, given = tuple(float(found[key]) for key in ("min", "max", "step")), (float(low), float(high), 1.0)
-    if "scale" in asked.model_fields_set and own != given:
+def _rubric(arguments: ScoreRubric, configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configured rubric, updated with the argument."""
+    rubric = dict(configured)
+    low, high = SCALES[arguments.scale]
+    own, requested = tuple(float(rubric[key]) for key in ("min", "max", "step")), (float(low), float(high), 1.0)
+    if "scale" in arguments.model_fields_set and own != requested:
         if own != (1.0, 5.0, 1.0):
-            what = f"it is {own[0]:g} to {own[1]:g} by {own[2]:g}, and the argument rubric.scale is {asked.scale}"
-            raise _contradiction("rubric", what, "give one of the two")
-        found |= {"min": low, "max": high, "step": 1, "levels": {}}
-    if asked.level_descriptions is not None:
-        found["levels"] = {float(level): text for level, text in asked.level_descriptions.items()}
-    if asked.examples is not None:
-        found |= {"examples": [one.model_dump() for one in asked.examples], "examples_path": None}
-    return found
+            what = f"is {own[0]:g} to {own[1]:g} by {own[2]:g}, but the argument rubric.scale is {arguments.scale}"
+            raise _contradiction("rubric", what, "set only one of them")
+        rubric |= {"min": low, "max": high, "step": 1, "levels": {}}
+    if arguments.level_descriptions is not None:
+        rubric["levels"] = {float(level): text for level, text in arguments.level_descriptions.items()}
+    if arguments.examples is not None:
+        rubric |= {"examples": [one.model_dump() for one in arguments.examples], "examples_path": None}
+    return rubric
 
 
 def _settings(
@@ -131,7 +141,7 @@ def _in_mode(mode: str, adjust: Callable[[dict[str, Any]], dict[str, Any]]) -> C
     def adjusted(values: dict[str, Any]) -> dict[str, Any]:
         if values["mode"]["name"] != mode:
             raise ConfigError(
-                f"is '{values['mode']['name']}'", where="mode.name", remedy=f"this tool needs mode={mode}"
+                f"is '{values['mode']['name']}'", where="mode.name", remedy=f"set mode={mode} for this tool"
             )
         return adjust(values)
 
@@ -139,26 +149,26 @@ def _in_mode(mode: str, adjust: Callable[[dict[str, Any]], dict[str, Any]]) -> C
 
 
 def _check(word: str, mode: str) -> None:
-    """Refuse an override that the tool would drop.
+    """Refuse an override that the tool would ignore.
 
     Raises:
-        ConfigError: naming it.
+        ConfigError: If the tool does not use the key of the override.
     """
     key = word.lstrip("+~").partition("=")[0]
     group, _, package = key.partition("@")
     root, _, rest = (package or group).partition(".")
     root = root.partition("/")[0]
-    refused = {**_REFUSED, **_OF_ONE[mode]}
+    refused = {**_REFUSED, **_REFUSED_IN_MODE[mode]}
     if root in refused:
-        raise ConfigError("the tool cannot honor this override", where=key, remedy=f"{refused[root]}: remove it")
+        raise ConfigError("the tool cannot honor this override", where=key, remedy=f"{refused[root]}; remove it")
     used = _USED.get(root, _USED.get(f"{mode} {root}"))
     if used is not None and rest.partition(".")[0] not in used:
         known = ", ".join(f"{root}.{name}" for name in sorted(used))
-        raise ConfigError("the tool cannot honor this override", where=key, remedy=f"it uses only {known}: remove it")
+        raise ConfigError("the tool cannot honor this override", where=key, remedy=f"it uses only {known}; remove it")
 
 
 def _touch(overrides: Sequence[str], *keys: str) -> bool:
-    """Say whether an override sets one of these keys, something below it, or is one of these words."""
+    """Return whether an override sets one of these keys or a key below it, or equals one of these words."""
     words = [word.lstrip("+~") for word in overrides]
     named = [(word, word.partition("=")[0].partition("@")[2] or word.partition("=")[0]) for word in words]
     return any(word == key or name == key or name.startswith(f"{key}.") for word, name in named for key in keys)

@@ -244,7 +244,7 @@ def test_a_store_of_another_program_is_left_alone(commands: Commands, within: Ca
     other.close()
     before = path.read_bytes()
     line = within("run", "store.url=other.sqlite", status=1).line()
-    assert line == "other.sqlite: an SQLite file, but not evalkit's; name another file in store.url"
+    assert line == "other.sqlite: an SQLite file, but not an evalkit store; set store.url to another file"
     assert path.read_bytes() == before
 
 

@@ -24,7 +24,7 @@ def test_a_budget_that_is_reached_ends_with_2_and_a_higher_one_asks_for_the_rest
 ):
     done = within(*words, "runner.budget_calls=5", status=2)
     assert len(provider.requests) == 5
-    [line] = [line for line in done.err.splitlines() if "higher cap" in line]
+    [line] = [line for line in done.err.splitlines() if "higher budget" in line]
     assert line.startswith("evalkit: runner.budget_calls=5 is reached; ")
     metrics = commands.metrics("out")
     assert metrics["metrics"]["missing/budget"]["value"] == pytest.approx(7 / 12)

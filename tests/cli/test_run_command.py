@@ -44,7 +44,7 @@ def test_a_folder_with_another_run_is_refused(call: Call, provider: Provider, tm
     another = words(provider, "hydra.run.dir=first", "swap=none", "judge.temperature=0.5")
     line = call("run", *another, status=1).line()
     assert line.endswith(
-        "first: holds another run; choose another folder with hydra.run.dir, or add --overwrite to replace it"
+        "first: contains another run; choose another folder with hydra.run.dir, or add --overwrite to replace it"
     )
     assert contents(tmp_path / "first") == first
     assert len(provider.requests) == asked
@@ -74,7 +74,7 @@ def test_labels_are_not_lost(call: Call, provider: Provider, tmp_path: Path) -> 
     call("run", *given)
     (tmp_path / "labels.csv").write_text("id,annotator,label\nc0,ann,A\n")
     call("label", "first", "labels.csv")
-    assert "first: holds another run" in call("run", *given, status=1).line()
+    assert "first: contains another run" in call("run", *given, status=1).line()
 
 
 def test_a_users_file_is_not_replaced(call: Call, provider: Provider, tmp_path: Path) -> None:
@@ -91,15 +91,15 @@ def test_an_imported_run_is_not_replaced(call: Call, provider: Provider, tmp_pat
     given = ["tracking=none", "hydra.run.dir=imported", "scoring.bootstrap=20"]
     call("import", "generic", "one.jsonl", *given)
     call("import", "generic", "one.jsonl", *given)
-    assert "imported: holds another run" in call("import", "generic", "two.jsonl", *given, status=1).line()
-    assert "imported: holds another run" in call("run", *words(provider, "hydra.run.dir=imported"), status=1).line()
+    assert "imported: contains another run" in call("import", "generic", "two.jsonl", *given, status=1).line()
+    assert "imported: contains another run" in call("run", *words(provider, "hydra.run.dir=imported"), status=1).line()
     call("import", "generic", "two.jsonl", *given, "--overwrite")
 
 
 def test_the_python_interface_refuses_too(call: Call, provider: Provider, tmp_path: Path) -> None:
     call("run", *words(provider, "hydra.run.dir=first"))
     config = load_config(overrides=words(provider, "swap=none"))
-    with pytest.raises(ConfigError, match="holds another run"):
+    with pytest.raises(ConfigError, match="contains another run"):
         run(config, tmp_path / "first")
     assert len(run(config, tmp_path / "first", overwrite=True).judgments) == 4
 
@@ -110,7 +110,7 @@ def test_a_sweeps_folder_holds_one_sweep(call: Call, provider: Provider, tmp_pat
     call("run", *given, "swap=both,none,random", "-m")
     before, asked = contents(tmp_path / "swept"), len(provider.requests)
     line = call("run", *given, "swap=both,none", "tie=forbid", "-m", status=1).line()
-    assert "swept: holds another sweep (job 0); choose another folder with hydra.sweep.dir, or add --overw" in line
+    assert "swept: contains another sweep (job 0); choose another folder with hydra.sweep.dir, or add --overw" in line
     assert "swept: holds a sweep" in call("run", *words(provider, "hydra.run.dir=swept"), status=1).line()
     assert contents(tmp_path / "swept") == before
     assert len(provider.requests) == asked

@@ -29,7 +29,7 @@ def test_a_panels_metrics_go_by_the_names_that_they_have(metric: str) -> None:
 
 @pytest.mark.parametrize("metric", ["judge/my judge/tie_rate", "judge/three/tie_rate"])
 def test_a_judge_that_no_metric_is_called_by_is_refused(metric: str) -> None:
-    with pytest.raises(ConfigError, match=r"no such judge; in names of metrics they are one, my_judge$"):
+    with pytest.raises(ConfigError, match=r"no such judge; choose from one, my_judge$"):
         check_gate(panel(metric), CASES)
 
 

@@ -107,7 +107,7 @@ def test_a_judge_is_good_enough_or_the_test_fails(
             "  failed  agreement/accuracy    < 0.5   1 [[]0.6915, 1[]]",
             "  held    position/consistency  >= 0.5  1 [[]0.6915, 1[]]",
             "evalkit: gate.agreement/acuracy: no such metric*; did you mean 'agreement/accuracy'?",
-            "gate failed: 1 undecided, and gate.undecided is fail",
+            "gate failed: 1 undecided, because gate.undecided is fail",
             "gate failed: 1 failed, 1 undecided",
         ]
     )

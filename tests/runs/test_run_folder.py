@@ -331,7 +331,7 @@ def test_a_folder_that_cannot_be(tmp_path: Path, result: RunResult) -> None:
 
 @pytest.mark.parametrize("name", ["../out.html", "a/b.html", "", "..", "config.yaml"])
 def test_further_files_stay_in_the_folder(tmp_path: Path, result: RunResult, name: str) -> None:
-    with pytest.raises(ValueError, match="not a name for a further file"):
+    with pytest.raises(ValueError, match="not a valid name for an additional file"):
         write_run(tmp_path, result, {name: "x"})
 
 
@@ -369,13 +369,13 @@ def complaint(folder: Path) -> str:
 def test_not_a_run_folder(tmp_path: Path) -> None:
     assert complaint(tmp_path / "no") == ": no such folder; name a folder that `evalkit run` wrote"
     (tmp_path / "config.yaml").write_text("a: 1", encoding="utf-8")
-    assert complaint(tmp_path).startswith(": not a run folder: none of its files is there; ")
+    assert complaint(tmp_path).startswith(": not a run folder: it has none of a run's files; ")
 
 
 def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path, result: RunResult) -> None:
     write_run(tmp_path / "sweep" / "0", result)
     said = complaint(tmp_path / "sweep")
-    assert said.startswith(": a folder of runs, not a run's; name one of them, for example ")
+    assert said.startswith(": contains several runs and is not a run folder; choose one of them, for example ")
     assert said.endswith("0")
 
 
@@ -383,7 +383,7 @@ def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path, result: RunResult) 
 def test_a_missing_file_is_named(tmp_path: Path, result: RunResult, name: str) -> None:
     write_run(tmp_path, result)
     (tmp_path / name).unlink()
-    assert complaint(tmp_path) == f"/{name}: the file is missing; run it again, or restore the file"
+    assert complaint(tmp_path) == f"/{name}: the file is missing; rerun it, or restore the file"
 
 
 @pytest.mark.parametrize("name", layout.FILES)

@@ -51,7 +51,7 @@ def with_some(path: Path) -> dict[str, Completion]:
 
 def check(path: Path, kept: dict[str, Completion], acknowledged: list[str], said: str) -> None:
     assert said.startswith(f"{path}: ")
-    assert "disk full" in said
+    assert "free disk space" in said
     store = SqliteStore(path)
     assert store.get_many([*kept]) == kept
     assert set(store.get_many(acknowledged)) == set(acknowledged)

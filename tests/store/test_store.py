@@ -191,7 +191,7 @@ def test_somebody_elses_database_is_refused_and_left_alone(tmp_path):
     before = path.read_bytes()
     with pytest.raises(StoreError) as error:
         SqliteStore(path)
-    assert "not evalkit's" in one_line(error, path)
+    assert "not an evalkit store" in one_line(error, path)
     assert path.read_bytes() == before
 
 
@@ -234,7 +234,7 @@ def test_a_store_another_process_holds_is_said_to_be_held(path, monkeypatch):
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError) as error:
         store.put("k", "m", FULL)
-    assert "held by another process" in one_line(error, path)
+    assert "locked by another process" in one_line(error, path)
     holder.execute("ROLLBACK")
     holder.close()
     store.put("k", "m", FULL)
@@ -311,4 +311,4 @@ def test_a_store_deleted_while_in_use_is_written_anew(
     assert [one.text for one in store.get_many(keys[:2]).values()] == ["one", "two"]
     store.close()
     assert set(SqliteStore(path).get_many(keys)) == set(keys if replaced else keys[:2])
-    assert "was deleted while it was in use; its 1 answers are saved there" in caplog.text
+    assert "was deleted while in use; its 1 answers were saved there" in caplog.text

@@ -153,7 +153,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path):
 def test_a_letter_that_changed_on_disk_is_noticed(store):
     store.put(key(1), "m", Completion("the first is better"))
     store.locked(lambda db: db.execute("UPDATE completions SET value = replace(value, 'first', 'other')"))
-    with pytest.raises(StoreError, match=r"damaged; judge again with store\.mode=refresh"):
+    with pytest.raises(StoreError, match=r"damaged; rerun with store\.mode=refresh"):
         store.get_many([key(1)])
     assert stats(store).damaged == 1
 

@@ -212,7 +212,7 @@ async def test_a_wrong_input_is_refused_before_any_call(
 
 async def test_a_config_of_another_mode_is_refused(provider: Provider, overrides: list[str]) -> None:
     config = evalkit.load_config(overrides=[*overrides, "mode=pointwise"])
-    with pytest.raises(ConfigError, match="this tool needs mode=pairwise"):
+    with pytest.raises(ConfigError, match="set mode=pairwise for this tool"):
         await evalkit.pairwise_compare(INPUT, config=config)
 
 

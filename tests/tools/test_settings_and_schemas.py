@@ -30,7 +30,7 @@ from tests.support.judging import INPUT, SCORED, always_first, good_first, judgi
         (["scoring.normalize=zscore"], "scoring.normalize: the tool cannot honor this override; it uses only"),
         (["runner.max_failure_rate=0.5"], "runner.max_failure_rate: the tool cannot honor this override"),
         (["rubric=likert10"], "rubric: the tool cannot honor this override; pairs are compared without a scale"),
-        (["swap=random"], "swap.policy: the tool shows both orders or the given one"),
+        (["swap=random"], "swap.policy: the tool judges both orders or the given one"),
         (["scoring.weights.tone=2"], "scoring.weights.tone: no such criterion; choose from accuracy, clarity"),
         (["tie.treshold=1"], "did you mean 'threshold'"),
     ],
@@ -54,11 +54,11 @@ async def test_one_response_has_no_orders_and_no_ties(words: list[str], override
 @pytest.mark.parametrize(
     ("argument", "word", "said"),
     [
-        ({"swapPositions": True}, "swap=none", "swap.policy: it is 'none', and swapPositions is true"),
+        ({"swapPositions": True}, "swap=none", "swap.policy: is 'none', but swapPositions is true"),
         ({"swapPositions": False}, "swap=mean", "swap: swapPositions is false, so there is one order"),
         ({"swapPositions": False}, "swap.resolve=mean", "swap: swapPositions is false, so there is one order"),
-        ({"allowTie": True}, "tie=forbid", "tie.allow: it is false, and allowTie is true"),
-        ({"allowTie": False}, "tie.allow=true", "tie.allow: it is true, and allowTie is false"),
+        ({"allowTie": True}, "tie=forbid", "tie.allow: is false, but allowTie is true"),
+        ({"allowTie": False}, "tie.allow=true", "tie.allow: is true, but allowTie is false"),
     ],
 )
 async def test_an_override_that_contradicts_an_argument_is_an_error(
@@ -118,7 +118,7 @@ async def test_weights_of_criteria_are_honored(provider: Provider, overrides: li
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
     assert (result.winner, [row.winner for row in result.comparison or ()]) == ("B", ["A", "B"])
     assert result.overall_reasoning is not None
-    assert result.overall_reasoning.endswith("[This answer's choice is A; over all answers the result is B.]")
+    assert result.overall_reasoning.endswith("[This answer chose A; over all answers the result is B.]")
 
 
 async def test_a_config_and_overrides_are_both_honored(provider: Provider, overrides: list[str]) -> None:
