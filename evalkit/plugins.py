@@ -1,7 +1,7 @@
-"""Looking things up by name: ours in a table of lazy imports, others' by entry point.
+"""Find code by name: evalkit's own in a table of lazy imports, plug-ins by entry point.
 
-The dotted path of a class is a third way, for code that is no package. A config may come from anybody, so a path is
-imported only where the user allows code: by `--allow-code`, `EVALKIT_ALLOW_CODE=1`, or `allow_code=True` in Python.
+The dotted path of a class also works, for code that is not in a package. A config may come from anyone, so a path is
+imported only if the user allows code: by `--allow-code`, `EVALKIT_ALLOW_CODE=1`, or `allow_code=True` in Python.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ GROUPS = MappingProxyType(
         CONF: "configs",
     }
 )
-"""The entry-point groups in which other packages offer theirs, and what each is for."""
+"""The entry-point groups for other packages, and the purpose of each."""
 FOLDERS = (PROMPTS, CONF)
 VARIABLE = "EVALKIT_PLUGINS"
 ALLOW, ALLOW_FLAG = "EVALKIT_ALLOW_CODE", "--allow-code"
-TRUST = f"if you trust whoever wrote it, give {ALLOW_FLAG} or set {ALLOW}=1"
+TRUST = f"if you trust the author of the config, add {ALLOW_FLAG} or set {ALLOW}=1"
 
 _allowed = ContextVar("evalkit_allow_code", default=False)
 
 
 @contextmanager
 def allowing_code(allowed: bool = True) -> Iterator[None]:
-    """Let configs name code by its dotted path as long as the block lasts; `False` leaves it as it was."""
+    """Allow configs to name code by dotted path within the block; `False` keeps the current state."""
     before = _allowed.set(allowed or _allowed.get())
     try:
         yield
@@ -74,7 +74,7 @@ def code_allowed() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One thing that another package offers: what for, its name, whose it is, and where, or why it cannot be used."""
+    """One plug-in of another package: its group, name, value, package and file, or why it cannot be used."""
 
     group: str
     name: str
@@ -85,18 +85,18 @@ class Offer:
 
 
 def find(group: str, name: str, ours: Mapping[str, str], *, where: str, methods: Sequence[str]) -> Any:
-    """Return what `name` stands for, imported.
+    """Import and return the code with a name.
 
     Args:
-        group: the entry-point group in which other packages offer theirs, such as `evalkit.evaluators`.
-        name: one of `ours`, an entry point's name, or `package.module.Class`.
-        ours: name → `module:attribute`.
-        where: the config key that held the name, for the error.
-        methods: what a class that is named by its path must have, at least one of them.
+        group: The entry-point group for other packages, such as `evalkit.evaluators`.
+        name: One of `ours`, the name of an entry point, or `package.module.Class`.
+        ours: Name → `module:attribute`.
+        where: The config key of the name, for error messages.
+        methods: A class that is named by its path must have at least one of these methods.
 
     Raises:
-        PluginError: if there is no such thing, two packages offer it, or it cannot be imported; if it is a path, and
-            code is not allowed, or it does not lead to a class with one of these methods.
+        PluginError: If there is no such code, two packages register it, or it cannot be imported. For a path, also if
+            code is not allowed, or it is not the path of a class with one of these methods.
     """
     if name in ours:
         return _load(ours[name], where)
@@ -111,7 +111,7 @@ def check_known(group: str, name: str, ours: Mapping[str, str], *, where: str) -
     """Check, without importing anything, that `find` can find a name, or that it is a path.
 
     Raises:
-        PluginError: if it is none.
+        PluginError: If the name is unknown.
     """
     if name not in ours and not is_offered(group, name):
         raise _unknown(group, name, ours, where)
@@ -124,22 +124,22 @@ def _unknown(group: str, name: str, ours: Mapping[str, str], where: str) -> Plug
 
 def _named_class(path: str, where: str, methods: Sequence[str]) -> type:
     if not code_allowed():
-        raise PluginError(f"'{path}' names code, which a config may not do by itself", where=where, remedy=TRUST)
-    found = _load(path if ":" in path else ":".join(path.rsplit(".", 1)), where)
-    has = isclass(found) and any(method in vars(base) for base in found.__mro__ for method in methods)
+        raise PluginError(f"'{path}' is a path to code, which needs permission", where=where, remedy=TRUST)
+    imported = _load(path if ":" in path else ":".join(path.rsplit(".", 1)), where)
+    has = isclass(imported) and any(method in vars(base) for base in imported.__mro__ for method in methods)
     if not has:
-        remedy = f"give a class with the method {' or '.join(methods)}"
-        raise PluginError(f"'{path}' does not implement what '{where}' needs", where=where, remedy=remedy)
-    made: type = found
-    return made
+        remedy = f"choose a class with the method {' or '.join(methods)}"
+        raise PluginError(f"'{path}' does not implement the protocol of '{where}'", where=where, remedy=remedy)
+    cls: type = imported
+    return cls
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Return the benchmark that `dataset.benchmark` names: one of evalkit's, or one that a package offers.
+    """Return the benchmark that `dataset.benchmark` names: one of evalkit's, or one of a plug-in.
 
     Raises:
-        ConfigError: if there is none of that name.
-        PluginError: if two packages offer it, it cannot be imported, or it is no benchmark of that name.
+        ConfigError: If there is no such benchmark.
+        PluginError: If two packages register it, it cannot be imported, or it is not a benchmark with that name.
     """
     where = f"dataset.benchmark={name}"
     ours = {benchmark.name: benchmark for benchmark in _own_benchmarks()}
@@ -152,7 +152,7 @@ def find_benchmark(name: str) -> Benchmark:
 
 
 def iter_benchmarks() -> Iterator[Benchmark]:
-    """Yield evalkit's benchmarks, then those that packages offer; those that cannot be used are left out."""
+    """Yield evalkit's benchmarks, then those of plug-ins, without those that cannot be used."""
     ours = list(_own_benchmarks())
     yield from ours
     names = {benchmark.name for benchmark in ours}
@@ -160,59 +160,65 @@ def iter_benchmarks() -> Iterator[Benchmark]:
         if point.name not in names:
             try:
                 yield find_benchmark(point.name)
-            except PluginError:  # `evalkit plugins` says why
+            except PluginError:  # `evalkit plugins` shows why
                 continue
 
 
 def _own_benchmarks() -> Iterator[Benchmark]:
-    """Yield the benchmarks of every module of `evalkit.benchmarks` that has some: adding one is adding a module."""
+    """Yield the benchmarks of all modules of `evalkit.benchmarks`; adding a benchmark is adding a module."""
     for module in iter_modules(import_module(BENCHMARKS).__path__, f"{BENCHMARKS}."):
         yield from getattr(import_module(module.name), "BENCHMARKS", ())
 
 
 def _checked_benchmark(found: Any, name: str, where: str) -> Benchmark:
     if not isinstance(found, Benchmark) or found.name != name:
-        what = f"the entry point '{name}' is not a benchmark of that name"
-        raise PluginError(what, where=where, remedy=f"let it name an evalkit.benchmarks.Benchmark('{name}', …)")
+        what = f"the entry point '{name}' is not a benchmark with that name"
+        raise PluginError(what, where=where, remedy=f"point it to an evalkit.benchmarks.Benchmark('{name}', …)")
     return found
 
 
-def construct(found: Any, *arguments: Any, name: str, where: str) -> Any:
-    """Return what was found under `name`, constructed.
+def construct(cls: Any, *arguments: Any, name: str, where: str) -> Any:
+    """Construct the plug-in with a name.
+
+    Args:
+        cls: The class of the plug-in.
+        *arguments: Its arguments.
+        name: Its name, for error messages.
+        where: The config key of the name, for error messages.
 
     Raises:
-        PluginError: if it fails with an error that is not evalkit's own.
+        PluginError: If it fails with an error that is not evalkit's own.
     """
     try:
-        return found(*arguments)
+        return cls(*arguments)
     except EvalkitError:
         raise
-    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
-        what = f"'{name}' cannot be made: {type(error).__name__}: {error}"
+    except Exception as error:  # a plug-in's own code may fail in any way
+        what = f"'{name}' cannot be constructed: {type(error).__name__}: {error}"
         raise PluginError(what, where=where, remedy="fix the plug-in") from error
 
 
 def is_path(name: str) -> bool:
-    """Say whether a name is the path of a class, as `package.module.Class` or `package.module:Class`."""
+    """Return whether a name is the path of a class, as `package.module.Class` or `package.module:Class`."""
     return "." in name or ":" in name
 
 
 def is_offered(group: str, name: str) -> bool:
-    """Say whether `name` may be someone else's: the path of a class, or what a package offers."""
+    """Return whether `name` may be third-party: the path of a class, or a registered plug-in."""
     return is_path(name) or any(point.name == name for point in entry_points_in(group))
 
 
 def entry_points_in(group: str) -> list[EntryPoint]:
-    """Return what other packages offer in a group, by name; with `EVALKIT_PLUGINS` set, only those packages it lists.
+    """Return the entry points of a group by name; `EVALKIT_PLUGINS`, if set, restricts the packages.
 
-    The variable holds names of packages, separated by commas; set to nothing, it switches all of them off.
+    The variable is a comma-separated list of package names; an empty value disables all plug-ins.
     """
     chosen = os.environ.get(VARIABLE)
     points = sorted(_installed(group, tuple(sys.path)), key=lambda point: (point.name, point.value))
     if chosen is None:
         return points
-    allowed = {_folded(name) for name in chosen.split(",") if name.strip()}
-    return [point for point in points if _folded(_package(point)) in allowed]
+    allowed = {_normalized(name) for name in chosen.split(",") if name.strip()}
+    return [point for point in points if _normalized(_package(point)) in allowed]
 
 
 @cache
@@ -222,16 +228,16 @@ def _installed(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 
 def folders(group: str) -> list[Path]:
-    """Return the folders that other packages offer in a group: an entry point's value is a package, or package:folder.
+    """Return the folders that other packages register in a group, by the entry points' values `package[:folder]`.
 
     Raises:
-        PluginError: if one of them is not there.
+        PluginError: If a folder is missing.
     """
     return [_folder(point) for point in entry_points_in(group)]
 
 
 def iter_offers() -> Iterator[Offer]:
-    """Yield everything that other packages offer, what cannot be used included."""
+    """Yield all plug-ins of other packages, including those that cannot be used."""
     for group in GROUPS:
         for point in entry_points_in(group):
             try:
@@ -255,7 +261,7 @@ def _folder(point: EntryPoint) -> Path:
     remedy = f"fix or uninstall it, or exclude it with {VARIABLE}"
     try:
         spec = find_spec(package)
-    except Exception as error:  # finding a module imports the packages it is in, and their code may fail in any way
+    except Exception as error:  # this imports the parent packages, whose code may fail in any way
         raise PluginError(f"'{package}' cannot be imported: {error}", where=where, remedy=remedy) from error
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     found = [Path(root) / inside for root in roots if (Path(root) / inside).is_dir()]
@@ -268,7 +274,7 @@ def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist else point.value.partition(":")[0]
 
 
-def _folded(package: str) -> str:
+def _normalized(package: str) -> str:
     return re.sub(r"[-_.]+", "-", package.strip()).lower()
 
 
@@ -276,7 +282,7 @@ def _only(found: list[EntryPoint], where: str) -> EntryPoint:
     if len({point.value for point in found}) > 1:
         packages = ", ".join(sorted(point.dist.name if point.dist else point.value for point in found))
         raise PluginError(
-            f"'{found[0].name}' is offered by several packages ({packages})", where=where, remedy="uninstall one"
+            f"several packages ({packages}) register '{found[0].name}'", where=where, remedy="uninstall one of them"
         )
     return found[0]
 
@@ -284,23 +290,23 @@ def _only(found: list[EntryPoint], where: str) -> EntryPoint:
 def _load(path: str, where: str) -> Any:
     module, _, attribute = path.partition(":")
     try:
-        found: Any = _import(module)
+        value: Any = _import(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
-    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+            value = getattr(value, part)
+    except Exception as error:  # a plug-in's own code may fail in any way
         raise PluginError(
             f"'{path}' cannot be imported: {type(error).__name__}: {error}",
             where=where,
-            remedy="give package.module.Class, importable from here",
+            remedy="check that package.module.Class is installed or in the current folder",
         ) from error
-    return found
+    return value
 
 
 def _import(module: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        # For code beside the user's conf/: a console script does not have the current folder in sys.path.
+        # For code next to the user's conf/: a console script does not have the current folder in sys.path.
         here = str(Path.cwd())
         if error.name != module.partition(".")[0] or here in sys.path:
             raise

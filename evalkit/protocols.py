@@ -1,4 +1,4 @@
-"""What a plug-in must look like. Evaluators describe and interpret; they never await and do no IO."""
+"""The protocols of plug-ins. Evaluators plan and interpret; they never await and do no IO."""
 
 from __future__ import annotations
 
@@ -36,42 +36,43 @@ __all__ = [
 
 @runtime_checkable
 class Evaluator(Protocol):
-    """One way of judging.
+    """A method of judging.
 
-    Constructed as `cls(config, prompts)`; or as `cls(config, prompts, params)` if it has settings of its own, which
-    `cls.Params`, a pydantic model, makes of `mode.params`. Its templates' hashes, if it has any, are `prompt_hashes`,
-    and their texts by the same names `prompt_texts`.
+    It is constructed as `cls(config, prompts)`, or as `cls(config, prompts, params)` if it has its own settings:
+    `cls.Params`, a pydantic model, validates `mode.params`. If it has templates, `prompt_hashes` has their hashes by
+    name, and `prompt_texts` their texts.
     """
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the first asks for a case, the same ones each time, each with a different (shown, sample)."""
+        """Return the first requests for a case, always the same ones, each with a different (shown, sample)."""
         ...
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the judgment in a completion, or one further ask.
+        """Return the judgment in a completion, or one more request.
 
-        That is the same question once more (with `turn` one higher) when the completion cannot be read, or the ask that
-        this one prepared for (`request.then`). Anything else counts as unreadable, so that no judgment asks for ever.
+        The request is either the same one again, with `turn` incremented, if the completion cannot be read, or the
+        request that needed this answer (`request.then`). Any other request counts as unreadable, so that every judgment
+        ends.
         """
         ...
 
 
 @runtime_checkable
 class FollowUpEvaluator(Protocol):
-    """What an evaluator may have besides: asks that depend on all judgments of a unit."""
+    """An optional part of an evaluator: requests that depend on all judgments of a unit."""
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
-        """Return what to ask once `judgments` are there: all those planned of one unit to one judge; mostly nothing."""
+        """Return the follow-up requests, usually none, after all planned `judgments` of one unit by one judge."""
         ...
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """One judge that can be called. Heavy imports wait for the first `complete`.
+    """A judge that can be called. Heavy packages are imported by the first `complete`.
 
-    One that a package offers as `judge.transport=NAME` (entry-point group `evalkit.judges`) is constructed as
-    `cls(judge_config, runner_config)`; evalkit gives it its `spec`, applies the runner's timeout, retries and limits,
-    and prices its answers by `judge.price`. If it has `prepare`, that is awaited once before the first call.
+    A judge that a package registers for `judge.transport=NAME` (entry-point group `evalkit.judges`) is constructed as
+    `cls(judge_config, runner_config)`. evalkit sets its `spec`, applies the runner's timeout, retries and limits, and
+    computes its cost by `judge.price`. An optional `prepare` is awaited once before the first call.
     """
 
     spec: JudgeSpec
@@ -80,124 +81,124 @@ class Judge(Protocol):
         """Send one request once.
 
         Raises:
-            CallError: if no answer came; the engine decides whether to try again.
-            JudgeSetupError: if no call to this judge can succeed.
+            CallError: If the call fails; the engine decides whether to retry.
+            JudgeSetupError: If no call to this judge can succeed.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
 @runtime_checkable
 class CompletionCache(Protocol):
-    """What judging needs of a store: completions by content key, and claims on keys.
+    """The part of a store that judging needs: completions by content key, and claims on keys.
 
-    Any thread may call any method; what a method does is visible to every other one, in this process and in others,
-    when it returns. Every method raises StoreError, in one line without secrets, where the store fails.
+    Any thread may call any method. The effect of a method is visible to all other calls, in this process and in others,
+    when it returns. Every method raises StoreError, with one line without secrets, if the store fails.
     """
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return the stored completions among `keys`, each exactly as it was put; it does not wait for a `put_many`.
+        """Return the stored completions among `keys`, exactly as they were stored; do not wait for a `put_many`.
 
         Raises:
-            StoreError: if one of them is damaged: a completion is never returned otherwise than it was put.
+            StoreError: If one of them is damaged: a completion is never returned in a changed form.
         """
         ...
 
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Keep completions, each given as (key, model, completion), in one commit; a newer one replaces an older.
+        """Store completions, each as (key, model, completion), in one commit; a newer one replaces an older one.
 
-        When this returns, all are durable: neither a killed process nor a power cut loses one.
+        When this returns, all are durable: neither a killed process nor a power failure loses one.
 
         Raises:
-            StoreError: if one cannot be kept, or the store is read only; then none of them is.
+            StoreError: If one cannot be stored, or the store is read-only; then none is stored.
         """
         ...
 
     def claim(self, key: str) -> bool:
-        """Claim a key, without waiting, and say whether it is claimed now; a read-only store grants every claim.
+        """Claim a key without waiting, and return whether it is claimed now; a read-only store grants every claim.
 
-        Of all threads and processes that use the store, one at most holds a key's claim, and only it requests the
-        answer. Claims end with `release`, with `close`, and with the process, however it ends.
+        At most one of all threads and processes on the store holds a key's claim, and only that one requests the
+        answer. A claim ends with `release`, with `close`, and with the process, however it ends.
         """
         ...
 
     def release(self, key: str) -> None:
-        """Give up a claim that was made here; other keys and other holders' claims are left alone."""
+        """Release a claim of this store object; other keys and the claims of others are not affected."""
         ...
 
     def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
-        """Return a model's last completions, the newest first, at most `limit`, without the damaged ones.
+        """Return a model's last completions, newest first, at most `limit`, without damaged ones.
 
-        They are a sample for estimates: where looking through the whole store takes long, a store may miss some.
+        They are a sample for estimates: a store may miss some if a complete search would be slow.
         """
         ...
 
 
 @runtime_checkable
 class Store(CompletionCache, Protocol):
-    """Completions by content key, for any number of threads and processes at once."""
+    """Completions by content key, for any number of concurrent threads and processes."""
 
     def add_many(self, rows: Sequence[StoredCompletion]) -> int:
-        """Keep completions with the times they have, in one commit, and return how many were new; a stored one stays.
+        """Store completions with new keys, with their times, in one commit, and return their number.
 
         Raises:
-            StoreError: if one cannot be kept; then none of them is.
+            StoreError: If one cannot be stored; then none is stored.
         """
         ...
 
     def scan(self) -> Iterator[StoredCompletion | None]:
-        """Yield every completion in the order in which keys were first put, and `None` for each damaged one.
+        """Yield every completion in the order of first storage, and `None` for each damaged one.
 
-        Memory stays flat. What is put or pruned meanwhile may or may not be among them.
+        Memory use is constant. Completions that are stored or pruned in the meantime may or may not be included.
         """
         ...
 
     def prune(self, before: float) -> int:
-        """Delete what was stored before a time (seconds since 1970), return how many, and free their room if possible.
+        """Delete completions stored before a time (seconds since 1970), free their space, and return their number.
 
         Raises:
-            StoreError: if they cannot be deleted; then none of them is.
+            StoreError: If they cannot be deleted; then none is deleted.
         """
         ...
 
     def describe(self) -> StoreDescription:
-        """Return where the store is, its version and its size."""
+        """Return the store's location, version and size."""
         ...
 
     def close(self) -> None:
-        """Release every claim made here and let go of files and connections; closing twice does nothing."""
+        """Release every claim of this object, and close files and connections; closing twice is allowed."""
         ...
 
 
 @runtime_checkable
 class StoreBackend(Protocol):
-    """A kind of store: a class, registered under the scheme of its URLs in the entry-point group `evalkit.stores`."""
+    """A kind of store: a class, registered for the scheme of its URLs in the entry-point group `evalkit.stores`."""
 
     def __call__(self, url: str, *, read_only: bool = False, verify: bool = True) -> Store:
-        """Open the store at `store.url`; it is made if it is missing.
+        """Open the store at `store.url`; a missing store is created.
 
         Args:
-            url: as the user wrote it, scheme included.
-            read_only: never write; a missing store is an error.
-            verify: refuse a damaged store; false to save what can be read of it.
+            url: The URL as the user wrote it, including the scheme.
+            read_only: Whether to never write; then a missing store is an error.
+            verify: Whether to refuse a damaged store; `False` to save what is readable.
 
         Raises:
-            StoreError: if it cannot be used, is something else's, or of a newer version; it is left as it is.
+            StoreError: If it cannot be opened, is not a store, or is of a newer version; it is not changed.
         """
         ...
 
     def exists(self, url: str) -> bool:
-        """Say whether there is a store at `url`, without making one."""
+        """Return whether there is a store at `url`, without creating one."""
         ...
 
     def check_creatable(self, url: str) -> None:
-        """Check that a missing store could be made at `url`, without making one.
+        """Check that a missing store can be created at `url`, without creating it.
 
         Raises:
-            StoreError: if it could not.
+            StoreError: If it cannot be created.
         """
         ...
 
@@ -206,53 +207,54 @@ class StoreBackend(Protocol):
 class WinnerReader(Protocol):
     """An output format that reads pairwise verdicts; constructed as `cls(config)` with the `output` group.
 
-    If its method has parameters `cut_off` or `sources`, it gets by these names whether the text ends early, and the
-    texts under judgment, from which a verdict may be quoted.
+    Its method may have a parameter `cut_off`, whether the text ends early, and a parameter `sources`, the texts under
+    judgment, from which a verdict may be quoted.
     """
 
     def winner(self, text: str) -> Winner:
-        """Return who won as shown: A is the response shown first.
+        """Return the winner as shown: A is the response shown first.
 
         Raises:
-            ValueError: if the text, which no longer has the judge's thinking, does not say.
+            ValueError: If the text, without the judge's thinking, has no verdict.
         """
         ...
 
 
 @runtime_checkable
 class ScoreReader(Protocol):
-    """An output format that reads scores; constructed and called as a `WinnerReader` is."""
+    """An output format that reads scores; constructed and called like a `WinnerReader`."""
 
     def score(self, text: str) -> object:
         """Return the score as written, a number or its text; evalkit checks that it is on the scale.
 
         Raises:
-            ValueError: if the text, which no longer has the judge's thinking, does not say.
+            ValueError: If the text, without the judge's thinking, has no score.
         """
         ...
 
 
 @runtime_checkable
 class InstructionWriter(Protocol):
-    """What an output format also has, unless it reads `Response A` or `Score: 4`, or `output.instruction` is set.
+    """An optional part of an output format.
 
-    Its attribute `schema`, if it has one, is a JSON schema that is sent along with each request.
+    It is required unless the format reads `Response A` or `Score: 4`, or `output.instruction` is set. An optional
+    attribute `schema` is a JSON schema that is sent with each request.
     """
 
     def instruction(self, decision: Literal["winner", "score"], language: str) -> str:
         """Return the text that tells the judge how to answer; templates show it as `{{ output_instruction }}`.
 
-        If the method has parameters `tie_allowed` or `scale`, it gets by these names whether a tie is an answer, and
-        the scale of the score.
+        The method may have a parameter `tie_allowed`, whether a tie is an answer, and a parameter `scale`, the scale of
+        the score.
         """
         ...
 
 
 @runtime_checkable
 class Benchmark(Protocol):
-    """A published benchmark, as datasets, scoring and imports see it; `evalkit.benchmarks.Benchmark` is one.
+    """A published benchmark for datasets, scoring and imports, such as `evalkit.benchmarks.Benchmark`.
 
-    Its metrics' names begin with its name.
+    The names of its metrics start with its name.
     """
 
     @property
@@ -262,80 +264,80 @@ class Benchmark(Protocol):
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The benchmark's title."""
         ...
 
     @property
     def kind(self) -> str:
-        """What its rows are, as in "looks like {kind}"."""
+        """A description of its rows, for "looks like {kind}"."""
         ...
 
     @property
     def expects(self) -> str:
-        """What `dataset.path` must name."""
+        """A description of the file or folder in `dataset.path`."""
         ...
 
     @property
     def cluster(self) -> str | None:
-        """The metadata key that cases are resampled by; `None` for single cases."""
+        """The metadata key of the clusters to resample; `None` for single cases."""
         ...
 
     @property
     def metrics(self) -> Sequence[Any]:
-        """The rows of its metrics in the catalog: `evalkit.scoring.catalog.MetricSpec`."""
+        """The specifications of its metrics in the catalog: `evalkit.scoring.catalog.MetricSpec`."""
         ...
 
     @property
     def importer(self) -> Any:
-        """What reads judgments as they were published, an `evalkit.benchmarks.Importer`; `None` if there is none."""
+        """The reader of its published judgments, an `evalkit.benchmarks.Importer`; `None` if there is none."""
         ...
 
     def looks_like(self, row: dict[str, Any]) -> bool:
-        """Say whether a row is one of this benchmark's, by its columns."""
+        """Return whether a row belongs to this benchmark, by its columns."""
         ...
 
     def is_folder(self, folder: Path) -> bool:
-        """Say whether a folder is this benchmark's by the files in it, where single rows cannot tell."""
+        """Return whether a folder belongs to this benchmark, by its files, if single rows cannot show it."""
         ...
 
     def rows(self, path: Path, baseline: str | None, left_out: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield (place, canonical row) of a file or folder.
+        """Yield (location, canonical row) for the rows of a file or folder.
 
         Args:
-            path: what `dataset.path` names.
-            baseline: the model to compare with, if it is set.
-            left_out: counts what is left out, by what it is, before the first row is yielded.
+            path: The path in `dataset.path`.
+            baseline: The model to compare with, if it is set.
+            left_out: Updated with the number of omitted items by kind, before the first row is yielded.
 
         Raises:
-            DatasetError: if it is not one of the benchmark's.
+            DatasetError: If the files are not those of the benchmark.
         """
         ...
 
     def statistics(self, config: Any, cases: Sequence[Case], verdicts: Any) -> list[Any]:
-        """Return its metrics of a run, by the rule of its authors: statistics, or metrics without a value."""
+        """Return its metrics of a run, computed by the authors' rule: statistics, or metrics without a value."""
         ...
 
     @property
     def note(self) -> str:
-        """The line that tells a user whose data this is, with license and citation."""
+        """The note for users on the source of the data, with license and citation."""
         ...
 
     def described(self) -> dict[str, str]:
-        """Return what the manifest says of it."""
+        """Return the benchmark's entry in the manifest."""
         ...
 
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Somewhere finished runs are recorded; called once for each run, last.
+    """Records finished runs; called once per run, at the end.
 
-    Constructed as `cls(config)` with the `tracking` group of the config.
+    It is constructed as `cls(config)` with the `tracking` group of the config.
     """
 
     def record(self, result: RunResult) -> str:
-        """Record a run and return its id there.
+        """Record a run and return its id at the tracker.
 
         Raises:
-            TrackingError: if it could not be recorded; the run folder is complete all the same.
+            TrackingError: If it cannot be recorded; the run folder is complete anyway.
         """
         ...

@@ -1,6 +1,6 @@
-"""A judge's quality as a test: the fixture `evalkit_run` and the marker `evalkit`, for pytest.
+"""Test a judge's quality with pytest: the fixture `evalkit_run` and the marker `evalkit`.
 
-Nothing of evalkit that takes time to import is imported before a test asks for a run.
+evalkit's slow imports happen only when a test requests a run.
 """
 
 from __future__ import annotations
@@ -18,50 +18,50 @@ if TYPE_CHECKING:
 
 MARKER, FIXTURE = "evalkit", "evalkit_run"
 UNTRACKED = "tracking.enabled=false"
-_TOLD = (
-    "evalkit(*words, gate=None): judge as `evalkit run *words` does before the test, which fails if its gate does; "
-    "words are overrides, before them maybe a study, and a gate is a mapping as under `gate:` in a config"
+_DESCRIPTION = (
+    "evalkit(*words, gate=None): before the test, judge like `evalkit run *words`; the test fails if the gate fails. "
+    "The words are an optional study and overrides; a gate is a mapping as under `gate:` in a config"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a marker or a call asks for: a study, overrides, and rules."""
+class _RunSpec:
+    """The run that a marker or a call requests: a study, overrides, and rules."""
 
     study: str | None = None
     overrides: tuple[str, ...] = ()
     gate: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, *words: str, gate: Mapping[str, Any] | None = None) -> _Asked:
+    def of(cls, *words: str, gate: Mapping[str, Any] | None = None) -> _RunSpec:
         named = words[:1] if words and "=" not in words[0] and not words[0].startswith("~") else ()
         return cls(named[0] if named else None, words[len(named) :], dict(gate or {}))
 
-    def then(self, more: _Asked) -> _Asked:
-        """Return this with more asked for: what comes later counts."""
-        return _Asked(more.study or self.study, (*self.overrides, *more.overrides), {**self.gate, **more.gate})
+    def then(self, more: _RunSpec) -> _RunSpec:
+        """Return this with additions, which take precedence."""
+        return _RunSpec(more.study or self.study, (*self.overrides, *more.overrides), {**self.gate, **more.gate})
 
 
 @dataclass
 class _Runs:
-    """The runs of a session by the hashes of their configs, each judged once."""
+    """The runs of a session by the hashes of their configs; each is judged once."""
 
     folder: Callable[[], Path]
     done: dict[str, RunResult] = field(default_factory=dict)
 
-    def held(self, asked: _Asked) -> RunResult:
-        """Return the run that is asked for; the test fails if its gate does, or if it cannot be had."""
+    def check(self, spec: _RunSpec) -> RunResult:
+        """Return the requested run; fail the test if its gate fails or it cannot be run."""
         from evalkit.errors import EvalkitError
 
         try:
-            config = _config(asked)
-            found: RunResult | str = self._run(config)
+            config = _config(spec)
+            outcome: RunResult | str = self._run(config)
         except EvalkitError as error:
-            found = f"evalkit: {error}"
-        fault = found if isinstance(found, str) else _fault(config, found)
-        if isinstance(found, str) or fault:
+            outcome = f"evalkit: {error}"
+        fault = outcome if isinstance(outcome, str) else _fault(config, outcome)
+        if isinstance(outcome, str) or fault:
             pytest.fail(str(fault), pytrace=False)
-        return found
+        return outcome
 
     def _run(self, config: RunConfig) -> RunResult:
         from dataclasses import replace
@@ -74,14 +74,14 @@ class _Runs:
             self.done[key] = judge_and_score(config, self.folder())
             self.done[key] = track(config, self.done[key])
             return self.done[key]
-        # The rules are no part of the hash: the same run may be held against others.
+        # The rules are not part of the hash: one run may be checked against several gates.
         result = replace(self.done[key], config=config)
         check_rules(config, result)
         return apply_gate(config, result)[0]
 
 
 def _fault(config: RunConfig, result: RunResult) -> str | None:
-    """Return why a test of this run fails, none if it does not."""
+    """Return why a test of this run fails; `None` if it passes."""
     from evalkit.gating import GATE, gate_lines, shortfall, title_of
 
     if lacking := shortfall(config, result):
@@ -92,41 +92,41 @@ def _fault(config: RunConfig, result: RunResult) -> str | None:
     return "\n".join((f"{title_of(result.manifest)} ({result.folder})", *gate_lines(gate)))
 
 
-def _config(asked: _Asked) -> RunConfig:
+def _config(spec: _RunSpec) -> RunConfig:
     from pydantic import ValidationError
 
     from evalkit.config import RunConfig
     from evalkit.config.validation import config_error
     from evalkit.hydra_app import DEFAULT, load_config
 
-    tracked = any(word.lstrip("+~").startswith("tracking") for word in asked.overrides)
-    config = load_config(asked.study or DEFAULT, [*([] if tracked else [UNTRACKED]), *asked.overrides])
-    if not asked.gate:
+    tracked = any(word.lstrip("+~").startswith("tracking") for word in spec.overrides)
+    config = load_config(spec.study or DEFAULT, [*([] if tracked else [UNTRACKED]), *spec.overrides])
+    if not spec.gate:
         return config
     values = config.dump()
     try:
-        return RunConfig.model_validate({**values, "gate": {**values["gate"], **asked.gate}})
+        return RunConfig.model_validate({**values, "gate": {**values["gate"], **spec.gate}})
     except ValidationError as error:
         raise config_error(error, ()) from None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell pytest of the marker."""
-    config.addinivalue_line("markers", _TOLD)
+    """Register the marker."""
+    config.addinivalue_line("markers", _DESCRIPTION)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Let a marked test have the fixture, whether or not it asks for it."""
+    """Add the fixture to a marked test that does not request it."""
     if isinstance(item, pytest.Function) and item.get_closest_marker(MARKER) and FIXTURE not in item.fixturenames:
         item.fixturenames.append(FIXTURE)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Hold the run of a marked test against its gate, before what the test does itself."""
+    """Check the run of a marked test against its gate, before the test's own code."""
     if item.get_closest_marker(MARKER) and isinstance(item, pytest.Function):
-        hold: Any = item.funcargs[FIXTURE]
-        hold()
+        check: Any = item.funcargs[FIXTURE]
+        check()
 
 
 @pytest.fixture(scope="session")
@@ -136,19 +136,19 @@ def _evalkit_runs(tmp_path_factory: pytest.TempPathFactory) -> _Runs:
 
 @pytest.fixture
 def evalkit_run(request: pytest.FixtureRequest, _evalkit_runs: _Runs) -> Callable[..., RunResult]:
-    """A function that judges as `evalkit run` does with the same words, and returns the run.
+    """Return a function that judges like `evalkit run` with the same words, and returns the run.
 
-    `evalkit_run("judge=gpt-4o-mini", "dataset.limit=50", gate={"agreement/kappa": {"low": ">= 0.6"}})`: overrides,
-    before them maybe a study, and maybe rules. In a test with the marker `evalkit` they come after the marker's. The
-    test fails if the gate does. Runs are judged once a session, in a temporary folder, and recorded nowhere unless an
-    override of `tracking` says so.
+    `evalkit_run("judge=gpt-4o-mini", "dataset.limit=50", gate={"agreement/kappa": {"low": ">= 0.6"}})`: an optional
+    study, overrides, and optional rules. In a test with the marker `evalkit` they are added to those of the marker. The
+    test fails if the gate fails. Each run is judged once per session, in a temporary folder, and is not tracked unless
+    an override of `tracking` enables it.
     """
-    # The closest comes first: what is said of a function comes after what is said of its class.
-    asked = _Asked()
+    # The closest marker comes first; a marker on a function takes precedence over one on its class.
+    spec = _RunSpec()
     for marker in reversed([*request.node.iter_markers(MARKER)]):
-        asked = asked.then(_Asked.of(*marker.args, **marker.kwargs))
+        spec = spec.then(_RunSpec.of(*marker.args, **marker.kwargs))
 
     def run(*words: str, gate: Mapping[str, Any] | None = None) -> RunResult:
-        return _evalkit_runs.held(asked.then(_Asked.of(*words, gate=gate)))
+        return _evalkit_runs.check(spec.then(_RunSpec.of(*words, gate=gate)))
 
     return run

@@ -1,4 +1,4 @@
-"""Checks for plug-ins, to be called in their own tests.
+"""Checks to call in the tests of plug-ins.
 
 `check_evaluator(evaluator)`, `check_judge(config)`, `check_benchmark(name, path)`, `check_store(backend, url)`.
 """
@@ -64,7 +64,7 @@ CASES = (
     ),
     Case("long", "Sum up.", (Response("word " * 5000), Response("short")), reference="A summary.", label="B"),
 )
-"""Cases that every evaluator should manage; those it refuses with an EvalkitError are not for it."""
+"""Cases for every evaluator; an evaluator may refuse one with an EvalkitError."""
 
 ODD: Mapping[str, Completion] = MappingProxyType(
     {
@@ -80,91 +80,91 @@ ODD: Mapping[str, Completion] = MappingProxyType(
         "an answer that was cut off": Completion('{"analysis": {"str', finish_reason="length"),
         "a refusal": Completion("I'm sorry, but I can't help with that."),
         "a refusal in Chinese": Completion("抱歉，我无法协助处理这个请求。"),
-        "a refusal beside the text": Completion("", refusal="I will not judge this."),
-        "a text that a filter stopped": Completion("", finish_reason="content_filter"),
+        "a refusal next to the text": Completion("", refusal="I will not judge this."),
+        "a text that the content filter stopped": Completion("", finish_reason="content_filter"),
         "thinking and nothing else": Completion("<think>Let me see. A? B? 3? 4?</think>"),
         "a megabyte of one letter": Completion("x" * 1_000_000),
         "a hundred thousand brackets": Completion("[" * 100_000),
-        "characters that are none": Completion("\x00\ud800\ufffe\u202e"),
+        "invalid characters": Completion("\x00\ud800\ufffe\u202e"),
     }
 )
-"""Completions that hold no answer to anything."""
+"""Completions without a usable answer."""
 
 _SPEC = JudgeSpec("judge", "test/judge")
-_OWN = Completion("I would say hello.")
-_STEPS = 4
+_OWN_ANSWER = Completion("I would say hello.")
+_MAX_STEPS = 4
 _READ = ("ok", "repaired")
 
 
 def check_evaluator(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()) -> None:
-    """Check that an evaluator keeps what the engine and scoring rely on.
+    """Check that an evaluator satisfies the assumptions of the engine and of scoring.
 
-    Its plan is the same each time and its requests have keys of their own; it reads every completion, however odd, as
-    the judgment it is or as one further ask, and takes no value from one that holds none; and the same answer to the
-    same responses in the other order is the opposite judgment.
+    Its plan must be the same each time, with different content keys. It must read every completion, however odd, as a
+    judgment or one more request, and take no value from a completion without an answer. The same answer to the same
+    responses in the other order must be the opposite judgment.
 
     Args:
-        evaluator: as `make_evaluator` makes it.
-        cases: what to plan for.
-        answers: completions' texts it must be able to read, one at least with a winner where it compares responses;
-            without any, they are made from the schema that a request asks to be answered by.
+        evaluator: An evaluator from `make_evaluator`.
+        cases: The cases to plan.
+        answers: Texts that the evaluator must be able to read, at least one with a winner if it compares responses; by
+            default they are generated from the schema of the requests.
 
     Raises:
-        AssertionError: if it does not; says everything that is wrong.
+        AssertionError: If a check fails; the message lists all problems.
     """
     if found := list(dict.fromkeys(faults(evaluator, cases=cases, answers=answers))):
         raise AssertionError("\n".join(found))
 
 
 def faults(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()) -> Iterator[str]:
-    """Yield in words everything that `check_evaluator` would complain of."""
+    """Yield a description of every problem that `check_evaluator` reports."""
     planned = [(case, list(evaluator.plan(case))) for case in cases]
     for case, requests in planned:
         if list(evaluator.plan(deepcopy(case))) != requests:
-            yield f"case '{case.id}': plan gives other requests the second time"
+            yield f"case '{case.id}': plan returns other requests when it is called again"
         if not requests:
-            yield f"case '{case.id}': plan asks nothing"
-        yield from _planning(case, requests)
-        yield from _reading_answers(evaluator, requests, answers)
-    yield from _reading_odd(evaluator, [request for _, requests in planned for request in requests[:2]][:2])
+            yield f"case '{case.id}': plan returns no requests"
+        yield from _plan_faults(case, requests)
+        yield from _answer_faults(evaluator, requests, answers)
+    yield from _odd_faults(evaluator, [request for _, requests in planned for request in requests[:2]][:2])
 
 
-def _planning(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
+def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
     everyone = range(len(case.responses))
     for request in requests:
         where = f"case '{case.id}', shown {list(request.shown)}"
         if request.case_id != case.id:
-            yield f"{where}: case_id is '{request.case_id}'"
+            yield f"{where}: case_id is '{request.case_id}', which is another case"
         if not request.unit or list(request.unit) != sorted(set(request.unit)) or not set(request.unit) <= {*everyone}:
-            yield f"{where}: unit {list(request.unit)} is not an ascending choice of {list(everyone)}"
+            yield f"{where}: unit {list(request.unit)} is not an ascending selection of {list(everyone)}"
         if tuple(sorted(request.shown)) != request.unit:
-            yield f"{where}: shown is not unit {list(request.unit)} in some order"
+            yield f"{where}: shown is not a permutation of unit {list(request.unit)}"
         if request.turn != 0 or request.sample < 0:
-            yield f"{where}: turn is {request.turn} and sample {request.sample} in a first ask"
+            yield f"{where}: a first request has turn {request.turn} and sample {request.sample}: turn must be 0"
         if not request.messages or not all(_is_message(message) for message in request.messages):
-            yield f"{where}: messages are not texts with a role, one at least"
-    places = [(request.unit, request.shown, request.sample) for request in requests]
-    for place in {place for place in places if places.count(place) > 1}:
-        yield f"case '{case.id}': unit, order and sample {place} are asked twice"
+            yield f"{where}: messages must be at least one text with a role"
+    identities = [(request.unit, request.shown, request.sample) for request in requests]
+    for identity in {one for one in identities if identities.count(one) > 1}:
+        yield f"case '{case.id}': unit, order and sample {identity} are requested twice"
     keys = [call_key(_SPEC, request.then or request) for request in requests]
     if len(set(keys)) < len(keys):
-        yield f"case '{case.id}': two requests have one content key, so that one answer would stand for both"
+        yield f"case '{case.id}': two requests have the same content key, so they would share one answer"
 
 
 def _is_message(message: Mapping[str, Any]) -> bool:
     return bool(message.get("role")) and isinstance(message.get("content"), str)
 
 
-def _reading_odd(evaluator: Evaluator, requests: Sequence[JudgeRequest]) -> Iterator[str]:
+def _odd_faults(evaluator: Evaluator, requests: Sequence[JudgeRequest]) -> Iterator[str]:
     for what, completion in ODD.items():
         for request in requests:
             judgment, wrong = _read(evaluator, request, completion)
             yield from (f"{what}: {one}" for one in wrong)
-            if judgment is not None and (judgment.status in _READ or _says_something(judgment)):
-                yield f"{what}: read as {judgment.status}, with a value; what is no answer is missing"
+            if judgment is not None and (judgment.status in _READ or _has_value(judgment)):
+                yield f"{what}: read as {judgment.status} with a value, but a missing answer is never a score"
 
 
-def _reading_answers(evaluator: Evaluator, requests: Sequence[JudgeRequest], answers: Sequence[str]) -> Iterator[str]:
+def _answer_faults(evaluator: Evaluator, requests: Sequence[JudgeRequest], answers: Sequence[str]) -> Iterator[str]:
     readable = leaning = 0
     compared = [request for request in requests if len(request.unit) > 1]
     for request in islice(compared or requests, 2):
@@ -178,11 +178,11 @@ def _reading_answers(evaluator: Evaluator, requests: Sequence[JudgeRequest], ans
             yield from wrong
             if len(request.unit) > 1 and other is not None:
                 leaning += _leans(judgment)
-                yield from _flipping(judgment, other)
+                yield from _flip_faults(judgment, other)
     if not readable:
-        yield f"none of the answers could be read: give `answers` as a judge would write them ({_sample(requests)})"
+        yield f"no answer could be read: pass `answers` in the form that a judge would write ({_sample(requests)})"
     elif compared and not leaning:
-        yield "every answer is a tie, which does not show whether margins flip with the order: give one with a winner"
+        yield "every answer is a tie, which cannot show whether margins flip with the order: pass one with a winner"
 
 
 def _reversed(request: JudgeRequest) -> JudgeRequest:
@@ -191,23 +191,23 @@ def _reversed(request: JudgeRequest) -> JudgeRequest:
 
 
 def _sample(requests: Sequence[JudgeRequest]) -> str:
-    return f"tried {example_answer(requests[0])[:200]!r}" if requests else "nothing was asked"
+    return f"tried {example_answer(requests[0])[:200]!r}" if requests else "there were no requests"
 
 
-def _flipping(one: Judgment, other: Judgment) -> Iterator[str]:
+def _flip_faults(one: Judgment, other: Judgment) -> Iterator[str]:
     if one.ranking is not None and one.shown[::-1] == other.shown:
-        if _places(one) != _places(other):
-            yield "the same ranking of what is shown, shown in reverse, is not the reverse ranking"
+        if _positions(one) != _positions(other):
+            yield "the same ranking of the responses in reverse order is not the reverse ranking"
         return
     values = {"value": (one.value, other.value)} | {
         f"criterion '{name}'": (value, other.criteria.get(name)) for name, value in one.criteria.items()
     }
     for name, (first, second) in values.items():
         if (first is None) != (second is None) or abs((first or 0.0) + (second or 0.0)) > 1e-9:
-            yield f"{name} is {first} and, with the order reversed, {second}: margins must be un-swapped, and flip"
+            yield f"{name} is {first}, and {second} with the order reversed: margins must be un-swapped, and flip"
 
 
-def _places(judgment: Judgment) -> list[list[int]]:
+def _positions(judgment: Judgment) -> list[list[int]]:
     return [sorted(judgment.shown.index(index) for index in group) for group in judgment.ranking or ()]
 
 
@@ -215,65 +215,65 @@ def _leans(judgment: Judgment) -> bool:
     return bool(judgment.value) or len(judgment.ranking or ()) > 1
 
 
-def _says_something(judgment: Judgment) -> bool:
+def _has_value(judgment: Judgment) -> bool:
     return judgment.value is not None or bool(judgment.criteria) or judgment.ranking is not None
 
 
 def _read(evaluator: Evaluator, request: JudgeRequest, completion: Completion) -> tuple[Judgment | None, list[str]]:
-    """Return the judgment a completion leads to, each ask answered by the same text, and what is wrong with it."""
-    asked = request
-    for _ in range(_STEPS):
-        # An ask that only prepares for another is for the judge's own answer, unless that is what is odd.
-        given = _OWN if asked.then is not None and completion not in ODD.values() else completion
+    """Return the judgment of a completion, with the same text as the answer to each request, and the problems."""
+    current = request
+    for _ in range(_MAX_STEPS):
+        # A request with a `then` asks for the judge's own answer, unless the completion is an odd one.
+        reply = _OWN_ANSWER if current.then is not None and completion not in ODD.values() else completion
         try:
-            read, again = evaluator.read(asked, given), evaluator.read(asked, given)
+            read, again = evaluator.read(current, reply), evaluator.read(current, reply)
         except Exception as error:
-            return None, [f"read raises {type(error).__name__}: {error}; what cannot be read is a judgment too"]
+            return None, [f"read raises {type(error).__name__}: {error}; return an unparseable judgment instead"]
         if read != again:
-            return None, ["read gives something else the second time"]
+            return None, ["read returns another result when it is called again"]
         if isinstance(read, Judgment):
             return read, list(_malformed(read, request))
         if not isinstance(read, JudgeRequest):
-            return None, [f"read gives a {type(read).__name__}, neither a Judgment nor a JudgeRequest"]
-        if asked.then is None and read.turn != asked.turn + 1:
-            return None, [f"a further ask has turn {read.turn}, after turn {asked.turn}"]
-        asked = read
-    return None, [f"read still asks again after {_STEPS} answers"]
+            return None, [f"read returns a {type(read).__name__}, neither a Judgment nor a JudgeRequest"]
+        if current.then is None and read.turn != current.turn + 1:
+            return None, [f"a repeated request has turn {read.turn} after turn {current.turn}"]
+        current = read
+    return None, [f"read still returns a request after {_MAX_STEPS} answers"]
 
 
 def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
     for name in ("case_id", "unit", "shown", "sample"):
         if getattr(judgment, name) != getattr(request, name):
-            yield f"a judgment's {name} is {getattr(judgment, name)}, and was {getattr(request, name)} in the request"
-    if judgment.status in _READ and not _says_something(judgment):
+            yield f"a judgment's {name} is {getattr(judgment, name)}, but the request's is {getattr(request, name)}"
+    if judgment.status in _READ and not _has_value(judgment):
         yield f"a judgment of status {judgment.status} has no value, criteria or ranking"
-    if judgment.status not in _READ and (_says_something(judgment) or not judgment.error):
-        yield f"a judgment of status {judgment.status} has a value, or no error that says why it has none"
+    if judgment.status not in _READ and (_has_value(judgment) or not judgment.error):
+        yield f"a judgment of status {judgment.status} has a value, or no error that explains why there is none"
     if fault := impossible(judgment):
         yield fault
 
 
 def example_answer(request: JudgeRequest) -> str:
-    """Return an answer of the form that a request, or the one it prepares for, asks for; empty if it asks for none."""
-    wanted = (request.then or request).answer
-    return "" if wanted is None else json.dumps(_example(wanted.schema, 0), ensure_ascii=False)
+    """Return an answer in the format of a request, or of the request that needs its answer; empty for free text."""
+    answer = (request.then or request).answer
+    return "" if answer is None else json.dumps(_example(answer.schema, 0), ensure_ascii=False)
 
 
-def _example(schema: Mapping[str, Any], place: int) -> Any:
-    """Return a value that a JSON schema allows; in a list, the item at each place takes the next of the choices."""
+def _example(schema: Mapping[str, Any], index: int) -> Any:
+    """Return a valid value for a JSON schema; successive items of a list take successive values of an enum."""
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
-        return schema["enum"][place % len(schema["enum"])]
+        return schema["enum"][index % len(schema["enum"])]
     if "anyOf" in schema:
-        return _example(schema["anyOf"][0], place)
+        return _example(schema["anyOf"][0], index)
     kind = schema.get("type")
     if kind == "object":
-        return {name: _example(part, place) for name, part in schema.get("properties", {}).items()}
+        return {name: _example(part, index) for name, part in schema.get("properties", {}).items()}
     if kind == "array":
         return [_example(schema.get("items", {}), k) for k in range(max(1, schema.get("minItems", 1)))]
     if kind in ("integer", "number"):
-        return min(schema.get("minimum", 0) + (place if kind == "integer" else 0), schema.get("maximum", place))
+        return min(schema.get("minimum", 0) + (index if kind == "integer" else 0), schema.get("maximum", index))
     return True if kind == "boolean" else "text"
 
 
@@ -302,88 +302,88 @@ _THREADS = 4
 
 
 def check_store(backend: StoreBackend, url: str) -> None:
-    """Check that a store backend keeps what `evalkit.protocols.Store` promises, as far as one process can see it.
+    """Check that a store backend satisfies `evalkit.protocols.Store`, as far as one process can test it.
 
-    What it cannot see belongs into tests of the backend's own: what a killed process had put is there, its claims are
-    not, and a damaged completion is an error and never another text.
+    The backend's own tests must cover the rest: after a process is killed, its completions are stored and its claims
+    are released, and a damaged completion is an error and never a changed text.
 
     Args:
-        backend: the class, as it is registered.
-        url: where it makes a store; there is none yet.
+        backend: The registered class.
+        url: The URL of a store that does not exist yet.
 
     Raises:
-        AssertionError: if it does not; says everything that is wrong.
+        AssertionError: If a check fails; the message lists all problems.
     """
     if found := list(store_faults(backend, url)):
         raise AssertionError("\n".join(found))
 
 
 def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
-    """Yield in words everything that `check_store` would complain of."""
+    """Yield a description of every problem that `check_store` reports."""
     if backend.exists(url):
-        yield f"there is a store at {url} already, or `exists` says so: give a URL without one"
+        yield f"there already is a store at {url}, or `exists` returns the wrong value: pass a URL without a store"
         return
     backend.check_creatable(url)
     if not _refuses(lambda: backend(url, read_only=True)):
-        yield "a missing store can be opened read-only; that is a StoreError"
+        yield "a missing store can be opened read-only; raise StoreError"
     if backend.exists(url):
-        yield "`check_creatable` or opening read-only makes a store"
+        yield "`check_creatable` or opening read-only creates a store"
     with closing(backend(url)) as store, closing(backend(url)) as other:
-        yield from _keeping(store, other)
-        yield from _claiming(store, other)
-        yield from _writing_at_once(store, other)
-        yield from _maintaining(store)
+        yield from _content_faults(store, other)
+        yield from _claim_faults(store, other)
+        yield from _concurrency_faults(store, other)
+        yield from _maintenance_faults(store)
         kept = {row.key for row in store.scan() if row is not None}
         claimed = store.claim("left")
     store.close()
     if not backend.exists(url):
-        yield "`exists` does not find a store that was written"
+        yield "`exists` does not find an existing store"
     with closing(backend(url)) as store:
         if {row.key for row in store.scan() if row is not None} != kept:
-            yield "a store that is opened again does not hold what it held when it was closed"
+            yield "a reopened store does not have the completions that it had when it was closed"
         if not claimed or not store.claim("left"):
-            yield "a claim does not end when its store is closed"
+            yield "closing a store does not release its claims"
     with closing(backend(url, read_only=True)) as store:
-        yield from _reading_only(store)
+        yield from _read_only_faults(store)
 
 
-def _keeping(store: Store, other: Store) -> Iterator[str]:
+def _content_faults(store: Store, other: Store) -> Iterator[str]:
     kept = {f"{n:064x}": Completion(text) for n, text in enumerate(_TEXTS)} | {"f" * 64: _STORED}
     store.put_many([(key, "some/model", completion) for key, completion in kept.items()])
-    for name, one in {"the store": store, "another that is open": other}.items():
+    for name, one in {"the store": store, "another open store": other}.items():
         found = one.get_many([*kept, "e" * 64])
         for key in kept.keys() | found.keys():
             if found.get(key) != kept.get(key):
                 yield f"{name} returns {str(found.get(key))[:80]!r} for {str(kept.get(key))[:80]!r}"
     if len(store.get_many([f"{n:064x}" for n in range(5000)])) != len(_TEXTS) or store.get_many([]):
-        yield "looking up 5,000 keys, or none, does not return those that are stored"
+        yield "looking up 5,000 keys, or none, does not return exactly the stored ones"
     store.put_many([("f" * 64, "some/model", Completion("newer"))])
     if other.get_many(["f" * 64]) != {"f" * 64: Completion("newer")}:
-        yield "a newer completion does not replace the older one"
+        yield "a newer completion does not replace an older one"
     refused = _refuses(lambda: store.put_many([("d" * 64, "m", Completion("x")), ("c" * 64, "m", _HALF)]))
     found = store.get_many(["d" * 64, "c" * 64])
     if found != ({} if refused else {"d" * 64: Completion("x"), "c" * 64: _HALF}):
-        yield "half a surrogate pair is neither kept as it is, nor refused by a StoreError with all it was put with"
+        yield "an unpaired surrogate is neither stored exactly, nor refused by a StoreError with its whole batch"
 
 
-def _claiming(store: Store, other: Store) -> Iterator[str]:
+def _claim_faults(store: Store, other: Store) -> Iterator[str]:
     if not store.claim("a") or store.claim("a") or other.claim("a"):
-        yield "a claimed key is not claimed once"
+        yield "a key can be claimed twice, or not at all"
     other.release("a")
     if other.claim("a"):
-        yield "a claim ends when someone else releases the key"
+        yield "a claim ends when another user of the store releases the key"
     store.release("a")
     if not other.claim("a"):
         yield "a released key cannot be claimed"
     other.release("a")
-    won = _at_once(lambda n: (store, other)[n % 2].claim("b"))
+    won = _concurrently(lambda n: (store, other)[n % 2].claim("b"))
     if sum(won) != 1:
-        yield f"{_THREADS} threads claim a key at once, and {sum(won)} of them win"
+        yield f"{_THREADS} threads claim a key concurrently, and {sum(won)} of them succeed"
     store.release("b")
     other.release("b")
 
 
-def _writing_at_once(store: Store, other: Store) -> Iterator[str]:
+def _concurrency_faults(store: Store, other: Store) -> Iterator[str]:
     keys = [[f"thread-{n}-{k}" for k in range(20)] for n in range(_THREADS)]
 
     def write(n: int) -> None:
@@ -391,35 +391,35 @@ def _writing_at_once(store: Store, other: Store) -> Iterator[str]:
             (store, other)[n % 2].put_many([(key, "some/model", Completion(key))])
             store.get_many([key])
 
-    _at_once(write)
+    _concurrently(write)
     found = store.get_many([key for some in keys for key in some])
     if {key: one.text for key, one in found.items()} != {key: key for some in keys for key in some}:
-        yield f"{_THREADS} threads write at once, and {len(found)} of {20 * _THREADS} completions are there"
+        yield f"{_THREADS} threads write concurrently, but only {len(found)} of {20 * _THREADS} completions are stored"
 
 
-def _maintaining(store: Store) -> Iterator[str]:
+def _maintenance_faults(store: Store) -> Iterator[str]:
     rows = [StoredCompletion(f"old-{n}", "old/model", 1e9 + n / 3, Completion(str(n))) for n in range(5)]
     before = [row for row in store.scan() if row is not None]
     if store.add_many(rows) != 5 or store.add_many([replace(rows[0], completion=Completion("other"))]):
-        yield "`add_many` does not return how many were new"
+        yield "`add_many` does not return the number of new completions"
     if [row for row in store.scan() if row is not None] != [*before, *rows]:
-        yield "`scan` does not yield what was added, last and with its times, or `add_many` replaces what is stored"
+        yield "`scan` does not yield added completions last and with their times, or `add_many` replaces stored ones"
     if store.recent("no/model"):
-        yield "`recent` takes one model for another"
+        yield "`recent` returns completions of another model"
     if [one.text for one in store.recent("old/model", 2)] != ["4", "3"]:
-        yield "`recent` does not return the last completions, the newest first, no more than the limit"
-    gone = store.prune(rows[3].created)
-    if gone != 3 or [row for row in store.scan() if row is not None] != [*before, *rows[3:]]:
-        yield "`prune` does not delete what is older than a time, and only that, and return how many"
-    about = store.describe()
-    if not about.location or about.version < 1 or (about.size is not None and about.size < 0):
-        yield f"`describe` gives no location, version or size: {about}"
+        yield "`recent` does not return the last completions, newest first, up to the limit"
+    deleted = store.prune(rows[3].created)
+    if deleted != 3 or [row for row in store.scan() if row is not None] != [*before, *rows[3:]]:
+        yield "`prune` does not delete exactly the completions before a time, or does not return their number"
+    description = store.describe()
+    if not description.location or description.version < 1 or (description.size is not None and description.size < 0):
+        yield f"`describe` returns no location, version or size: {description}"
 
 
-def _reading_only(store: Store) -> Iterator[str]:
+def _read_only_faults(store: Store) -> Iterator[str]:
     rows = [row for row in store.scan() if row is not None]
     if not rows or store.get_many([rows[0].key]) != {rows[0].key: rows[0].completion}:
-        yield "a read-only store does not return what is stored"
+        yield "a read-only store does not return its completions"
     writes: tuple[Callable[[], object], ...] = (
         lambda: store.put_many([("new", "m", Completion("x"))]),
         lambda: store.add_many([StoredCompletion("new", "m", 0.0, Completion("x"))]),
@@ -427,7 +427,7 @@ def _reading_only(store: Store) -> Iterator[str]:
     )
     refused = [_refuses(write) for write in writes]
     if not all(refused) or list(store.scan()) != rows:
-        yield "a read-only store can be changed; that is a StoreError"
+        yield "a read-only store can be changed; raise StoreError"
     if not store.claim("a") or not store.claim("a"):
         yield "a read-only store does not grant every claim"
 
@@ -440,7 +440,7 @@ def _refuses(work: Callable[[], object]) -> bool:
     return False
 
 
-def _at_once(work: Callable[[int], T]) -> list[T]:
+def _concurrently(work: Callable[[int], T]) -> list[T]:
     start = Barrier(_THREADS)
 
     def begin(n: int) -> T:
@@ -451,21 +451,21 @@ def _at_once(work: Callable[[int], T]) -> list[T]:
         return list(pool.map(begin, range(_THREADS)))
 
 
-_ASKED = JudgeRequest("pair", (0, 1), (0, 1), ({"role": "user", "content": "Which is better, A or B? A: yes B: no"},))
-_AT_ONCE = 4
+_REQUEST = JudgeRequest("pair", (0, 1), (0, 1), ({"role": "user", "content": "Which is better, A or B? A: yes B: no"},))
+_CONCURRENT = 4
 
 
 def check_judge(config: JudgeConfig) -> None:
-    """Check that a judge, or a transport below one, keeps what the engine relies on.
+    """Check that a judge or a transport satisfies the assumptions of the engine.
 
-    It answers one request and several at once, each with a completion that a store and a sum can hold; it raises
-    nothing but evalkit's errors; and it can be closed twice. It is really called, so let it reach a server of the test.
+    It must answer one request and several concurrent ones, each with a completion that a store and a sum can hold. It
+    must raise only evalkit's errors, and closing it twice must work. The check makes real calls: use a test server.
 
     Args:
-        config: what makes it, such as `JudgeConfig(model="x/y", transport="NAME")`.
+        config: The judge's config, such as `JudgeConfig(model="x/y", transport="NAME")`.
 
     Raises:
-        AssertionError: if it does not; says everything that is wrong.
+        AssertionError: If a check fails; the message lists all problems.
     """
     if found := list(dict.fromkeys(asyncio.run(_judge_faults(config)))):
         raise AssertionError("\n".join(found))
@@ -476,15 +476,15 @@ async def _judge_faults(config: JudgeConfig) -> list[str]:
     try:
         if (prepare := getattr(judge, "prepare", None)) is not None:
             await prepare()
-        found = await _call_faults(judge, _ASKED)
-        each = await asyncio.gather(*(_call_faults(judge, replace(_ASKED, sample=k)) for k in range(_AT_ONCE)))
-        found += [f"with {_AT_ONCE} requests at once: {fault}" for faults_ in each for fault in faults_]
+        found = await _call_faults(judge, _REQUEST)
+        each = await asyncio.gather(*(_call_faults(judge, replace(_REQUEST, sample=k)) for k in range(_CONCURRENT)))
+        found += [f"with {_CONCURRENT} concurrent requests: {fault}" for faults_ in each for fault in faults_]
     except JudgeSetupError as error:
         found = [f"no call can succeed: {error}"]
     for number in ("first", "second"):
         try:
             await judge.close()
-        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        except Exception as error:  # a plug-in's own code may fail in any way
             found.append(f"the {number} close fails with {type(error).__name__}: {error}")
     return found
 
@@ -493,16 +493,16 @@ async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
     try:
         completion: Any = await judge.complete(request)
     except CallError as error:
-        return [f"it does not answer a plain question: {error}"]
+        return [f"it does not answer a simple request: {error}"]
     except EvalkitError:
         raise
-    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+    except Exception as error:  # a plug-in's own code may fail in any way
         return [f"complete raises {type(error).__name__} ({error}): raise evalkit.errors.CallError for a failed call"]
     if not isinstance(completion, Completion):
         return [f"complete returns {type(completion).__name__}, not a Completion"]
-    found = [] if sane(completion) == completion else ["its completion holds text or numbers that no file can hold"]
+    found = [] if sane(completion) == completion else ["its completion has text or numbers that a file cannot hold"]
     if not completion.text and completion.refusal is None:
-        found.append("it answers a plain question with an empty text, and no refusal")
+        found.append("it answers a simple request with an empty text and no refusal")
     if completion.cost_usd is not None and completion.cost_usd < 0:
         found.append(f"a call costs ${completion.cost_usd}")
     return found
@@ -513,19 +513,19 @@ _VALUES = (1.0, -1.0, 0.0)
 
 
 def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> None:
-    """Check that a benchmark keeps what loading and scoring rely on.
+    """Check that a benchmark satisfies the assumptions of loading and scoring.
 
-    Its files are read the same each time, and recognized; other files are refused in one line. Its rule returns metrics
-    under the benchmark's own name, for complete judgments, partial ones and none, with values inside their intervals;
-    a metric without data has no value.
+    Its files must be read the same way each time, and recognized. Other files must be refused with one line. Its rule
+    must return metrics under the benchmark's name for complete, partial and missing judgments, with values inside their
+    intervals; a metric without data must not have a value.
 
     Args:
-        name: the name by which evalkit finds it: the entry point of an installed package, or one of evalkit's own.
-        path: a file or folder of the benchmark; a few cases are enough.
-        mode: a mode that judges its cases.
+        name: The benchmark's name: the entry point of an installed package, or one of evalkit's own.
+        path: A file or folder of the benchmark; a few cases are enough.
+        mode: A mode that can judge its cases.
 
     Raises:
-        AssertionError: if it does not; says everything that is wrong.
+        AssertionError: If a check fails; the message lists all problems.
     """
     if found := list(dict.fromkeys(_benchmark_faults(name, Path(path), mode))):
         raise AssertionError("\n".join(found))
@@ -534,7 +534,7 @@ def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> N
 def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
     benchmark = find_benchmark(name)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        yield f"the name '{name}' is not lower-case letters, digits and _: it begins the names of metrics"
+        yield f"the name '{name}' must be lowercase letters, digits and _, because it is the prefix of metric names"
     described = benchmark.described()
     for key in ("name", "title", "licence", "citation", "homepage"):
         if not described.get(key):
@@ -543,7 +543,7 @@ def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
     config = DatasetConfig(path=str(path), benchmark=name)
     dataset = load_cases(config, mode=mode)
     if load_cases(config, mode=mode).fingerprint != dataset.fingerprint:
-        yield "its rows differ the second time they are read"
+        yield "its rows differ when they are read again"
     yield from _recognition_faults(benchmark, path, mode)
     run = RunConfig(
         judge=JudgeConfig(model="test/judge"),
@@ -554,45 +554,45 @@ def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
         scoring={"bootstrap": 20},
     )
     judgments = list(_judgments_of(dataset.cases, pointwise=mode == "pointwise"))
-    lost = [replace(one, status="failed", value=None, criteria={}, error="failed") for one in judgments]
-    half = [one if place % 2 else gone for place, (one, gone) in enumerate(zip(judgments, lost, strict=True))]
-    for what, given in (("judged", judgments), ("half judged", half), ("not judged", lost)):
+    missing = [replace(one, status="failed", value=None, criteria={}, error="failed") for one in judgments]
+    half = [one if index % 2 else gone for index, (one, gone) in enumerate(zip(judgments, missing, strict=True))]
+    for what, given in (("judged", judgments), ("half judged", half), ("not judged", missing)):
         yield from (f"{what}: {fault}" for fault in _metric_faults(run, dataset.cases, given, name))
 
 
 def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator[str]:
     known = recognize_benchmark(path)
     if known is None or known.name != benchmark.name:
-        yield f"{path} is not recognized as its own, but as {known.name if known else 'nothing'}: see `shapes`, `holds`"
+        yield f"{path} is recognized as {known.name if known else 'nothing'} instead: see `shapes`, `holds`"
     if benchmark.looks_like(_PLAIN):
-        yield "it takes any row of a pair for its own"
+        yield "it recognizes any row with a pair as its own"
     with TemporaryDirectory() as folder:
         other = Path(folder, "other.jsonl")
         other.write_text(json.dumps(_PLAIN) + "\n", "utf-8")
-        for place in (other, Path(folder)):
+        for path_ in (other, Path(folder)):
             try:
-                load_cases(DatasetConfig(path=str(place), benchmark=benchmark.name), mode=mode)
+                load_cases(DatasetConfig(path=str(path_), benchmark=benchmark.name), mode=mode)
             except DatasetError:
                 continue
             except PluginError as error:
-                yield f"a file of something else: {error.what}; raise DatasetError"
+                yield f"a file of another dataset: {error.what}; raise DatasetError"
                 continue
-            yield "it reads a file of something else, instead of raising DatasetError"
-    if (taken := recognize_benchmark_row(_PLAIN)) is not None and taken.name == benchmark.name:
+            yield "it reads a file of another dataset instead of raising DatasetError"
+    if (recognized := recognize_benchmark_row(_PLAIN)) is not None and recognized.name == benchmark.name:
         yield "plain rows are recognized as its own"
 
 
 def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgment]:
-    """Yield a judgment of every response, or of every pair in both orders; they vary from case to case."""
+    """Yield a judgment of every response, or of every pair in both orders, with values that vary between cases."""
     for number, case in enumerate(cases):
-        places = range(len(case.responses))
+        indices = range(len(case.responses))
         if pointwise:
-            for k in places:
+            for k in indices:
                 score = 1.0 + (number + k) % 5
                 yield Judgment(case.id, (k,), (k,), 0, "judge", "ok", criteria={"quality": score})
             continue
-        for place, pair in enumerate(combinations(places, 2)):
-            value = _VALUES[(number + place) % len(_VALUES)]
+        for index, pair in enumerate(combinations(indices, 2)):
+            value = _VALUES[(number + index) % len(_VALUES)]
             yield from (Judgment(case.id, pair, shown, 0, "judge", "ok", value=value) for shown in (pair, pair[::-1]))
 
 
@@ -609,6 +609,6 @@ def _metric_faults(run: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
         if metric.value is not None and not metric.n:
             yield f"'{metric.name}' is {metric.value} without data: a missing answer is never a score"
         if metric.value is None and not metric.note:
-            yield f"'{metric.name}' has no value, and no note that says why"
+            yield f"'{metric.name}' has no value, and no note that explains why"
         if None not in (bounds := (metric.low, metric.value, metric.high)) and list(bounds) != sorted(bounds):  # type: ignore[type-var]
             yield f"'{metric.name}' is {metric.value}, outside its interval"

@@ -1,6 +1,6 @@
 """The frozen values that pass between stages.
 
-Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metric. Nothing here does IO or knows a provider.
+Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metric. This module does no IO and knows no provider.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ Reason: TypeAlias = Literal["judged", "threshold", "swap_disagreement", "forced"
 Rung: TypeAlias = Literal["json_schema", "tool", "json_object", "text"]
 Unit: TypeAlias = tuple[int, ...]
 Annotation: TypeAlias = Winner | tuple[float | None, ...] | Mapping[str, Winner]
-"""One person's label: a choice between the first two responses, or a grade for each response."""
+"""One annotator's label: a choice between the first two responses, a grade per response, or choices by pair."""
 Ranking: TypeAlias = tuple[tuple[int, ...], ...]
-"""Indices of responses in groups of equals, the best group first; a response that was left out stands in none."""
+"""Indices of responses in groups of equals, best group first; omitted responses are in no group."""
 
 
 class Message(TypedDict):
-    """One chat message, as sent."""
+    """One chat message."""
 
     role: str
     content: str
@@ -62,9 +62,9 @@ class Message(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One text to be judged.
+    """One text to judge.
 
-    `grade` is what people gave this response, in the units of their own scale; none if nobody graded it.
+    `grade` is the annotators' grade in the units of their scale; `None` if there is none.
     """
 
     text: str
@@ -74,10 +74,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One dataset row. `label` is people's choice between the first two responses; grades stand on the responses.
+    """One row of a dataset.
 
-    `labels` holds what single people said, by their name: a choice between the first two responses, a grade for each
-    response, or choices by pair (`0,2`); see `evalkit.core.annotations`.
+    `label` is the annotators' choice between the first two responses; grades are fields of the responses. `labels` maps
+    annotators to their labels: a choice between the first two responses, a grade per response, or choices by pair
+    (`0,2`); see `evalkit.core.annotations`.
     """
 
     id: str
@@ -92,7 +93,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """The structured answer asked for: a name and a JSON schema whose property order is the order to be written in."""
+    """The requested structured answer: a name and a JSON schema, whose order of properties is that of the answer."""
 
     name: str
     schema: Mapping[str, Any]
@@ -100,14 +101,22 @@ class AnswerFormat:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """One call to a judge, as an evaluator describes it.
+    """One call to a judge, as planned by an evaluator.
 
-    `unit` holds the indices of the responses in question, ascending; `shown` the same indices in the order shown, so
-    (1, 0) means that the case's second response was shown first. `turn` is 0 for a first ask, 1 for a re-ask. `then` is
-    the ask that this one prepares for, complete but for this one's answer; `shared` says that all samples share one
-    answer, that of sample 0. `third` marks the third judgment of a pair whose two passes disagree.
-    `max_tokens` is a limit of this call alone, set by a budget; it is not in the content key, since an answer that it
-    cuts is not kept.
+    Attributes:
+        case_id: The case's id.
+        unit: The indices of the responses to judge, ascending.
+        shown: The same indices in the order shown; (1, 0) shows the case's second response first.
+        messages: The messages to send.
+        answer: The format of the answer; `None` for free text.
+        sample: The index of the sample.
+        turn: 0 for a first request, 1 for a repeated one.
+        judge: The judge's name.
+        then: The request that needs this one's answer, complete except for that answer.
+        shared: Whether all samples share the answer of sample 0.
+        third: Whether this is the third judgment of a pair whose two orders disagree.
+        max_tokens: A limit for this call only, set by a budget. It is not in the content key, because an answer that it
+            cuts off is not stored.
     """
 
     case_id: str
@@ -126,7 +135,7 @@ class JudgeRequest:
 
 @dataclass(frozen=True, slots=True)
 class JudgeSpec:
-    """What identifies a judge: everything of it that enters the content key, and its name in this run."""
+    """A judge's identity: everything about it that enters the content key, and its name in this run."""
 
     name: str
     model: str
@@ -136,9 +145,9 @@ class JudgeSpec:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One generated token, its log-probability (nats) and the most likely alternatives at its place.
+    """One generated token with its log-probability (in nats) and the most likely alternatives at its position.
 
-    `raw` holds its bytes where these are not its text's UTF-8: a token may be a part of a character.
+    `raw` has the token's bytes if they differ from the UTF-8 encoding of its text: a token may be part of a character.
     """
 
     token: str
@@ -149,7 +158,7 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, as the provider counted them; none where it did not say."""
+    """Tokens of one call as counted by the provider; `None` if it did not report them."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -157,7 +166,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What came back from one call. `rung` is the response format it was finally sent with; latency in seconds."""
+    """The result of one call. `rung` is the response format of the final request; `latency` is in seconds."""
 
     text: str
     model: str | None = None
@@ -174,7 +183,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class StoredCompletion:
-    """A completion in a store, under its content key; `created` in seconds since 1970, `model` as judges name it."""
+    """A completion in a store with its content key; `created` in seconds since 1970, `model` as in a `JudgeSpec`."""
 
     key: str
     model: str
@@ -184,7 +193,7 @@ class StoredCompletion:
 
 @dataclass(frozen=True, slots=True)
 class StoreDescription:
-    """Where a store is (without passwords), its schema's version, and its size in bytes if that is known."""
+    """A store's location (without passwords), the version of its schema, and its size in bytes if known."""
 
     location: str
     version: int
@@ -193,7 +202,7 @@ class StoreDescription:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that did not come back with an answer; `kind` is a `CallError` kind or `budget`."""
+    """A call without an answer; `kind` is that of a `CallError`, or `budget`, `not_stored` or `stopped`."""
 
     kind: str
     message: str
@@ -202,11 +211,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class WeightedJudgment:
-    """What a judgment says when each decision is weighted by its probability: expectations in place of single values.
+    """The expected values of a judgment, with each decision weighted by its probability.
 
-    `value` and `criteria` are in the units of the judgment's own. `mass` is the least share of probability that was
-    seen on values of the scale, before it was scaled to 1; `open` the largest share of what was seen whose last digits
-    were not, and that was shared out evenly.
+    Attributes:
+        value: The expected value, in the units of the judgment's value.
+        criteria: The expected value by criterion.
+        mass: The smallest share of probability that was observed on values of the scale, before normalization to 1.
+        open: The largest share of the observed probability whose last digits were not observed, and which was
+            distributed evenly.
     """
 
     value: float | None = None
@@ -217,17 +229,31 @@ class WeightedJudgment:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """One completion read.
+    """One completion after parsing.
 
-    `value` is already un-swapped. Pairwise: a margin in [-1, 1], positive when the unit's first response is better.
-    Pointwise: none here, since the weighted score is a matter of scoring; `criteria` holds scores in scale units.
-    `criteria` maps criterion name to a margin or a score. Of more than two responses at once there is a `ranking` of
-    the unit instead of a value, and `rankings` by criterion. `answer` is the parsed answer, un-swapped, as the judge
-    structured it. `read_by` names the parsing rung that read it. `keys` are the content keys of the completions that
-    it rests on, the last one being the one read; `earlier` holds the completions of the keys before that (of every key,
-    if there is no `completion`). `error` is why there is no value. `weighted` is there where the
-    judge's log-probabilities were asked for and came. `arbiter` names who gave it if it is the third judgment of a pair
-    whose two passes, by `judge`, disagree.
+    Attributes:
+        case_id: The case's id.
+        unit: The indices of the judged responses, ascending.
+        shown: The same indices in the order shown.
+        sample: The index of the sample.
+        judge: The judge's name.
+        status: Whether and how the completion could be read.
+        value: Pairwise, a margin in [-1, 1], un-swapped: positive if the unit's first response is better. Pointwise,
+            `None`, because scoring weights the criteria.
+        confidence: The judge's confidence, in [0, 1].
+        criteria: A margin or a score, in scale units, by criterion.
+        answer: The parsed answer, un-swapped, as the judge structured it.
+        read_by: The parsing rung that read the answer.
+        error: Why there is no value.
+        error_kind: The kind of the failed call.
+        keys: The content keys of the completions that it depends on; the last one was parsed.
+        completion: The completion that was parsed.
+        stored: Whether all of its answers came from the store.
+        ranking: The ranking of more than two responses, instead of a value.
+        rankings: The rankings by criterion.
+        weighted: The expected values, if log-probabilities were requested and returned.
+        arbiter: The judge of a third judgment, for a pair on which the two orders, judged by `judge`, disagree.
+        earlier: The completions of the keys before the last one, or of all keys without a `completion`.
     """
 
     case_id: str
@@ -255,9 +281,13 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What each pass said, un-swapped: the unit's own order, the swapped order, and whether both gave one winner.
+    """The winner in each order, un-swapped, and whether both agree.
 
-    `third` is what the third judgment said where the two disagreed and there was one.
+    Attributes:
+        first: The winner in the unit's own order.
+        second: The winner in the swapped order.
+        consistent: Whether both orders have the same winner; `None` if one is missing.
+        third: The winner of the third judgment, if the orders disagree and there is one.
     """
 
     first: Winner | None
@@ -268,11 +298,23 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One unit resolved over orders and samples: a winner for a pair, a score for one response.
+    """One unit, aggregated over orders and samples: a winner for a pair, a score for a single response.
 
-    It is `incomplete` where it rests on one order of two, the other being missing.
-    Of reason `split` is a tie that nobody said: a panel's, whose judges' `votes`, by name, have no winner in common, or
-    one judge's whose samples cancel out. `equal_scores` is a tie of two responses that were scored one by one.
+    Attributes:
+        case_id: The case's id.
+        unit: The indices of the responses, ascending.
+        winner: The winner of a pair; `None` if it is missing.
+        score: The score of a single response; `None` if it is missing.
+        reason: The source of the winner. `split` is a tie that no judge chose: the `votes` of a panel have no common
+            winner, or the samples of one judge cancel out. `equal_scores` is a tie of two separately scored responses.
+        margin: The margin of the unit's first response, in [-1, 1].
+        confidence: The confidence, in [0, 1].
+        label: The annotators' choice or grade.
+        criteria: The margin or score by criterion.
+        orders: The winner in each order.
+        judge: The judge's name.
+        votes: The winner or score of each judge of a panel, by name.
+        incomplete: Whether one of the two orders is missing.
     """
 
     case_id: str
@@ -292,10 +334,18 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number with its uncertainty; `n` counts what it rests on, `missing` what it had to leave out.
+    """One number with its uncertainty.
 
-    `low` and `high` bound the sampling error (cases resampled), `worst_low` and `worst_high` are the value if every
-    missing answer had gone against, respectively for, it. `note` says why there is no value, or what to know of it.
+    Attributes:
+        name: The metric's name.
+        value: The value; `None` if there is none.
+        low: The lower end of the interval of the sampling error, from resampling cases.
+        high: The upper end of that interval.
+        n: The number of observations.
+        missing: The number of missing observations.
+        worst_low: The value if every missing answer had lowered it.
+        worst_high: The value if every missing answer had raised it.
+        note: Why there is no value, or a caveat about it.
     """
 
     name: str
@@ -311,7 +361,7 @@ class Metric:
 
 @dataclass(slots=True)
 class Spent:
-    """What was spent under one budget so far; the jobs of a sweep may share it."""
+    """The amount spent under one budget; the jobs of a sweep may share it."""
 
     calls: int = 0
     usd: float = 0.0
@@ -319,7 +369,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of one run: planned = stored + sent + never made; `retried` counts further attempts, `failed` requests."""
+    """Calls of one run: planned = stored + sent + not made; `retried` counts repeated attempts, `failed` requests."""
 
     planned: int = 0
     stored: int = 0
@@ -330,9 +380,9 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One finished run, as its folder holds it.
+    """One finished run, as in its folder.
 
-    Cases, judgments and verdicts may be too many to be held: go through them one by one, and ask for none twice.
+    Cases, judgments and verdicts may exceed memory: iterate over them, and avoid repeated access to an item.
     """
 
     folder: str | None

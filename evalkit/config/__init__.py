@@ -1,4 +1,4 @@
-"""What a user decides, frozen and checked."""
+"""The settings of a run, frozen and validated."""
 
 from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
 from evalkit.config.gate import GateConfig, LeadRule, MetricRule

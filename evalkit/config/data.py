@@ -1,4 +1,4 @@
-"""The config group `dataset`, with its defaults: where cases come from, and how rows become cases."""
+"""The config group `dataset` with its defaults: the source of the cases, and how rows become cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SampleConfig(Section):
     @model_validator(mode="after")
     def _one_size(self) -> Self:
         if (self.n is None) == (self.fraction is None):
-            raise ValueError("give either n or fraction: for example 'dataset.sample={n: 100, seed: 1}'")
+            raise ValueError("set either n or fraction: for example 'dataset.sample={n: 100, seed: 1}'")
         return self
 
 
@@ -54,17 +54,17 @@ class JoinConfig(Section):
     @model_validator(mode="after")
     def _same_count(self) -> Self:
         if len(self.theirs) != len(self.ours):
-            raise ValueError("by and key name different numbers of columns: give one of key for each of by")
+            raise ValueError("by and key have different numbers of columns: list one column in key for each in by")
         return self
 
     @property
     def ours(self) -> tuple[str, ...]:
-        """The columns of the data set's rows."""
+        """The columns of the dataset's rows."""
         return (self.by,) if isinstance(self.by, str) else self.by
 
     @property
     def theirs(self) -> tuple[str, ...]:
-        """The columns of the file that is joined."""
+        """The columns of the joined file."""
         key = self.ours if self.key is None else self.key
         return (key,) if isinstance(key, str) else key
 
@@ -73,20 +73,20 @@ Meaning = Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)
 _ENTRY = re.compile(r"\s*(.+?)\s*=\s*(A|B|TIE|[-+.\deE]+)\s*(?:,|$)", re.S)
 
 
-def _written_map(given: object) -> object:
-    """Read the text form of a label map, `A>B=A, B>A=B`; a label may hold commas and equals signs."""
-    if not isinstance(given, str):
-        return given
-    found: dict[str, str] = {}
-    place = 0
-    while place < len(given.rstrip(", ")):
-        entry = _ENTRY.match(given, place)
+def _parse_label_map(value: object) -> object:
+    """Parse a label map in text form, such as `A>B=A, B>A=B`; a label may contain commas and equals signs."""
+    if not isinstance(value, str):
+        return value
+    labels: dict[str, str] = {}
+    position = 0
+    while position < len(value.rstrip(", ")):
+        entry = _ENTRY.match(value, position)
         if entry is None:
             raise ValueError('is not a list of LABEL=A, LABEL=B or LABEL=TIE: for example "A>B=A, B>A=B, same=TIE"')
-        if found.setdefault(entry[1], entry[2]) != entry[2]:
-            raise ValueError(f"'{entry[1]}' is mapped twice: to {found[entry[1]]} and to {entry[2]}: keep one")
-        place = entry.end()
-    return found
+        if labels.setdefault(entry[1], entry[2]) != entry[2]:
+            raise ValueError(f"'{entry[1]}' is mapped to both {labels[entry[1]]} and {entry[2]}: keep one of them")
+        position = entry.end()
+    return labels
 
 
 class DatasetConfig(PluginSection):
@@ -110,7 +110,7 @@ class DatasetConfig(PluginSection):
     """Revision of a Hugging Face dataset."""
     fields: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
     """Maps evalkit's fields to columns, paths in columns, or Jinja templates of columns."""
-    label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(_written_map)] = {}  # noqa: RUF012
+    label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(_parse_label_map)] = {}  # noqa: RUF012
     """Maps labels to A, B, TIE or a grade: a mapping, or text such as `A>B=A, B>A=B`."""
     join: dict[str, JoinConfig] = {}  # noqa: RUF012
     """Files whose rows are added to each row, by name."""

@@ -1,4 +1,4 @@
-"""What a run must come to: the gate that its metrics are held against."""
+"""The gate: the bounds that a run's metrics must satisfy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _bounds(text: str) -> str:
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not BOUND.fullmatch(part):
-            raise ValueError("is not a bound: write '>= 0.9', '<= 0.1' or both, '>= 0.4, <= 0.6'")
+            raise ValueError("is not a bound: write '>= 0.9', '<= 0.1' or both, as '>= 0.4, <= 0.6'")
     return ", ".join(parts)
 
 
@@ -27,7 +27,7 @@ Bounds = Annotated[str, AfterValidator(_bounds)]
 
 
 class MetricRule(Section):
-    """What one metric must be: bounds on its value, on its interval or on its worst cases."""
+    """Bounds of one metric: on its value, its interval or its worst-case bounds."""
 
     value: Bounds | None = None
     """Bounds on the value, such as `>= 0.9`."""
@@ -36,22 +36,22 @@ class MetricRule(Section):
     high: Bounds | None = None
     """Bounds on the upper end of the interval."""
     worst_low: Bounds | None = None
-    """Bounds on the value if every missing answer were against it."""
+    """Bounds on the value if every missing answer had lowered it."""
     worst_high: Bounds | None = None
-    """Bounds on the value if every missing answer were for it."""
+    """Bounds on the value if every missing answer had raised it."""
     by: Literal["interval", "value"] | None = None
-    """Decide a bound on `value` by the whole interval, or by the value alone; by default as `gate.by` says."""
+    """Decide a bound on `value` by the whole interval, or by the value alone; by default as in `gate.by`."""
 
     @model_validator(mode="before")
     @classmethod
-    def _spelled(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            return {"value": given}
-        if not isinstance(given, Mapping):
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"value": value}
+        if not isinstance(value, Mapping):
             raise ValueError("is not a rule: write '>= 0.9', or {low: '>= 0.6'}")
-        if unknown := sorted(set(map(str, given)) - set(cls.model_fields)):
-            raise ValueError(f"has '{unknown[0]}': choose from {', '.join(cls.model_fields)}")
-        return given
+        if unknown := sorted(set(map(str, value)) - set(cls.model_fields)):
+            raise ValueError(f"has the unknown key '{unknown[0]}': choose from {', '.join(cls.model_fields)}")
+        return value
 
     @model_validator(mode="after")
     def _something(self) -> MetricRule:
@@ -60,7 +60,7 @@ class MetricRule(Section):
         return self
 
     def bounds(self) -> list[tuple[str, str, float]]:
-        """Return each bound as the number it is on, its sign and its limit."""
+        """Return each bound as (field, sign, limit)."""
         texts = [(name, getattr(self, name)) for name in NUMBERS]
         return [
             (name, sign, float(limit))
@@ -83,12 +83,12 @@ class LeadRule(Section):
     """Which direction is better, if evalkit does not know the metric."""
 
 
-def _several(given: Any) -> Any:
-    return (given,) if isinstance(given, Mapping | LeadRule) else given
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, Mapping | LeadRule) else value
 
 
 class GateConfig(Section):
-    """What a run must achieve; each additional key is a metric's name, and its value that metric's rule."""
+    """The goals of a run; each additional key is the name of a metric, and its value is the metric's rule."""
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
     __pydantic_extra__: dict[str, MetricRule]
@@ -97,27 +97,27 @@ class GateConfig(Section):
     """Decide bounds by the whole interval, or by the value alone."""
     undecided: Literal["pass", "fail"] = "pass"
     """Whether a rule that the interval leaves open passes or fails."""
-    no_worse_than: Annotated[tuple[LeadRule, ...] | None, BeforeValidator(_several)] = None
+    no_worse_than: Annotated[tuple[LeadRule, ...] | None, BeforeValidator(_as_tuple)] = None
     """Comparisons with other runs: one rule or a list."""
 
     @model_validator(mode="before")
     @classmethod
-    def _settings(cls, given: Any) -> Any:
-        for key in given if isinstance(given, Mapping) else ():
+    def _check_keys(cls, value: Any) -> Any:
+        for key in value if isinstance(value, Mapping) else ():
             if key not in cls.model_fields and (near := get_close_matches(str(key), cls.model_fields, 1, cutoff=0.8)):
-                raise ValueError(f"has '{key}': did you mean '{near[0]}'?")
-        return given
+                raise ValueError(f"has the unknown key '{key}': did you mean '{near[0]}'?")
+        return value
 
     @property
     def rules(self) -> dict[str, MetricRule]:
-        """The rules by the metric that they are on."""
+        """The rules by metric name."""
         return dict(self.__pydantic_extra__ or {})
 
     @property
     def leads(self) -> tuple[LeadRule, ...]:
-        """The rules that look at another run."""
+        """The rules that compare with another run."""
         return self.no_worse_than or ()
 
     def __bool__(self) -> bool:
-        """Say whether there is any rule."""
+        """Return whether there is any rule."""
         return bool(self.rules or self.leads)

@@ -1,4 +1,4 @@
-"""The config groups, each frozen and checked; with `data`, the only place where a setting has a default."""
+"""The config groups, frozen and validated; only this module and `data` define defaults."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ def _one_line(name: str) -> str:
 Name = Annotated[str, AfterValidator(_one_line)]
 Levels = dict[float, str]
 SIMULATED = "simulated/"
-"""What the models of simulated judges begin with: they are functions with known faults, and no models."""
+"""The prefix of simulated judges' models, which are functions with known faults."""
 _SHORT_SCALE = 10
 Spelling = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
 class Section(BaseModel):
-    """Base of every config group: frozen, and an unknown key is an error."""
+    """Base of every config group: frozen, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
 class PluginSection(Section):
-    """Base of a group whose key `named` names code, also other people's; `_target_` is another spelling of that key."""
+    """Base of a group whose key `named` selects code, including plug-ins; `_target_` is an alias of that key."""
 
     named: ClassVar[str]
 
     @model_validator(mode="before")
     @classmethod
-    def _targeted(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping) or "_target_" not in given:
-            return given
-        rest = {key: value for key, value in given.items() if key != "_target_"}
-        return rest if given["_target_"] is None else {**rest, cls.named: given["_target_"]}
+    def _alias_target(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or "_target_" not in value:
+            return value
+        rest = {key: part for key, part in value.items() if key != "_target_"}
+        return rest if value["_target_"] is None else {**rest, cls.named: value["_target_"]}
 
 
 class Price(Section):
     """Price of a judge model's tokens."""
 
     input: Weight
-    """US dollars for a million prompt tokens."""
+    """US dollars per million prompt tokens."""
     output: Weight
-    """US dollars for a million answer tokens."""
+    """US dollars per million answer tokens."""
 
 
 class JudgeConfig(Section):
@@ -76,21 +76,21 @@ class JudgeConfig(Section):
     response_format: Literal["auto", "json_schema", "tool", "json_object", "text"] = "auto"
     """How structured answers are requested; `auto` chooses the best that the model supports."""
     logprobs: bool | Literal["fallback"] = False
-    """Ask for token probabilities and judge by expected values; `fallback` does without if there are none."""
+    """Request token probabilities and judge by expected values; `fallback` does without them if there are none."""
     transport: str = "litellm"
     """How requests are sent: `litellm` for every provider, `direct` for an OpenAI-compatible server, with a tenth of
     the CPU time, or the name of a plug-in.
     """
     concurrency: Annotated[int, Field(gt=0)] | None = None
-    """Most calls to this judge at once; by default `runner.concurrency`."""
+    """Maximum number of concurrent calls to this judge; by default `runner.concurrency`."""
     rpm: Annotated[float, Field(gt=0)] | None = None
-    """Most requests per minute."""
+    """Maximum number of requests per minute."""
     tpm: Annotated[float, Field(gt=0)] | None = None
-    """Most tokens per minute."""
+    """Maximum number of tokens per minute."""
     price: Price | None = None
-    """Token prices, if LiteLLM does not know the model's."""
+    """Token prices, if LiteLLM does not know those of the model."""
     max_answer_bytes: Annotated[int, Field(gt=0)] = 4_000_000
-    """A longer answer, decompressed, is a failed call."""
+    """Longest answer in bytes, decompressed; a longer answer is a failed call."""
     judges: tuple[JudgeConfig, ...] | None = None
     """The judges of a panel, each with the keys of `judge`."""
     vote: Literal["majority", "mean", "median", "weighted"] = "majority"
@@ -100,12 +100,12 @@ class JudgeConfig(Section):
     quorum: Annotated[int, Field(gt=0)] | None = None
     """How many judges must have a verdict; by default half of the panel."""
     weights: dict[str, Weight] = {}
-    """Weight of each judge by name, for `vote: weighted`; 1 if a judge is not listed."""
+    """Weight of each judge by name, for `vote: weighted`; 1 for a judge that is not listed."""
 
     @model_validator(mode="after")
     def _one_or_many(self) -> Self:
         if self.judges is None and not self.model:
-            raise ValueError("model is not set: name a LiteLLM model, for example judge.model=openai/gpt-4o-mini")
+            raise ValueError("model is not set: choose a LiteLLM model, for example judge.model=openai/gpt-4o-mini")
         if self.judges is not None and not self.judges:
             raise ValueError("judges is empty: a panel needs at least one judge")
         return self
@@ -114,26 +114,28 @@ class JudgeConfig(Section):
     def _votes(self) -> Self:
         names = [member.label for member in self.members]
         if unknown := sorted(set(self.weights) - set(names)):
-            raise ValueError(f"weights has '{unknown[0]}', which is no judge of it: choose from {', '.join(names)}")
+            raise ValueError(
+                f"weights has '{unknown[0]}', which is not one of its judges: choose from {', '.join(names)}"
+            )
         if self.vote == "weighted" and not any(self.weights.get(name, 1.0) for name in names):
             raise ValueError("every judge's weight is 0: give at least one judge a weight above 0")
         if self.quorum is not None and self.quorum > len(names):
-            raise ValueError(f"quorum is {self.quorum}, of {len(names)} judges: set it to at most that")
+            raise ValueError(f"quorum is {self.quorum}, but there are {len(names)} judges: choose at most that number")
         return self
 
     @property
     def members(self) -> tuple[JudgeConfig, ...]:
-        """The judges of a panel, those of panels within it included, or the one judge itself."""
+        """The judges of a panel, including those of nested panels, or the judge itself."""
         return (self,) if self.judges is None else tuple(one for judge in self.judges for one in judge.members)
 
     @property
     def weighs(self) -> bool:
-        """Whether it, or any judge of the panel, is asked for log-probabilities."""
+        """Whether this judge, or any judge of the panel, requests log-probabilities."""
         return any(member.logprobs for member in self.members)
 
     @property
     def label(self) -> str:
-        """The name it goes by in file names, runs and tables."""
+        """The judge's name in file names, runs and tables."""
         if self.simulated and not self.name:
             return (self.model or "").replace("/", "_")
         return self.name or (self.model or "panel").rsplit("/", 1)[-1]
@@ -152,7 +154,7 @@ class ModeConfig(PluginSection):
     name: Name = "pairwise"
     """`pairwise`, `pointwise`, `listwise`, or the name of a plug-in's mode."""
     samples: Annotated[int, Field(gt=0)] = 1
-    """How often each question is asked."""
+    """Number of samples of each request."""
     commit_first: bool = False
     """Let the judge answer the task itself before it judges."""
     params: dict[str, Any] = {}
@@ -160,7 +162,7 @@ class ModeConfig(PluginSection):
 
 
 class Criterion(Section):
-    """One criterion to judge by; a text alone is its description."""
+    """One criterion; a text alone is its description."""
 
     description: Spelling = ""
     """What the criterion means, as the judge reads it."""
@@ -171,34 +173,34 @@ class Criterion(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _described(cls, given: Any) -> Any:
-        if isinstance(given, int | float):
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, int | float):
             raise ValueError("is neither a description nor settings: write a text, or {weight: NUMBER}")
-        return {"description": given} if isinstance(given, str) else {} if given is None else given
+        return {"description": value} if isinstance(value, str) else {} if value is None else value
 
 
-def criteria_by_name(given: Any) -> Any:
-    """Return criteria as a mapping by name, of a list of them with their names too, as configs once had them.
+def criteria_by_name(value: Any) -> Any:
+    """Return criteria as a mapping by name, from a mapping or from a list as in older configs.
 
     Raises:
-        ValueError: if one is named twice.
+        ValueError: If two criteria have the same name.
     """
-    if given is None:
+    if value is None:
         return {}
-    if isinstance(given, Mapping):
-        inner = given.get("criteria")
-        # A file in conf/criteria that begins with `criteria:`.
+    if isinstance(value, Mapping):
+        inner = value.get("criteria")
+        # A file in conf/criteria may start with `criteria:`.
         nested = isinstance(inner, list) or (
             isinstance(inner, Mapping) and not set(inner) <= set(Criterion.model_fields)
         )
-        named = {str(name): one for name, one in given.items() if not (nested and name == "criteria")}
+        named = {str(name): one for name, one in value.items() if not (nested and name == "criteria")}
         return {**named, **criteria_by_name(inner)} if nested else named
-    if not isinstance(given, list | tuple) or not all(isinstance(one, Mapping) and "name" in one for one in given):
-        return given
-    names = [str(one["name"]) for one in given]
+    if not isinstance(value, list | tuple) or not all(isinstance(one, Mapping) and "name" in one for one in value):
+        return value
+    names = [str(one["name"]) for one in value]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"'{repeated[0]}' is named twice: give each criterion its own name")
-    settings = ({key: value for key, value in one.items() if key != "name"} for one in given)
+        raise ValueError(f"two criteria are named '{repeated[0]}': give each criterion a unique name")
+    settings = ({key: part for key, part in one.items() if key != "name"} for one in value)
     return dict(zip(names, settings, strict=True))
 
 
@@ -211,7 +213,7 @@ class Example(Section):
     response: str
     """The response that was scored."""
     justification: str
-    """Why it has its scores."""
+    """The reason for its scores."""
     prompt: str | None = None
     """The task that it answers."""
     scores: dict[str, float] = {}
@@ -222,11 +224,11 @@ class Example(Section):
     @model_validator(mode="after")
     def _scored_once(self) -> Self:
         if bool(self.scores) == (self.score is not None):
-            raise ValueError("give either scores (a score for each criterion) or a single score")
+            raise ValueError("set either scores (one per criterion) or score")
         return self
 
     def scored(self) -> list[tuple[str, float]]:
-        """Return each of its scores with its key, such as `scores.accuracy`."""
+        """Return each score with its key, such as `scores.accuracy`."""
         named = [(f"scores.{name}", score) for name, score in self.scores.items()]
         return named if self.score is None else [("score", self.score)]
 
@@ -255,11 +257,11 @@ class RubricConfig(Section):
 
     @property
     def scale(self) -> Scale:
-        """The scale that it describes."""
+        """The scale of the rubric."""
         return Scale.of(self)
 
     def calibrated_levels(self) -> list[float]:
-        """Return the levels that examples should cover: those with a description, else every value of a short scale."""
+        """Return the levels that examples should cover: the described ones, or else every value of a short scale."""
         values = self.scale.values() if len(self.scale) <= _SHORT_SCALE else (self.min, self.max)
         return sorted(self.levels) or list(values)
 
@@ -279,7 +281,7 @@ class SwapConfig(Section):
     @model_validator(mode="after")
     def _one_arbiter(self) -> Self:
         if self.arbiter is not None and self.arbiter.judges is not None:
-            raise ValueError("arbiter is a panel: name one judge")
+            raise ValueError("arbiter is a panel: choose a single judge")
         return self
 
 
@@ -302,7 +304,7 @@ class PromptConfig(Section):
     template: str | None = None
     """Name or path of a template; by default the mode's own."""
     show_weights: bool = False
-    """Show the criteria's weights to the judge if they differ; changing one then asks again."""
+    """Show the criteria's weights to the judge if they differ; changing a weight then changes the prompts."""
 
 
 class OutputConfig(PluginSection):
@@ -315,7 +317,7 @@ class OutputConfig(PluginSection):
     graded: bool = False
     """With `bracket`: better (`[[A>B]]`) is a third of the margin of much better (`[[A>>B]]`), as in Arena-Hard."""
     instruction: Annotated[str, Field(min_length=1)] | None = None
-    """Text that tells the judge the form of its answer; by default the format's own."""
+    """Text that specifies the form of the answer; by default the format's own."""
     pattern: str | None = None
     """With `regex`: a regular expression with a group `winner` or `score`."""
     map: dict[Spelling, Literal["A", "B", "TIE"]] = {}
@@ -325,20 +327,20 @@ class OutputConfig(PluginSection):
 
 
 class ScoringConfig(Section):
-    """How judgments become metrics; changing any of it calls no judge."""
+    """How judgments become metrics; changing any of these settings makes no calls."""
 
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
     """How each judge's scores are normalized before they are compared."""
     weights: dict[str, Weight] = {}
-    """Weights of criteria for scoring only; they take precedence over `criteria.NAME.weight`."""
+    """Weights of criteria for scoring only; they override `criteria.NAME.weight`."""
     aggregate: Literal["auto", "overall", "criteria"] = "auto"
     """What a pair's margin is: the judge's `overall` winner, or the weighted mean of its winners by `criteria`; `auto`
     uses the criteria if their weights differ and the answer names a winner for each.
     """
     combine: Literal["mean", "median", "majority"] = "mean"
-    """How samples of one question become one number; `majority` takes the mean of the most frequent values."""
+    """How several samples become one number; `majority` takes the mean of the most frequent values."""
     weighted: bool = True
-    """Judge by expected values if `judge.logprobs` asked for token probabilities."""
+    """Judge by expected values if `judge.logprobs` requested token probabilities."""
     conflict_edges: Literal["verdict", "net", "both", "single", "ties"] = "verdict"
     """What counts as a win when cycles are searched: the `verdict`, the `net` vote of the orders, a win in `both`
     orders, a win in the `single` order of the case, or the verdict with `ties` as edges both ways.
@@ -369,22 +371,22 @@ class StoreConfig(Section):
     url: str | None = None
     """File or URL of the store; by default an SQLite file in the user's cache folder, or `EVALKIT_STORE`."""
     mode: Literal["read_write", "read_only", "refresh", "off"] = "read_write"
-    """`read_write`, `read_only`, `refresh` (ask again and store), or `off` (neither read nor store)."""
+    """`read_write`, `read_only`, `refresh` (request again and store), or `off` (neither read nor store)."""
 
 
 class RunnerConfig(Section):
     """How requests are sent, and what a run may cost."""
 
     concurrency: Annotated[int, Field(gt=0)] = 16
-    """Most calls at once."""
+    """Maximum number of concurrent calls."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
-    """Seconds for one attempt."""
+    """Timeout of one attempt, in seconds."""
     retries: Annotated[int, Field(ge=0)] = 4
-    """Attempts after the first."""
+    """Number of attempts after the first."""
     budget_usd: Annotated[float, Field(ge=0)] | None = None
-    """Most US dollars to spend; requests that it cuts off are reported as missing."""
+    """Maximum cost in US dollars; requests that it cuts off are reported as missing."""
     budget_calls: Annotated[int, Field(ge=0)] | None = None
-    """Most calls to send."""
+    """Maximum number of calls."""
     budget_scope: Literal["run", "sweep"] = "run"
     """Whether the budget is for each run, or for all jobs of a sweep together."""
     max_failure_rate: Fraction = 0.05

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a config, as one line: where, what, and what to do."""
+"""Turn pydantic's errors about a config into one line: where, what, and what to do."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from evalkit.core.display import relative
 from evalkit.errors import ConfigError, did_you_mean
 
 
-def locate(key: Sequence[str | int], files: Sequence[Path], given: Any = None) -> str:
-    """Return `file:line` of a key path in the first of `files` that sets it, else an empty string.
+def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -> str:
+    """Return `file:line` of a key path in the first of `files` that sets it, or an empty string.
 
-    Where `given` is one value, only a file that sets the key to it counts: others may set the key too, or none of them
-    does and the command line does.
+    Args:
+        key: The key path.
+        files: The config files, in order of precedence.
+        value: If this is a scalar, only files that set the key to it count. Other files may set the key, too, or the
+            command line sets it.
     """
     for file in files:
         try:
@@ -27,20 +30,20 @@ def locate(key: Sequence[str | int], files: Sequence[Path], given: Any = None) -
         except (OSError, yaml.YAMLError, UnicodeDecodeError):
             continue
         for path in (list(key), list(key[1:]) if file.parent.name == key[0] else None):
-            if path and (found := _line(root, path)) is not None and _says(found[1], given):
+            if path and (found := _line(root, path)) is not None and _has_value(found[1], value):
                 return f"{relative(file)}:{found[0]}"
     return ""
 
 
-def _says(node: yaml.Node, given: Any) -> bool:
-    if not isinstance(given, str | int | float) or not isinstance(node, yaml.ScalarNode) or "${" in node.value:
+def _has_value(node: yaml.Node, value: Any) -> bool:
+    if not isinstance(value, str | int | float) or not isinstance(node, yaml.ScalarNode) or "${" in node.value:
         return True
-    value = yaml.safe_load(yaml.serialize(node))
-    return bool(value == given) or str(value) == str(given)  # nan is not nan
+    written = yaml.safe_load(yaml.serialize(node))
+    return bool(written == value) or str(written) == str(value)  # nan is not equal to nan
 
 
 def _line(node: yaml.Node | None, path: Sequence[str | int]) -> tuple[int, yaml.Node] | None:
-    """Return the line of a key path, and what stands there; an entry of a list may go by its name."""
+    """Return the line and the node of a key path; an entry of a list may be addressed by its name."""
     line = None
     for part in path:
         if isinstance(node, yaml.MappingNode):
@@ -65,7 +68,7 @@ def _name_of(node: yaml.Node) -> str | None:
 
 
 def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
-    """Return the first problem pydantic found, with the file and line that set it, if a file did."""
+    """Return the first problem that pydantic found, with the file and line that set the value, if a file did."""
     first = error.errors(include_url=False)[0]
     loc = [part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
     key = ".".join(str(part) for part in loc)
@@ -74,14 +77,14 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
         loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
         key, message = named[1], message[named.end() :]
     place = locate(loc, files, first.get("input")) if loc else ""
-    if loc[:1] == ["gate"]:  # a rule may be a text, that stands for a mapping
+    if loc[:1] == ["gate"]:  # a rule may be a text instead of a mapping
         place = place or locate(loc[:-1], files)
     where = f"{place}: {key}" if place else key
     if first["type"] == "extra_forbidden":
         return no_such("key", where, str(loc[-1]), known_keys(loc[:-1]))
     what, _, remedy = message.partition(": ")
-    given = first.get("input")
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) and loc else ""
+    value = first.get("input")
+    shown = f" (got {value!r})" if isinstance(value, str | int | float | bool) and loc else ""
     return ConfigError(_decapitalize(what) + shown, where=where, remedy=remedy)
 
 
@@ -90,9 +93,9 @@ def _decapitalize(text: str) -> str:
 
 
 def known_keys(path: Sequence[str | int]) -> list[str]:
-    """Return the keys that may stand under a key path of RunConfig."""
+    """Return the keys that are allowed under a key path of RunConfig."""
     model: type[BaseModel] | None = RunConfig
-    named = False  # by the user, as an entry of a mapping is
+    named = False  # whether the last key is a name from the user, like an entry of a mapping
     for part in path:
         if isinstance(part, int) or named:
             named = False
@@ -116,7 +119,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def no_such(what: str, where: str, name: str, known: Sequence[str]) -> ConfigError:
-    """Return the error on a name that is none of those `known`."""
-    if name in known:  # there is one, but not as it was written
+    """Return the error for a name that is not one of the `known` names."""
+    if name in known:  # it exists, but not in this form
         return ConfigError("cannot be set in this way", where=where, remedy=f"write {name}=OPTION or {name}.KEY=VALUE")
     return ConfigError(f"no such {what}", where=where, remedy=did_you_mean(name, known))

@@ -1,1 +1,1 @@
-"""What every layer uses: hashing, sequences, scales and annotations."""
+"""Utilities for every layer: hashing, sequences, scales and annotations."""

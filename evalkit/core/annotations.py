@@ -1,4 +1,4 @@
-"""What one person said of a case, pair by pair: a plain choice is one between its first two responses."""
+"""One annotator's labels of a case, pair by pair; a plain choice is between the first two responses."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from evalkit.types import Annotation, Unit, Winner
 
 FIRST: Unit = (0, 1)
-"""The pair that a case's own label, and a plain choice, are of."""
+"""The pair of a case's own label and of a plain choice."""
 
 
 def pair_key(unit: Unit) -> str:
-    """Return what a pair of responses is called in an annotation: `0,2`."""
+    """Return the name of a pair of responses in an annotation, such as `0,2`."""
     return ",".join(map(str, unit))
 
 
 def parse_pair_key(name: str) -> Unit | None:
-    """Return the pair that a name stands for, the lower index first; none if it is no pair's."""
+    """Return the pair with a name, the lower index first; `None` if it is not the name of a pair."""
     parts = [part.strip() for part in name.split(",")]
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         return None
@@ -26,7 +26,7 @@ def parse_pair_key(name: str) -> Unit | None:
 
 
 def choices_in(annotation: Annotation) -> Iterator[tuple[Unit, Winner]]:
-    """Yield each pair that a person chose from, and what they chose; nothing of grades."""
+    """Yield each pair with the annotator's choice; nothing for grades."""
     if isinstance(annotation, str):
         yield FIRST, annotation
     elif isinstance(annotation, Mapping):
@@ -36,25 +36,25 @@ def choices_in(annotation: Annotation) -> Iterator[tuple[Unit, Winner]]:
 
 
 def choice_for(annotation: Annotation, unit: Unit = FIRST) -> Winner | None:
-    """Return what a person chose of a pair, none if they chose nothing of it."""
+    """Return the annotator's choice for a pair; `None` if there is none."""
     if isinstance(annotation, str):
         return annotation if unit == FIRST else None
     return annotation.get(pair_key(unit)) if isinstance(annotation, Mapping) else None
 
 
 def annotation_grades(annotation: Annotation) -> tuple[float | None, ...]:
-    """Return a person's grades of a case's responses, none of them if they gave choices."""
+    """Return the annotator's grades of a case's responses; empty if the annotation has choices."""
     return annotation if isinstance(annotation, tuple) else ()
 
 
 def chosen(choices: Mapping[Unit, Winner]) -> Annotation:
-    """Return choices as one annotation: the plain choice, where it is only between the first two responses."""
+    """Combine choices into one annotation; a single choice between the first two responses becomes a plain choice."""
     if set(choices) == {FIRST}:
         return choices[FIRST]
     return {pair_key(unit): winner for unit, winner in sorted(choices.items())}
 
 
 def majority(votes: Iterable[Winner | None]) -> Winner | None:
-    """Return what most people chose, none where nobody chose or they are split."""
+    """Return the most frequent vote; `None` without votes or if the vote is split."""
     most = Counter(vote for vote in votes if vote is not None).most_common(2)
     return most[0][0] if most and (len(most) == 1 or most[0][1] > most[1][1]) else None

@@ -1,6 +1,6 @@
-"""Files that are complete or absent, also after a full disk, a killed process or a power cut.
+"""Write files that are complete or absent, even after a full disk, a killed process or a power failure.
 
-Each is written beside its place as `.NAME.PID.tmp`, waited for until it is on the disk, and then moved there.
+Each is written as `.NAME.PID.tmp` next to its destination, flushed to disk, and then moved.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from contextlib import ExitStack, suppress
 from glob import escape
 from pathlib import Path
 
-_AT_ONCE = 16
+_SYNC_THREADS = 16
 
 
 def write_file(path: Path, chunks: Iterable[bytes], *, private: bool = False) -> None:
-    """Write or replace one file; its folder is made if it is missing.
+    """Write or replace one file; a missing folder is created.
 
     Raises:
-        OSError: if it cannot be written; what was there before is left as it was.
+        OSError: If it cannot be written; an earlier file is unchanged.
     """
     write_files(path.parent, {path.name: chunks}, private=private)
 
@@ -26,34 +26,34 @@ def write_file(path: Path, chunks: Iterable[bytes], *, private: bool = False) ->
 def write_files(
     folder: Path, contents: Mapping[str, Iterable[bytes]], *, last: str = "", private: bool = False
 ) -> None:
-    """Write or replace files in a folder, which is made if it is missing; all are written before the first is moved.
+    """Write or replace files in a folder; all are written before the first is moved. A missing folder is created.
 
     Args:
-        folder: where they go.
-        contents: name, or path below the folder, → bytes in pieces, which are asked for one at a time.
-        last: the name that is moved last, so that a new folder that has it has all of them.
-        private: whether only the user may read them.
+        folder: The folder.
+        contents: Name, or path below the folder, → chunks of bytes, read one at a time.
+        last: The name to move last, so that a new folder with this file is complete.
+        private: Whether only the user may read the files.
 
     Raises:
-        OSError: if one cannot be written; what was there before is left as it was.
+        OSError: If a file cannot be written; earlier files are unchanged.
     """
-    places = [folder / name for name in contents]
+    targets = [folder / name for name in contents]
     with ExitStack() as leftovers:
         folder.mkdir(parents=True, exist_ok=True)
-        for inner in {place.parent for place in places} - {folder}:
+        for inner in {target.parent for target in targets} - {folder}:
             leftovers.callback(drop_empty, inner)
             inner.mkdir(parents=True, exist_ok=True)
         staged = [
-            _stage(place, some, leftovers, private) for place, some in zip(places, contents.values(), strict=True)
+            _stage(target, some, leftovers, private) for target, some in zip(targets, contents.values(), strict=True)
         ]
         _sync(staged)
-        for written, place in sorted(zip(staged, places, strict=True), key=lambda one: one[1].name == last):
-            written.replace(place)
-        _settle(folder)
+        for written, target in sorted(zip(staged, targets, strict=True), key=lambda one: one[1].name == last):
+            written.replace(target)
+        _sync_folder(folder)
 
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:
-    """Remove what processes that were killed while they wrote to a folder have left of files of that name."""
+    """Remove the temporary files of processes that were killed while they wrote a file with this name."""
     for left in folder.glob(f".{name}.*.tmp"):
         process = left.name.split(".")[-2]
         if process.isdigit() and not _alive(int(process)):
@@ -61,13 +61,13 @@ def remove_leftovers(folder: Path, name: str = "*") -> None:
 
 
 def drop_empty(folder: Path) -> None:
-    """Remove a folder if nothing is in it."""
+    """Remove a folder if it is empty."""
     with suppress(OSError):
         folder.rmdir()
 
 
 def _alive(process: int) -> bool:
-    if os.name != "posix":  # elsewhere asking would end it
+    if os.name != "posix":  # on other systems, os.kill would end the process
         return True
     try:
         os.kill(process, 0)
@@ -78,9 +78,9 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _stage(place: Path, chunks: Iterable[bytes], leftovers: ExitStack, private: bool) -> Path:
-    remove_leftovers(place.parent, escape(place.name))
-    written = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+def _stage(target: Path, chunks: Iterable[bytes], leftovers: ExitStack, private: bool) -> Path:
+    remove_leftovers(target.parent, escape(target.name))
+    written = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     leftovers.callback(written.unlink, missing_ok=True)
     written.unlink(missing_ok=True)
     with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "wb") as file:  # noqa: PTH123
@@ -89,14 +89,14 @@ def _stage(place: Path, chunks: Iterable[bytes], leftovers: ExitStack, private: 
 
 
 def _sync(files: Sequence[Path]) -> None:
-    """Wait until files are on the disk, all at once: it takes hardly longer for twenty than for one."""
+    """Flush files to disk in parallel: twenty take hardly longer than one."""
     if len(files) < 2:
         for file in files:
             _sync_one(file)
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(min(_AT_ONCE, len(files)), "evalkit-sync") as threads:
+    with ThreadPoolExecutor(min(_SYNC_THREADS, len(files)), "evalkit-sync") as threads:
         for _ in threads.map(_sync_one, files):
             pass
 
@@ -109,8 +109,8 @@ def _sync_one(file: Path) -> None:
         os.close(handle)
 
 
-def _settle(folder: Path) -> None:
-    # A rename survives a power cut once its folder is synced; where folders cannot be opened, it is left to the system.
+def _sync_folder(folder: Path) -> None:
+    # A rename survives a power failure once its folder is flushed. If folders cannot be opened, the system decides.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

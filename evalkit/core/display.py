@@ -1,4 +1,4 @@
-"""How numbers, amounts, paths and long texts are shown to people, in the terminal, the report and messages."""
+"""Format numbers, amounts, paths and long texts for the terminal, the report and messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SMALL = 0.0095
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return a text of at most `limit` characters; the last one of a text that was cut is `…`."""
+    """Return a text of at most `limit` characters; a shortened text ends with `…`."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -23,12 +23,12 @@ def relative(path: Path) -> Path:
 
 
 def fixed(value: float, digits: int) -> str:
-    """Return a number with so many decimals; 0 has no sign."""
+    """Return a number with `digits` decimals; 0 has no sign."""
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
-    """Return a number for a table in the terminal: three decimals, an integer of 2 or more without; `–` for none."""
+    """Return a number for a terminal table: three decimals, none for an integer of 2 or more, `–` for `None`."""
     if value is None:
         return "–"
     sign = "+" if signed else ""
@@ -38,7 +38,7 @@ def number(value: float | None, *, signed: bool = False) -> str:
 
 
 def exact(value: float | None) -> str:
-    """Return a number for a table of the report: three decimals, integers without, small ones with two digits."""
+    """Return a number for a report table: three decimals, none for an integer, two significant digits if small."""
     if value is None:
         return ""
     if 0 < abs(value) < _SMALL:
@@ -47,7 +47,7 @@ def exact(value: float | None) -> str:
 
 
 def span(low: float, high: float) -> str:
-    """Return an interval as `[0.380, 0.660]`, both ends with the same decimals unless all of it is small."""
+    """Return an interval as `[0.380, 0.660]`; both ends have the same decimals unless both are small."""
     if 0 < high < _SMALL:
         return f"[{low:.2g}, {high:.2g}]"
     digits = 0 if float(low).is_integer() and float(high).is_integer() else 3
@@ -55,7 +55,7 @@ def span(low: float, high: float) -> str:
 
 
 def brief(value: float, metric: Metric) -> str:
-    """Return a number of a metric with as many decimals as the metric's value asks for: three significant digits."""
+    """Return a number in a metric's units, with decimals for three significant digits of the metric's value."""
     size = abs(metric.value or 0.0)
     return f"{value:,.{5 if 0 < size < 0.01 else 3 if size < 10 else 1}f}"
 
@@ -63,7 +63,15 @@ def brief(value: float, metric: Metric) -> str:
 def estimate(
     value: float | None, low: float | None, high: float | None, show: Callable[[float], str], unit: str = ""
 ) -> str:
-    """Return a value with its interval, as `52% [38, 66]`, or alone if it has none; `-` without a value."""
+    """Return a value with its interval, as `52% [38, 66]`, or alone without an interval; `-` without a value.
+
+    Args:
+        value: The value.
+        low: The lower end of its interval.
+        high: The upper end of its interval.
+        show: Formats a number.
+        unit: The unit after the value.
+    """
     if value is None:
         return "-"
     ends = "" if low is None or high is None else f" [{show(low)}, {show(high)}]"

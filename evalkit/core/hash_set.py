@@ -1,4 +1,4 @@
-"""Which of any number of hashes are new, and which repeat, in memory that does not grow with them."""
+"""Count new and repeated hashes among any number of them, in constant memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-HELD = 2**15
+MAX_IN_MEMORY = 2**15
 _PART = 2**17
 _BUCKET_BITS = 8
 _BUCKETS = 2**_BUCKET_BITS
@@ -16,10 +16,10 @@ _SHIFT = 64 - _BUCKET_BITS
 
 
 class HashSet:
-    """Hashes of 64 bits, each with a weight; of many, those before the last few thousand wait in a temporary file.
+    """64-bit hashes, each with a weight; beyond the last few thousand they are in a temporary file.
 
-    There they stand in pieces, each in order, with what tells where in it the hashes of each bucket begin: so a part of
-    all of them is read without the others.
+    The file consists of sorted pieces with an index of their buckets, so that a part of all hashes can be read without
+    the others.
     """
 
     def __init__(self) -> None:
@@ -32,45 +32,50 @@ class HashSet:
         return self._written + len(self._hashes)
 
     def add(self, hash_: int, weight: int = 0) -> None:
-        """Take a hash, in the range of 64 bits with a sign."""
+        """Add a hash, a signed 64-bit integer."""
         self._hashes.append(hash_)
         self._weights.append(weight)
-        if len(self._hashes) >= HELD:
+        if len(self._hashes) >= MAX_IN_MEMORY:
             self._spill()
 
     def extend(self, hashes: Sequence[int]) -> None:
-        """Take many at once, without weights."""
+        """Add many hashes without weights."""
         self._hashes.extend(hashes)
         self._weights.frombytes(bytes(8 * len(hashes)))
-        if len(self._hashes) >= HELD:
+        if len(self._hashes) >= MAX_IN_MEMORY:
             self._spill()
 
     @property
     def is_small(self) -> bool:
-        """Whether all are held."""
+        """Whether all hashes are in memory."""
         return self._file is None
 
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield those that are held, as (hash, weight)."""
+        """Yield the hashes in memory as (hash, weight)."""
         return zip(self._hashes, self._weights, strict=True)
 
     def part(self, which: int, of: int) -> Any:
-        """Return the hashes and weights of one part out of several, as two rows; equal hashes are in one part.
+        """Return one part of the hashes and weights; equal hashes are in the same part.
 
-        There may be 1, 2, 4 and so on parts, up to 256.
+        Args:
+            which: The index of the part.
+            of: The number of parts: a power of 2, at most 256.
+
+        Returns:
+            An array of shape (2, n): hashes and weights.
         """
         import numpy as np
 
         each = _BUCKETS // of
         first, last = which * each, (which + 1) * each
-        held = np.array([self._hashes, self._weights], dtype=np.int64).reshape(2, -1)
-        bucket = (held[0] >> _SHIFT) + _BUCKETS // 2
-        found = [held[:, (bucket >= first) & (bucket < last)]]
+        recent = np.array([self._hashes, self._weights], dtype=np.int64).reshape(2, -1)
+        bucket = (recent[0] >> _SHIFT) + _BUCKETS // 2
+        columns = [recent[:, (bucket >= first) & (bucket < last)]]
         for begin, starts in self._pieces:
             size, low, high = (int(starts[at]) for at in (-1, first, last))
             rows = [self._read(begin + 8 * (size * row + low), 8 * (high - low)) for row in (0, 1)]
-            found.append(np.stack([np.frombuffer(row, dtype=np.int64) for row in rows]))
-        return np.concatenate(found, axis=1)
+            columns.append(np.stack([np.frombuffer(row, dtype=np.int64) for row in rows]))
+        return np.concatenate(columns, axis=1)
 
     def _read(self, begin: int, size: int) -> bytes:
         assert self._file is not None  # there are pieces
@@ -81,7 +86,7 @@ class HashSet:
         import numpy as np
 
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="evalkit-")  # noqa: SIM115 - it lives on, and is closed with this
+            self._file = tempfile.TemporaryFile(prefix="evalkit-")  # noqa: SIM115 - it stays open, and is closed with this object
             weakref.finalize(self, self._file.close)
         hashes, weights = np.array(self._hashes, dtype=np.int64), np.array(self._weights, dtype=np.int64)
         order = np.argsort(hashes)
@@ -98,21 +103,21 @@ class HashSet:
 
 
 def count_repeats(hashes: HashSet) -> set[int]:
-    """Return the hashes that stand more than once among `hashes`."""
+    """Return the hashes that occur more than once in `hashes`."""
     if hashes.is_small:
         seen: set[int] = set()
         return {one for one, _ in hashes.pairs() if one in seen or seen.add(one)}  # type: ignore[func-returns-value]
     import numpy as np
 
-    found: set[int] = set()
+    repeated: set[int] = set()
     for part, parts in _parts(len(hashes)):
         ordered = np.sort(hashes.part(part, parts)[0])
-        found.update(int(one) for one in ordered[1:][ordered[1:] == ordered[:-1]])
-    return found
+        repeated.update(int(one) for one in ordered[1:][ordered[1:] == ordered[:-1]])
+    return repeated
 
 
 def find_new(hashes: HashSet, before: Sequence[HashSet] = ()) -> tuple[int, int]:
-    """Return how many different hashes of `hashes` are in none of `before`, and the sum of their weights."""
+    """Return the number of distinct hashes of `hashes` that are not in `before`, and the sum of their weights."""
     if hashes.is_small and all(other.is_small for other in before):
         fresh = dict(hashes.pairs())
         for other in before:

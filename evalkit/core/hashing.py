@@ -1,4 +1,4 @@
-"""Canonical JSON and the hashes made of it."""
+"""Canonical JSON and hashes of it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ def canonical_json(value: Any) -> bytes:
     """Encode `value` as JSON with sorted keys, no spaces, UTF-8 and finite numbers only.
 
     Raises:
-        ValueError: on NaN or an infinity.
-        TypeError: on a value JSON does not have.
+        ValueError: If the value contains NaN or an infinity.
+        TypeError: If JSON cannot represent the value.
     """
     return _CANONICAL(value).encode("utf-8", "surrogatepass")
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256, in hex, of the canonical JSON of `value`."""
+    """Return the SHA-256 of the canonical JSON of `value`, in hexadecimal."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
 def text_digest(text: str) -> str:
-    """Return the SHA-256, in hex, of a text's UTF-8."""
+    """Return the SHA-256 of a text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256, in hex, of a file's bytes.
+    """Return the SHA-256 of a file, in hexadecimal.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: If it cannot be read.
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -54,12 +54,18 @@ def content_key(
     answer: bytes,
     sample: int,
 ) -> str:
-    """Return the content key of one call: the hash of everything that could change its answer, and of nothing else.
+    """Return the content key of one call: the hash of everything that can change its answer, and of nothing else.
 
-    `messages` are (role, content). `answer` is the canonical JSON of the answer's format, or of null: a run has one for
-    all its requests, and it is longer than most prompts.
+    Args:
+        model: The model's name.
+        api_base: The address of the server.
+        messages: The messages as (role, content).
+        params: The sampling parameters.
+        answer: The canonical JSON of the answer's format, or of null. It is passed encoded, because all requests of a
+            run share it, and it is longer than most prompts.
+        sample: The index of the sample.
     """
-    hashed = _begun(answer, api_base, tuple(messages[:-1])).copy()
+    hashed = _prefix_hash(answer, api_base, tuple(messages[:-1])).copy()
     content = "".join([_message(role, content) for role, content in messages[-1:]])
     ends = f'],"model":{_text(model)},"params":{_CANONICAL(dict(params))},"sample":{sample},"v":{KEY_VERSION}}}'
     hashed.update(f"{content}{ends}".encode("utf-8", "surrogatepass"))
@@ -67,8 +73,8 @@ def content_key(
 
 
 @lru_cache(maxsize=16)
-def _begun(answer: bytes, api_base: str | None, before: tuple[tuple[str, str], ...]) -> Any:
-    """Return the hash of what most requests of a run begin with, all up to the last message; the names are sorted."""
+def _prefix_hash(answer: bytes, api_base: str | None, before: tuple[tuple[str, str], ...]) -> Any:
+    """Return the hash state before the last message, which most requests of a run share; keys are sorted."""
     hashed = hashlib.sha256(b'{"answer":' + answer)
     texts = "".join(f"{_message(role, content)}," for role, content in before)
     hashed.update(f',"api_base":{_CANONICAL(api_base)},"messages":[{texts}'.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Keeping secrets out of everything that is written, shown, logged or stored: configs are refused, texts redacted."""
+"""Keep secrets out of everything that is written, shown, logged or stored: refuse configs, and redact texts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\W_]+")
 _CHOSEN = re.compile(r"\w*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?", re.IGNORECASE)
 _ISSUED = re.compile(r"(?!(?:MON|DON|TUR|HOC|JOC|WHIS|HOT)KEY)\w*(?:KEY|TOKEN)S?", re.IGNORECASE)
 _CHOSEN_AT_THE_END = frozenset(("PASS", "PWD", "PAT"))
-_OF_A_SECRET = frozenset(  # what such a variable holds instead: not the secret, but something about it
+_OF_A_SECRET = frozenset(  # a variable with such an ending is about a secret, and does not contain it
     ("LIMIT", "LIMITS", "MAX", "MIN", "COUNT", "SIZE", "LENGTH", "BUDGET", "TTL", "EXPIRY", "TIMEOUT", "NAME", "TYPE",
      "MODE", "LAYOUT", "ALGORITHM", "FORMAT", "MODEL", "ENABLED", "REQUIRED")
 )  # fmt: skip
 _SHORTEST_SECRET = 8
 _SHORTEST_ISSUED = 16
-_NO_WORD = 16  # a text of letters alone is no word if it has so many
+_NO_WORD = 16  # a text of this many letters is not a word
 _PLAIN = re.compile(r"(?:[A-Za-z]{0,15}\d{0,4}|\d+[A-Za-z]{0,2})(?:[\W_]+|$)")
 _USERINFO = re.compile(r"(?<=://)([^/\s'\"@]*)@")
 _PASSED = re.compile(
@@ -45,9 +45,9 @@ _PATTERNS = (
 
 
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """Return `text` without secrets: values of environment variables named like keys, and what looks like a key."""
+    """Return `text` without secrets: values of environment variables named like keys, and texts that look like keys."""
     spellings = {form for value in _secrets(environment).values() for form in (value, quote(value, safe=""))}
-    # Longest first: one secret may be the beginning of another.
+    # Longest first: one secret may be a prefix of another.
     for secret in sorted(spellings, key=len, reverse=True):
         text = text.replace(secret, "[redacted]")
     for pattern, replacement in _PATTERNS:
@@ -56,32 +56,32 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
 
 
 def without_password(text: str) -> str:
-    """Return `text` with the user and password of every URL in it taken out."""
+    """Return `text` without the user and password of URLs."""
     return _USERINFO.sub("", text)
 
 
 def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None:
-    """Return what kind of secret a text of a config holds, none if it holds none; the secret itself is not in it.
+    """Describe the secret in a text of a config, without the secret itself; `None` if there is none.
 
-    `secrets` are those that environment variables hold, by their names, if they are known.
+    `secrets` are the values of environment variables by name, if they are known.
     """
     for found in _USERINFO.finditer(text):
         if ":" in found[1] or (found[1] and not _DATABASE.match(text)):
-            return "holds a URL with a password"
+            return "contains a URL with a password"
     if _PASSED.search(text):
-        return "holds a URL with a key"
+        return "contains a URL with a key"
     for name, value in (_secrets(None) if secrets is None else secrets).items():
         whole = text.strip() == value
         if not (value in text or quote(value, safe="") in text) or _is_path(value):
             continue
-        # A word that someone chose as a password may stand in any text; a key is made by a machine, and is no words.
+        # A password may be a word that occurs in any text; a generated key is not a word.
         if (whole or _is_no_word(value)) if _is_chosen(name) else _is_issued(value):
-            return f"holds the value of ${name}"
+            return f"contains the value of ${name}"
     return None
 
 
 def secrets_of(value: Any, key: str = "", secrets: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield each key under which a config holds a secret, with what it holds."""
+    """Yield each key of a config with a secret, and the secret's description."""
     secrets = _secrets(None) if secrets is None else secrets
     if isinstance(value, str):
         if (found := secret_in(value, secrets)) is not None:
@@ -90,26 +90,26 @@ def secrets_of(value: Any, key: str = "", secrets: Mapping[str, str] | None = No
         for name, part in value.items():
             inner = f"{key}.{name}" if key else str(name)
             if isinstance(part, str) and part and re.sub(r"[\W_]", "", str(name)).casefold() in _KEYS:
-                yield inner, "holds a secret"
+                yield inner, "contains a secret"
             elif secret_in(str(name), secrets) is not None:
-                yield key, "has a key that holds a secret"
+                yield key, "has a key that contains a secret"
             else:
                 yield from secrets_of(part, inner, secrets)
     elif isinstance(value, Sequence):
-        for place, part in enumerate(value):
-            yield from secrets_of(part, f"{key}.{place}", secrets)
+        for index, part in enumerate(value):
+            yield from secrets_of(part, f"{key}.{index}", secrets)
 
 
 def remedy_for(key: str) -> str:
-    """Return what to do instead of writing a secret under a key."""
+    """Return how to pass a secret instead of writing it under a key."""
     if key.startswith("tracking.uri"):
         return (
-            "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the whole URI as MLFLOW_TRACKING_URI: they "
-            "count by themselves"
+            "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the whole URI as MLFLOW_TRACKING_URI, "
+            "which evalkit reads directly"
         )
     if key.startswith("judge"):
         return "set the provider's environment variable instead"
-    return "leave it out: a config is written to the run folder and to MLflow, and secrets belong in the environment"
+    return "set an environment variable instead: configs are written to the run folder and to MLflow"
 
 
 def _secrets(environment: Mapping[str, str] | None) -> dict[str, str]:
@@ -136,7 +136,7 @@ def _is_chosen(name: str) -> bool:
 
 
 def _is_issued(value: str) -> bool:
-    """Say whether a value is made by a machine: words, numbers, and names of models and places are not."""
+    """Return whether a value looks generated: words, numbers, and names of models and places do not."""
     return len(value) >= _SHORTEST_ISSUED and _PLAIN.sub("", value) != ""
 
 
@@ -145,7 +145,7 @@ def _is_no_word(value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """Say whether a value is the path of a file that holds the secret, as GOOGLE_APPLICATION_CREDENTIALS is."""
+    """Return whether a value is the path of a file with the secret, like GOOGLE_APPLICATION_CREDENTIALS."""
     try:
         return value.startswith(("/", "~", ".")) and Path(value).expanduser().exists()
     except (OSError, RuntimeError):

@@ -1,4 +1,4 @@
-"""What ships with evalkit: its version, and its files, inside the package when installed, beside it in a checkout."""
+"""Find evalkit's version and shipped files, which are inside an installed package and next to it in a checkout."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from importlib.resources import files
 from pathlib import Path
 
 DISTRIBUTION = "evalkit-judge"
-"""The name to install: `evalkit` is another project's on the registry."""
+"""The name to install; `evalkit` on the registry is another project."""
 
 
 def own_version() -> str | None:
-    """Return the installed version of evalkit, or none if it is not installed."""
+    """Return the installed version of evalkit; `None` if it is not installed."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:
@@ -23,26 +23,26 @@ def shipped(name: str) -> Path:
     """Return the absolute path of a shipped folder: `conf`, `prompts` or `experiments`.
 
     Raises:
-        FileNotFoundError: if this installation does not have it.
+        FileNotFoundError: If this installation does not have it.
     """
     package = Path(str(files("evalkit"))).resolve()
-    inside, beside = package / name, package.parent / name
+    inside, sibling = package / name, package.parent / name
     if inside.is_dir():
         return inside
-    if beside.is_dir() and (package.parent / "pyproject.toml").is_file():
-        return beside
-    raise FileNotFoundError(f"evalkit's own '{name}' folder is missing from {package}: install evalkit again")
+    if sibling.is_dir() and (package.parent / "pyproject.toml").is_file():
+        return sibling
+    raise FileNotFoundError(f"evalkit's '{name}' folder is missing from {package}; reinstall evalkit")
 
 
 PROJECT_VARIABLE = "EVALKIT_PROJECT"
 
 
 def project() -> Path:
-    """Return the user's project folder: $EVALKIT_PROJECT, else the nearest folder upwards with conf/ and experiments/.
+    """Return the project folder: $EVALKIT_PROJECT, or else the nearest folder upward with conf/ and experiments/.
 
-    Where there is none it is the current folder.
+    Without one it is the current folder.
     """
-    if named := os.environ.get(PROJECT_VARIABLE):
-        return Path(named)
+    if chosen := os.environ.get(PROJECT_VARIABLE):
+        return Path(chosen)
     here = Path.cwd()
     return next((p for p in (here, *here.parents) if all((p / d).is_dir() for d in ("conf", "experiments"))), here)

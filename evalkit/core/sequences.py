@@ -1,4 +1,4 @@
-"""Sequences of values that are too many to be held: each is made when it is asked for."""
+"""Sequences that create each value on demand, for values that exceed memory."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ T = TypeVar("T")
 
 
 class LazySequence(Sequence[T]):
-    """A sequence whose values are made one at a time, by `_make`.
+    """A sequence that creates its values one at a time with `_make`.
 
-    It equals every sequence of equal values, and goes to other processes as a tuple.
+    It equals every sequence of equal values, and is pickled as a tuple.
     """
 
     @abstractmethod
-    def _make(self, place: int) -> T:
-        """Return the value at a place from 0 to below the length."""
+    def _make(self, index: int) -> T:
+        """Return the value at an index from 0 to below the length."""
 
     @overload
-    def __getitem__(self, place: int) -> T: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
-        if isinstance(place, slice):
-            return tuple(self._make(one) for one in range(*place.indices(len(self))))
-        return self._make(range(len(self))[place])
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            return tuple(self._make(one) for one in range(*index.indices(len(self))))
+        return self._make(range(len(self))[index])
 
     def __iter__(self) -> Iterator[T]:
         return map(self._make, range(len(self)))
@@ -49,7 +49,7 @@ class LazySequence(Sequence[T]):
 
 
 class ReorderedSequence(LazySequence[T]):
-    """The values of another sequence in an order of its own, by their places there."""
+    """The values of another sequence, in the order of a list of its indices."""
 
     def __init__(self, values: Sequence[T], order: Sequence[int]) -> None:
         self._values, self._order = values, order
@@ -57,5 +57,5 @@ class ReorderedSequence(LazySequence[T]):
     def __len__(self) -> int:
         return len(self._order)
 
-    def _make(self, place: int) -> T:
-        return self._values[self._order[place]]
+    def _make(self, index: int) -> T:
+        return self._values[self._order[index]]

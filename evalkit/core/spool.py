@@ -1,4 +1,4 @@
-"""Values that are too many to be held, in a temporary file until they are asked for."""
+"""Keep values that exceed memory in a temporary file until they are needed."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from evalkit.errors import ConfigError
 
 T = TypeVar("T")
 
-HELD = 4 * 2**20
-"""Bytes up to which values are held rather than written: most runs need no temporary file."""
-ONE_IN = 8
+MEMORY_LIMIT = 4 * 2**20
+"""Values up to this many bytes stay in memory: most runs need no temporary file."""
+SAMPLED_ONE_IN = 8
 _GOLDEN = 0.6180339887498949
 
 
 class Spool(LazySequence[T]):
-    """Values that are appended and read back, equal to what was put in.
+    """A sequence of values to append and read back, exactly as they were added.
 
-    While they are few they are held. Once they take more than `HELD` bytes all are in a temporary file without a name,
-    which the system takes back when the process ends, however it does. What cannot be pickled is held all the same.
-    What they take is what some of them would take in the file, the first and then one in `ONE_IN` of them, drawn.
-    It is for one thread at a time.
+    Up to `MEMORY_LIMIT` bytes, values stay in memory. Beyond it, all of them are in an unnamed temporary file, which
+    the operating system removes when the process ends, for whatever reason. Values that cannot be pickled stay in
+    memory. The size is estimated from a sample of one in `SAMPLED_ONE_IN` values, starting with the first. A spool must
+    not be shared between threads.
     """
 
     def __init__(self, values: Iterable[T] = (), *, folder: Path | None = None) -> None:
-        """Take `values`; the file, if it comes to one, is in `folder` or the nearest folder above that there is."""
+        """Add `values`; a temporary file is created in `folder` or its closest existing parent."""
         self._folder = folder
         self._file: IO[bytes] | None = None
         self._held: list[T] = []
@@ -43,28 +43,28 @@ class Spool(LazySequence[T]):
         self.extend(values)
 
     def append(self, value: T) -> None:
-        """Add a value at the end.
+        """Append a value.
 
         Raises:
-            ConfigError: if the temporary file cannot be written.
+            ConfigError: If the temporary file cannot be written.
         """
         if self._file is not None:
             self._write(self._file, value)
             return
         self._held.append(value)
-        if self._is_drawn(len(self._held)):
+        if self._is_sampled(len(self._held)):
             self._weighed += 1
             self._weight += len(_pickled(value) or b"")
-        if self._weighed * HELD < self._weight * len(self._held):
-            self._put_down()
+        if self._weighed * MEMORY_LIMIT < self._weight * len(self._held):
+            self._move_to_file()
 
     def extend(self, values: Iterable[T]) -> None:
-        """Add values at the end, one by one."""
+        """Append values one by one."""
         for value in values:
             self.append(value)
 
     def arrange(self, order: Sequence[int]) -> Sequence[T]:
-        """Return the values in another order, by their places in this one; nothing is copied."""
+        """Return the values in another order, given by their indices, without copying them."""
         return ReorderedSequence(self, order)
 
     def __len__(self) -> int:
@@ -73,30 +73,30 @@ class Spool(LazySequence[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._held) if self._file is None else super().__iter__()
 
-    def _make(self, place: int) -> T:
+    def _make(self, index: int) -> T:
         if self._file is None:
-            return self._held[place]
-        if place in self._odd:
-            return self._odd[place]
+            return self._held[index]
+        if index in self._odd:
+            return self._odd[index]
         try:
-            self._file.seek(self._ends[place])
-            content = self._file.read(self._ends[place + 1] - self._ends[place])
+            self._file.seek(self._ends[index])
+            content = self._file.read(self._ends[index + 1] - self._ends[index])
         except OSError as bad:
-            raise self._no_room(bad) from None
+            raise self._disk_error(bad) from None
         value: T = pickle.loads(content)
         return value
 
     @staticmethod
-    def _is_drawn(number: int) -> bool:
-        # Multiples of the golden ratio fall everywhere in [0, 1): no order of values that repeats itself escapes.
-        return number == 1 or number * _GOLDEN % 1 < 1 / ONE_IN
+    def _is_sampled(number: int) -> bool:
+        # Multiples of the golden ratio are spread evenly over [0, 1), so no periodic order of values evades the sample.
+        return number == 1 or number * _GOLDEN % 1 < 1 / SAMPLED_ONE_IN
 
-    def _put_down(self) -> None:
-        """Put into a file all that is held, and from now on whatever comes."""
+    def _move_to_file(self) -> None:
+        """Move all values to a file, which later values also go to."""
         try:
-            file = tempfile.TemporaryFile(dir=self._place())  # noqa: SIM115 - closed with the spool, whenever that goes
+            file = tempfile.TemporaryFile(dir=self._writable_folder())  # noqa: SIM115 - closed with the spool
         except OSError as bad:
-            raise self._no_room(bad) from None
+            raise self._disk_error(bad) from None
         weakref.finalize(self, _close, file)
         try:
             for value in self._held:
@@ -115,23 +115,23 @@ class Spool(LazySequence[T]):
             file.seek(self._ends[-1])
             file.write(content)
         except OSError as bad:
-            raise self._no_room(bad) from None
+            raise self._disk_error(bad) from None
         self._ends.append(self._ends[-1] + len(content))
 
-    def _place(self) -> Path | None:
-        above = () if self._folder is None else (self._folder.absolute(), *self._folder.absolute().parents)
-        return next((place for place in above if place.is_dir() and os.access(place, os.W_OK)), None)
+    def _writable_folder(self) -> Path | None:
+        parents = () if self._folder is None else (self._folder.absolute(), *self._folder.absolute().parents)
+        return next((path for path in parents if path.is_dir() and os.access(path, os.W_OK)), None)
 
-    def _no_room(self, bad: OSError) -> ConfigError:
+    def _disk_error(self, bad: OSError) -> ConfigError:
         return ConfigError(
-            f"a temporary file cannot be kept ({bad.strerror or bad})",
-            where=str(self._place() or tempfile.gettempdir()),
-            remedy="make room there, or set TMPDIR or hydra.run.dir to another disk",
+            f"a temporary file cannot be written ({bad.strerror or bad})",
+            where=str(self._writable_folder() or tempfile.gettempdir()),
+            remedy="free disk space there, or set TMPDIR or hydra.run.dir to another disk",
         )
 
 
 def _pickled(value: object) -> bytes | None:
-    """Return a value as it stands in the file, or none if it cannot."""
+    """Return a value as bytes for the file; `None` if it cannot be pickled."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError):
@@ -139,5 +139,5 @@ def _pickled(value: object) -> bytes | None:
 
 
 def _close(file: IO[bytes]) -> None:
-    with suppress(OSError):  # what could not be flushed is of no use to anybody now
+    with suppress(OSError):  # data that was not flushed is no longer needed
         file.close()

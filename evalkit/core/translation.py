@@ -1,7 +1,7 @@
-"""Texts for readers, in the reader's language: English in the code, translations in `locale/LANGUAGE/LC_MESSAGES`.
+"""Texts for readers in their language: English in the code, translations in `locale/LANGUAGE/LC_MESSAGES`.
 
-`gettext`, `ngettext` and `pgettext` return a `Text`, which is rendered later by a translator that is passed to it: no
-language is set anywhere. A text without a translation is in English. `docs/translations.py` collects the texts.
+`gettext`, `ngettext` and `pgettext` return a `Text`, which a translator renders later: there is no global language. A
+text without a translation is in English. `docs/translations.py` collects the texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 DOMAIN: Final = "evalkit"
 LANGUAGES: Final = ("en", "zh")
-"""The languages of reports; the first one is that of the code."""
+"""The languages of reports; the first one is the language of the code."""
 
 Translator: TypeAlias = catalogs.NullTranslations
 
@@ -24,7 +24,12 @@ Translator: TypeAlias = catalogs.NullTranslations
 class Text:
     """A message with values for its `{placeholders}`, which may be texts themselves.
 
-    Without any value, braces are left as they are. `plural` is what it says of another number than one.
+    Attributes:
+        message: The message in English. Without values, braces in it have no meaning.
+        values: The values of its placeholders.
+        plural: The message for any number except one.
+        count: The number that selects the singular or the plural.
+        context: Distinguishes equal messages with different translations.
     """
 
     message: str
@@ -34,31 +39,31 @@ class Text:
     context: str | None = None
 
     def render(self, translator: Translator) -> str:
-        """Return it in the translator's language."""
+        """Return the text in the translator's language."""
         if self.plural is not None:
-            found = translator.ngettext(self.message, self.plural, self.count)
+            template = translator.ngettext(self.message, self.plural, self.count)
         elif self.context is not None:
-            found = translator.pgettext(self.context, self.message)
+            template = translator.pgettext(self.context, self.message)
         else:
-            found = translator.gettext(self.message)
+            template = translator.gettext(self.message)
         if not self.values:
-            return found
-        return found.format(**{name: rendered(value, translator) for name, value in self.values.items()})
+            return template
+        return template.format(**{name: rendered(value, translator) for name, value in self.values.items()})
 
     def fill(self, **values: object) -> Text:
-        """Return it with values for more placeholders."""
+        """Return the text with additional values."""
         return replace(self, values={**self.values, **values})
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Texts one after the other, with a separator between them."""
+    """Several texts with a separator between them."""
 
     separator: Text
     parts: tuple[Text | Joined | str, ...]
 
     def render(self, translator: Translator) -> str:
-        """Return it in the translator's language."""
+        """Return the text in the translator's language."""
         return self.separator.render(translator).join(str(rendered(part, translator)) for part in self.parts)
 
 
@@ -66,33 +71,33 @@ Message: TypeAlias = Text | Joined | str
 
 
 def rendered(value: object, translator: Translator) -> object:
-    """Return a text in the translator's language, and any other value as it is."""
+    """Render a text in the translator's language; return any other value unchanged."""
     return value.render(translator) if isinstance(value, Text | Joined) else value
 
 
 def gettext(message: str, /, **values: object) -> Text:
-    """Return a text to be translated."""
+    """Return a translatable text."""
     return Text(message, values)
 
 
 def ngettext(message: str, plural: str, count: int, /, **values: object) -> Text:
-    """Return a text to be translated that depends on a number, which is also its value `n`."""
+    """Return a translatable text with a singular and a plural; the number is also its value `n`."""
     return Text(message, {"n": count, **values}, plural, count)
 
 
 def pgettext(context: str, message: str, /, **values: object) -> Text:
-    """Return a text to be translated that is translated differently elsewhere."""
+    """Return a translatable text whose translation depends on the context."""
     return Text(message, values, context=context)
 
 
 def joined(parts: Iterable[Message], separator: Text | None = None) -> Joined:
-    """Return texts as a list, by default with commas."""
+    """Return texts as a list, by default separated by commas."""
     return Joined(gettext(", ") if separator is None else separator, tuple(parts))
 
 
 @cache
 def translator(language: str) -> Translator:
-    """Return the translator into a language; English where there are no translations into it."""
+    """Return the translator for a language; it returns English if the language has no translations."""
     with as_file(files("evalkit") / "locale") as folder:
         return catalogs.translation(DOMAIN, folder, [language], fallback=True)
 

@@ -136,8 +136,8 @@ class PairwiseCompareResult(ToolModel):
         "without a confidence."
     )
     reason: Reason = Field(
-        description="The source of the winner: judged (the judge's choice), threshold (a tie, because the "
-        "difference or the confidence is below the threshold), swap_disagreement (a tie, because the two orders disagree), split (a "
+        description="Source of the winner: judged (the judge's choice), threshold (a tie, because the difference or "
+        "the confidence is below the threshold), swap_disagreement (a tie, because the two orders disagree), split (a "
         "tie, because samples or judges cancel out), forced (a tie that had to be resolved), or missing (no usable "
         "answer)."
     )

@@ -72,19 +72,19 @@ MISTAKES = {
     "judge of one's own that is not YAML": (("run", "judge=broken"), "conf/judge/broken.yaml:2: is not YAML ("),
     "threshold larger than the scale": (
         ("run", "mode=pointwise", "rubric=likert5", "tie.threshold=4.5"),
-        "tie.threshold: 4.5 is larger than the largest possible difference (4); set it below that",
+        "tie.threshold: 4.5 is larger than the largest possible difference (4); choose a smaller threshold",
     ),
     "threshold larger than a margin": (
         ("run", "tie.threshold=2"),
-        "tie.threshold: 2 is larger than the largest possible difference (1); set it below that",
+        "tie.threshold: 2 is larger than the largest possible difference (1); choose a smaller threshold",
     ),
     "negative weight": (
         ("run", "criteria.clarity.weight=-0.2"),
-        "criteria.clarity.weight: input should be greater than or equal to 0 (given: -0.2)",
+        "criteria.clarity.weight: input should be greater than or equal to 0 (got -0.2)",
     ),
     "negative weight when scoring": (
         ("run", "scoring.weights.clarity=-1"),
-        "scoring.weights.clarity: input should be greater than or equal to 0 (given: -1)",
+        "scoring.weights.clarity: input should be greater than or equal to 0 (got -1)",
     ),
     "missing dataset": (
         (*DATA, "dataset.path=god.jsonl"),
@@ -132,7 +132,7 @@ MISTAKES = {
     ),
     "sweep folder that cannot be made": (
         ("run", "swap=both,none", "-m", "hydra.sweep.dir=file/sweep"),
-        "file/sweep: cannot be written (Not a directory); give another hydra.",
+        "file/sweep: cannot be written (Not a directory); choose another folder with hydra.",
     ),
     "unknown placeholder": (
         ("run", "prompt.template=mine"),
@@ -164,13 +164,13 @@ MISTAKES = {
         ("run", "judge.model={a", "-m"),
         "judge.model={a: cannot be read as an override (",
     ),
-    "score of no folder": (("score", "nowhere"), "nowhere: no such folder; name a folder that `evalkit run` wrote"),
+    "score of no folder": (("score", "nowhere"), "nowhere: no such folder; choose a folder that `evalkit run` wrote"),
     "score of another folder": (("score", "conf"), "conf: not a run folder"),
     "score without a folder": (
         ("score", "tie.threshold=0"),
         "evalkit score: needs a run folder before the overrides; try evalkit score --help",
     ),
-    "track of no folder": (("track", "nowhere"), "nowhere: no such folder; name a folder that `evalkit run` wrote"),
+    "track of no folder": (("track", "nowhere"), "nowhere: no such folder; choose a folder that `evalkit run` wrote"),
     "store that is no database": (
         ("run", "store.url=database.sqlite"),
         "database.sqlite: not a ",

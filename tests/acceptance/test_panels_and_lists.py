@@ -63,7 +63,7 @@ def test_a_panel_votes_and_its_votes_are_counted_again_at_no_cost(
     assert commands.metrics("run")["metrics"]["agreement/accuracy"]["value"] == 1.0
     assert len(provider.requests) == sent
     line = within("score", "run", "judge.weights={ome: 2}", status=1).line()
-    assert line == "judge: weights has 'ome', which is no judge of it; choose from one, two, broken"
+    assert line == "judge: weights has 'ome', which is not one of its judges; choose from one, two, broken"
 
 
 def test_a_panel_is_planned_for_all_its_judges(within: Callable[..., Done], three: list[str]) -> None:

@@ -200,7 +200,9 @@ def test_a_path_must_lead_to_a_class_of_the_protocol(here: Path, marker: Path, n
     config = load_config(
         overrides=[f"dataset.format={name}", f"dataset.path={here / 'payload.jsonl'}", "tracking=none"]
     )
-    with pytest.raises(ConfigError, match=r"does not implement what '.*' needs; give a class with the method __call__"):
+    with pytest.raises(
+        ConfigError, match=r"does not implement the protocol of '.*'; choose a class with the method __call__"
+    ):
         run(config, here / "new", allow_code=True)
     assert not marker.exists()
     assert not (here / "attacked").exists()
@@ -208,7 +210,7 @@ def test_a_path_must_lead_to_a_class_of_the_protocol(here: Path, marker: Path, n
 
 def test_in_python_code_is_allowed_by_a_parameter(here: Path, marker: Path) -> None:
     config = load_config(overrides=["mode.name=evil.Mode", "dataset.limit=1", "tracking=none"])
-    with pytest.raises(ConfigError, match=r"mode\.name: 'evil\.Mode' names code"):
+    with pytest.raises(ConfigError, match=r"mode\.name: 'evil\.Mode' is a path to code"):
         run(config, here / "new")
     assert not marker.exists()
     hydra = {"callbacks": {"one": {"_target_": "evil.function"}}}

@@ -101,7 +101,7 @@ def test_a_finished_run_that_holds_a_secret_is_refused(here: Path, capsys: pytes
 
 
 def test_python_refuses_as_the_command_line_does(here: Path) -> None:
-    with pytest.raises(ValueError, match="holds a URL with a password"):
+    with pytest.raises(ValueError, match="contains a URL with a password"):
         RunConfig.model_validate({**load_config().dump(), "tracking": {"uri": WITH_PASSWORD}})
 
 
@@ -109,12 +109,12 @@ def test_python_refuses_as_the_command_line_does(here: Path) -> None:
     ("text", "found"),
     [
         ("postgresql://me@db/mlflow", None),
-        ("http://me@host", "holds a URL with a password"),
+        ("http://me@host", "contains a URL with a password"),
         ("see http://host/a@b and me@example.com", None),
         ("https://host/?monkey=1&tokens=2", None),
-        ("https://host/?x=1&token=abc", "holds a URL with a key"),
+        ("https://host/?x=1&token=abc", "contains a URL with a key"),
         ("a word in a sentence", None),
-        ("wordlike", "holds the value of $WORD_PASSWORD"),
+        ("wordlike", "contains the value of $WORD_PASSWORD"),
         ("/etc/hosts", None),
         ("sqlite:////etc/hosts", None),
     ],
@@ -164,7 +164,7 @@ def test_words_numbers_and_names_of_models_are_no_secrets(
 )
 def test_what_is_named_and_made_like_a_secret_is_one(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
-    assert secret_in(value) == secret_in(f"at {value}.") == f"holds the value of ${name}"
+    assert secret_in(value) == secret_in(f"at {value}.") == f"contains the value of ${name}"
     assert value not in redact(f"at {value}.")
 
 

@@ -103,8 +103,8 @@ def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(
         ("{agreement/kapa: '>= 0.5'}", "gate.agreement/kapa: no such metric; did you mean 'agreement/kappa'?"),
         ("{tierate: '>= 0.5'}", "gate.tierate: no such metric; did you mean 'tie_rate'?"),
         ("{no_worse_than: {run: nowhere}}", "nowhere: "),
-        ("{undecide: fail}", "gate: has 'undecide'; did you mean 'undecided'?"),
-        ("{tie_rate: '5'}", "gate.tie_rate.value: is not a bound (given: '5'); write '>= 0.9'"),
+        ("{undecide: fail}", "gate: has the unknown key 'undecide'; did you mean 'undecided'?"),
+        ("{tie_rate: '5'}", "gate.tie_rate.value: is not a bound (got '5'); write '>= 0.9'"),
         ("{no_worse_than: {run: r, metric: win_rate/a}}", "gate.no_worse_than: it is not known whether more of win_"),
     ],
 )

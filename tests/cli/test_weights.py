@@ -113,7 +113,7 @@ def test_a_weight_is_changed_where_a_run_is_scored_again(
     assert winners(tmp_path / "two") == {"B"}
     line = call("score", "two", "criteria.stile.weight=3", status=1).line()
     assert line == "criteria.stile.weight: no such criterion; did you mean 'style'?"
-    assert "(given: -1)" in call("score", "two", "criteria.style.weight=-1", status=1).line()
+    assert "(got -1)" in call("score", "two", "criteria.style.weight=-1", status=1).line()
     assert len(provider.requests) == 2 * CASES
     file = tmp_path / "two" / "config.yaml"
     config = yaml.safe_load(file.read_text("utf-8"))
@@ -162,7 +162,7 @@ def test_a_format_without_criteria_takes_the_overall_winner_and_says_so(
     asked = len(provider.requests)
     refused = run("output=bracket", "scoring.aggregate=criteria", status=1)
     assert refused.line() == (
-        "scoring.aggregate: output.format 'bracket' gives no winners by criterion; set output=json, or "
+        "scoring.aggregate: output.format 'bracket' has no winners by criterion; set output=json, or "
         "scoring.aggregate=auto"
     )
     assert len(provider.requests) == asked

@@ -21,7 +21,7 @@ def make(**changes: Any) -> RunConfig:
     ("changes", "said"),
     [
         ({"criteria": []}, "at least one criterion"),
-        ({"criteria": [{"name": "a"}, {"name": "a"}]}, "'a' is named twice"),
+        ({"criteria": [{"name": "a"}, {"name": "a"}]}, "two criteria are named 'a'"),
         ({"criteria": [{"name": "a", "weight": -1}]}, "greater than or equal to 0"),
         ({"criteria": [{"name": "a", "weight": 0}]}, "every weight is 0"),
         ({"criteria": [{"name": "a", "weight": float("inf")}]}, "finite"),
@@ -37,13 +37,16 @@ def make(**changes: Any) -> RunConfig:
             {"rubric": {"examples": [{"response": "r", "score": 2.5, "justification": "j"}]}},
             "rubric.examples.0.score: 2.5",
         ),
-        ({"output": {"format": "regex"}}, "give a pattern"),
+        ({"output": {"format": "regex"}}, "set a pattern"),
         ({"judge": {"model": None}}, "model is not set"),
         ({"judge": {"judges": []}}, "at least one judge"),
         ({"judge": {"model": "openai/x", "modle": "y"}}, "Extra inputs"),
-        ({"judge": {"judges": TWO, "weights": {"c": 1}}}, "weights has 'c', which is no judge of it: choose from a, b"),
+        (
+            {"judge": {"judges": TWO, "weights": {"c": 1}}},
+            "weights has 'c', which is not one of its judges: choose from a, b",
+        ),
         ({"judge": {"judges": TWO, "vote": "weighted", "weights": {"a": 0, "b": 0}}}, "every judge's weight is 0"),
-        ({"judge": {"judges": TWO, "quorum": 3}}, "quorum is 3, of 2 judges"),
+        ({"judge": {"judges": TWO, "quorum": 3}}, "quorum is 3, but there are 2 judges"),
         ({"judge": {"judges": TWO, "quorum": 0}}, "greater than 0"),
         ({"swap": {"policy": "sometimes"}}, "'none', 'both' or 'random'"),
     ],
@@ -64,7 +67,7 @@ def test_threshold_may_reach_the_scale_of_scores() -> None:
 def test_weights_are_normalised_and_said() -> None:
     config = make()
     assert config.weights() == {"a": 0.25, "b": 0.75}
-    assert config.notes() == ["criteria weights sum to 4 and were normalised: a 0.25, b 0.75"]
+    assert config.notes() == ["criteria weights sum to 4 and were normalized: a 0.25, b 0.75"]
     assert make(criteria=[{"name": "a", "weight": 0.4}, {"name": "b", "weight": 0.6}]).notes() == []
 
 
@@ -83,7 +86,7 @@ def test_the_hash_is_of_what_changes_numbers() -> None:
     [
         (
             {"max": 10, "levels": {1: "bad", 5: "good"}},
-            ["rubric.levels say what 1 to 5 mean, and the scale is 1 to 10"],
+            ["rubric.levels describe 1 to 5, but the scale is 1 to 10"],
         ),
         ({"max": 10, "levels": {1: "bad", 10: "good"}}, []),
         ({"max": 10}, []),
@@ -124,7 +127,7 @@ def test_a_scale_of_decimals_knows_its_values(value: float, on: bool) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"mode": {"samples": 3}}, "mode.samples is 3, and judge.temperature is 0"),
+        ({"mode": {"samples": 3}}, "mode.samples is 3, but judge.temperature is 0"),
         ({"mode": {"samples": 3}, "judge": {"model": "a/m", "temperature": 0.7}}, None),
         ({"mode": {"samples": 3}, "judge": {"model": "a/m", "temperature": None}}, None),
         ({"swap": {"resolve": "third_pass"}}, "the third judgment mostly repeats"),
@@ -140,6 +143,6 @@ def test_asking_twice_what_is_answered_alike_is_noted(changes, said):
 
 
 def test_a_label_that_is_mapped_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="'same' is mapped twice: to A and to B: keep one"):
+    with pytest.raises(ValueError, match="'same' is mapped to both A and B: keep one"):
         make(dataset={"label_map": "same=A, other=TIE, same=B"})
     assert make(dataset={"label_map": "same=A, same=A"}).dataset.label_map == {"same": "A"}

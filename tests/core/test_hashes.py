@@ -28,7 +28,7 @@ def test_few_at_a_time_and_in_many_parts_they_are_what_sets_say(
     one: list[int], two: list[int], three: list[int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hash_set, "HELD", 8)
+        patch.setattr(hash_set, "MAX_IN_MEMORY", 8)
         patch.setattr(hash_set, "_PART", 8)
         kept, others = held(one), [held(two), held(three)]
         fresh = {*one} - {*two} - {*three}

@@ -24,12 +24,12 @@ VALUES = [
 @pytest.fixture
 def written(monkeypatch):
     """Every spool goes to its file with the first value."""
-    monkeypatch.setattr(spool, "HELD", 0)
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
 
 
 @pytest.mark.parametrize("held", [0, 2000, 2**30])
 def test_what_is_read_back_equals_what_was_put_in(held, monkeypatch, tmp_path):
-    monkeypatch.setattr(spool, "HELD", held)
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", held)
     found = Spool(VALUES, folder=tmp_path)
     assert len(found) == 60
     assert list(found) == VALUES
@@ -64,18 +64,18 @@ def test_values_of_uneven_sizes_go_to_the_file_when_they_take_about_what_may_be_
     while found._file is None:
         found.append(b"x" * (100_000 if number % 8 < large else 10))
         number += 1
-    assert spool.HELD / 2 < sum(map(len, found)) < 2 * spool.HELD
+    assert spool.MEMORY_LIMIT / 2 < sum(map(len, found)) < 2 * spool.MEMORY_LIMIT
 
 
 def test_values_that_could_not_be_put_down_are_still_there(written, tmp_path, monkeypatch):
     found = Spool(VALUES[:0], folder=tmp_path)
-    monkeypatch.setattr(spool, "HELD", 2**30)
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 2**30)
     found.extend(VALUES)
-    monkeypatch.setattr(spool, "HELD", 0)
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
     limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        with pytest.raises(ConfigError, match="a temporary file cannot be kept"):
+        with pytest.raises(ConfigError, match="a temporary file cannot be written"):
             found.append(Completion("x" * 50_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -107,7 +107,9 @@ def test_a_full_disk_is_one_line(written, tmp_path):
     limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        with pytest.raises(ConfigError, match=rf"{tmp_path}: a temporary file cannot be kept \(File too large\); make"):
+        with pytest.raises(
+            ConfigError, match=rf"{tmp_path}: a temporary file cannot be written \(File too large\); free"
+        ):
             found.extend(VALUES * 50)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -87,9 +87,9 @@ def test_an_example_has_its_task_and_a_score_for_each_criterion(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("example", "said"),
     [
-        ({"response": "x", "justification": "y"}, "give either scores (a score for each criterion) or a single score"),
-        ({**GOOD, "scores": {"overall": 5}}, "give either scores (a score for each criterion) or a single score"),
-        ({**NAMED, "scores": {"tone": 5}}, "rubric.examples.0.scores: no criterion is named 'tone'"),
+        ({"response": "x", "justification": "y"}, "set either scores (one per criterion) or score"),
+        ({**GOOD, "scores": {"overall": 5}}, "set either scores (one per criterion) or score"),
+        ({**NAMED, "scores": {"tone": 5}}, "rubric.examples.0.scores: there is no criterion 'tone'"),
         ({**NAMED, "scores": {"overall": 7}}, "rubric.examples.0.scores.overall: 7 is not on the scale 1-5"),
     ],
 )
@@ -108,10 +108,10 @@ def test_levels_without_an_example_are_noted() -> None:
     assert calibration_notes()[0].startswith("rubric.examples is empty, so no level has a calibration example")
     some = "rubric.examples=[{prompt: p, response: r, scores: {accuracy: 2, clarity: 5}, justification: j}]"
     assert calibration_notes(some) == [
-        "rubric.examples: no example at levels 1, 3, 4",
+        "rubric.examples: no example has levels 1, 3, 4",
         "rubric.examples: no example has a score for instruction following",
     ]
-    assert "rubric.examples: no example at level 1" in calibration_notes(
+    assert "rubric.examples: no example has level 1" in calibration_notes(
         "rubric=own", "rubric.min=1", "rubric.max=2", "rubric.examples=[{response: r, score: 2, justification: j}]"
     )
     assert load_config(overrides=["mode=pairwise"]).notes() == []
@@ -137,7 +137,7 @@ def test_a_chinese_rubric_has_the_levels_of_the_english_one(rubric: str) -> None
     assert english.rubric.scale.values() == chinese.rubric.scale.values()
     assert [*english.rubric.levels] == [*chinese.rubric.levels]
     assert not any(text.isascii() for text in chinese.rubric.levels.values())
-    noted = "prompt.language is zh and rubric.levels are not in Chinese: set for example rubric=likert5_zh"
+    noted = "prompt.language is zh, but rubric.levels are not in Chinese: set for example rubric=likert5_zh"
     assert noted in english.notes()
     assert noted not in chinese.notes()
 

@@ -271,7 +271,7 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
     from evalkit.datasets import load as loading
 
     monkeypatch.setattr(loading, "HELD", 4)
-    monkeypatch.setattr(hash_set, "HELD", 8)
+    monkeypatch.setattr(hash_set, "MAX_IN_MEMORY", 8)
     monkeypatch.setattr(hash_set, "_PART", 16)
     path = tmp_path / "d.jsonl"
 
@@ -293,7 +293,7 @@ def test_memory_does_not_grow_with_rows(tmp_path: Path, monkeypatch: pytest.Monk
     from evalkit.datasets import load as loading
 
     monkeypatch.setattr(loading, "HELD", 256)
-    monkeypatch.setattr(hash_set, "HELD", 256)
+    monkeypatch.setattr(hash_set, "MAX_IN_MEMORY", 256)
     monkeypatch.setattr(hash_set, "_PART", 1024)
 
     def peak(path: Path, **settings: object) -> int:

@@ -34,7 +34,7 @@ async def judged(n, evaluator=None, **more):
 
 @pytest.fixture
 def written(monkeypatch):
-    monkeypatch.setattr(spool, "HELD", 0)
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ async def test_four_times_the_cases_take_hardly_more_memory(written, evaluator):
 async def test_they_stand_in_case_order_and_are_the_same_as_when_held(monkeypatch, tmp_path):
     held = await judged(40, Third())
     assert [one.case_id for one in held.judgments] == [f"c{k}" for k in range(40) for _ in range(3)]
-    monkeypatch.setattr(spool, "HELD", 0)
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
     assert (await judged(40, Third(), spool=tmp_path)).judgments == held.judgments
 
 

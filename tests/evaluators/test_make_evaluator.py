@@ -100,7 +100,7 @@ def test_a_class_by_entry_point(code: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_two_packages_that_offer_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("mine", f"p{i}:Mine", "evalkit.evaluators") for i in range(2)]
     monkeypatch.setattr(plugins, "_installed", lambda group, _: points)
-    with pytest.raises(PluginError, match="'mine' is offered by several packages"):
+    with pytest.raises(PluginError, match="register 'mine'"):
         make_evaluator(config("mine"))
 
 
@@ -111,7 +111,7 @@ def test_two_packages_that_offer_one_name_are_refused(monkeypatch: pytest.Monkey
         ("no.such.Thing", {}, "'no.such:Thing' cannot be imported: ModuleNotFoundError"),
         ("CODE.Absent", {}, "cannot be imported: AttributeError"),
         ("CODE_broken.Mine", {}, "cannot be imported: ZeroDivisionError"),
-        ("CODE.NotOne", {}, "does not implement what 'mode.name' needs; give a class with the method plan"),
+        ("CODE.NotOne", {}, "does not implement the protocol of 'mode.name'; choose a class with the method plan"),
         ("CODE.CODE", {}, "cannot be imported"),
         ("json.dumps", {}, "does not implement"),
         ("CODE.Mine", {"strenth": 2}, "mode.params.strenth: "),

@@ -164,17 +164,17 @@ def test_a_repaired_answer_has_no_place_to_look_at() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"output": {"format": "bracket"}}, r"judge\.logprobs: decisions are found.*'bracket': set output=json"),
+        ({"output": {"format": "bracket"}}, r"judge\.logprobs: decisions are located.*'bracket': set output=json"),
         (
             {
                 "judge": {"model": "a/m"},
                 "output": {"format": "bracket"},
                 "swap": {"arbiter": {"model": "x", "logprobs": True}},
             },
-            r"judge\.logprobs: decisions are found",
+            r"judge\.logprobs: decisions are located",
         ),
-        ({"swap": {"arbiter": {"model": "b/m"}}}, r"swap\.arbiter: 'm' is the judge's name too: give it a name"),
-        ({"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}}, "arbiter is a panel: name one judge"),
+        ({"swap": {"arbiter": {"model": "b/m"}}}, r"swap\.arbiter: 'm' is also the judge's name: set a different name"),
+        ({"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}}, "arbiter is a panel: choose a single judge"),
     ],
 )
 def test_what_cannot_be_weighed_or_asked_is_refused(settings: dict[str, Any], said: str) -> None:

@@ -83,15 +83,15 @@ def test_pointwise_shows_one_response() -> None:
         (["+judge.modle=x"], "judge.modle: no such key; did you mean 'model'?"),
         (
             ["tie.threshold=1.5"],
-            "tie.threshold: 1.5 is larger than the largest possible difference (1); set it below that",
+            "tie.threshold: 1.5 is larger than the largest possible difference (1); choose a smaller threshold",
         ),
         (
             ["criteria.accuracy.weight=-1"],
-            "criteria.accuracy.weight: input should be greater than or equal to 0 (given: -1)",
+            "criteria.accuracy.weight: input should be greater than or equal to 0 (got -1)",
         ),
         (
             ["mode=pointwise", "swap=both"],
-            "swap.policy: 'both' needs two responses, and mode pointwise shows one; set swap=none",
+            "swap.policy: 'both' needs two responses, but mode pointwise shows one; set swap=none",
         ),
         (
             ["scoring.weights.acuracy=2"],

@@ -104,9 +104,9 @@ def test_a_description_is_a_text_as_it_is_typed() -> None:
             "criteria={tone: [}: cannot be read as criteria; write 'criteria={NAME: {description: ",
         ),
         (["criteria=[1,{a: b}]"], "criteria=[1,{a: b}]: cannot be read as criteria; write "),
-        (["criteria=[]"], "criteria: there is none; name at least one criterion"),
-        (["criteria={}"], "criteria: there is none; name at least one criterion"),
-        (["criteria={a: 1, b: 2}"], "criteria.a: is neither a description nor settings (given: 1); write a text, or {"),
+        (["criteria=[]"], "criteria: there are none; set at least one criterion"),
+        (["criteria={}"], "criteria: there are none; set at least one criterion"),
+        (["criteria={a: 1, b: 2}"], "criteria.a: is neither a description nor settings (got 1); write a text, or {"),
         (
             ["criteria.accuracy.weight=1,2"],
             "criteria.accuracy.weight=1,2: has several values; add -m to run a job for each, or write "
@@ -127,9 +127,9 @@ def test_the_file_that_is_named_is_the_one_that_says_so(tmp_path: Path, monkeypa
     write(tmp_path, "conf/criteria/another.yaml", "tone:\n  weight: 1\n")
     write(tmp_path, "conf/criteria/old.yaml", "- name: kindness\n- name: tone\n  weight: much\n")
     monkeypatch.chdir(tmp_path)
-    what = "criteria.tone.weight: input should be a valid number, unable to parse string as a number (given: 'much')"
+    what = "criteria.tone.weight: input should be a valid number, unable to parse string as a number (got 'much')"
     assert said("criteria=old") == f"conf/criteria/old.yaml:3: {what}"
-    minus = "criteria.tone.weight: input should be greater than or equal to 0 (given: -1)"
+    minus = "criteria.tone.weight: input should be greater than or equal to 0 (got -1)"
     assert said("criteria=another", "criteria.tone.weight=-1") == minus
 
 

@@ -41,7 +41,7 @@ def test_a_panel_has_a_spec_and_a_judge_for_each():
             {"model": "openai/x", "api_base": "localhost:8000"},
             "judge.api_base: 'localhost:8000' is not a URL; write a URL",
         ),
-        ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: holds a URL with a password"),
+        ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: contains a URL with a password"),
         ({"model": "openai/x", "params": {"api_key": "k"}}, "judge.params.api_key: a config must not contain secrets"),
         ({"model": "openai/x", "params": {"messages": []}}, "evalkit sets this parameter itself; remove it"),
         ({"model": "local/smollm"}, "there is no embedded model 'local/smollm'; did you mean 'local/smollm2-135m"),

@@ -144,7 +144,7 @@ def test_an_output_format_that_does_not_read_what_the_mode_needs(
         make_evaluator(load_config(overrides=["mode=listwise", "output.format=arrow"]))
     with pytest.raises(
         PluginError,
-        match=r"'evalkit_example\.duel\.Params' does not implement what '.*' needs; give a class with the method"
+        match=r"'evalkit_example\.duel\.Params' does not implement the protocol of '.*'; choose a class with the method"
         r" winner or score",
     ):
         make_evaluator(load_config(overrides=["output.format=evalkit_example.duel.Params"]))
@@ -198,7 +198,9 @@ def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example: Pat
     assert tracker is not None
     with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
         tracker.record(result())
-    with pytest.raises(PluginError, match=r"does not implement what '.*' needs; give a class with the method record"):
+    with pytest.raises(
+        PluginError, match=r"does not implement the protocol of '.*'; choose a class with the method record"
+    ):
         make_tracker(TrackingConfig(tracker="evalkit_example.duel.Params"), folder=tmp_path)
     with pytest.raises(PluginError, match="there is no 'leger'; did you mean 'ledger'"):
         make_tracker(TrackingConfig(tracker="leger"), folder=tmp_path)
@@ -338,21 +340,21 @@ def test_a_benchmark_is_held_to_what_loading_and_scoring_need(
         check_benchmark("riddles", path)
     for fault in (
         "described() has no citation",
-        "it takes any row of a pair for its own",
+        "it recognizes any row with a pair as its own",
         "judged: the metric 'solved' is not named 'riddles/…'",
         "not judged: 'solved' is 0.5 without data: a missing answer is never a score",
-        "judged: 'riddles/none' has no value, and no note that says why",
+        "judged: 'riddles/none' has no value, and no note that explains why",
     ):
         assert fault in str(bad.value)
     monkeypatch.setattr(riddles, "RIDDLES", riddles.solved)
-    with pytest.raises(PluginError, match="the entry point 'riddles' is not a benchmark of that name"):
+    with pytest.raises(PluginError, match="the entry point 'riddles' is not a benchmark with that name"):
         check_benchmark("riddles", path)
 
 
 def test_a_judge_is_held_to_the_protocol(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for transport in ("echo", "evalkit_example.echo.Echo"):
         check_judge(JudgeConfig(model="echo/A", transport=transport))
-    with pytest.raises(AssertionError, match="it does not answer a plain question: server: it is broken"):
+    with pytest.raises(AssertionError, match="it does not answer a simple request: server: it is broken"):
         check_judge(JudgeConfig(model="echo/broken", transport="echo"))
     from evalkit_example.echo import Echo
 
@@ -365,9 +367,9 @@ def test_a_judge_is_held_to_the_protocol(example: Path, monkeypatch: pytest.Monk
     with pytest.raises(AssertionError) as bad:
         check_judge(JudgeConfig(model="echo/A", transport="echo"))
     for fault in (
-        "its completion holds text or numbers that no file can hold",
+        "its completion has text or numbers that a file cannot hold",
         "a call costs $-1.0",
-        "with 4 requests at once: complete raises KeyError",
+        "with 4 concurrent requests: complete raises KeyError",
     ):
         assert fault in str(bad.value)
 

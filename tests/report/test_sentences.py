@@ -213,7 +213,7 @@ def test_weights_near_the_largest_number_decide_as_their_shares_do():
         {**CONFIG, "criteria": [{"name": "a"}, {"name": "b"}], "scoring": {"weights": weights}}
     )
     assert config.weights() == {"a": 0.5, "b": 0.5}
-    assert config.notes() == ["criteria weights are too large to be summed and were normalised: a 0.5, b 0.5"]
+    assert config.notes() == ["criteria weights are too large to sum and were normalized: a 0.5, b 0.5"]
     case = Case("c", "?", (Response("a"), Response("b")))
     judgments = [
         Judgment("c", (0, 1), shown, 0, "m", "ok", value=1.0, criteria={"a": 1.0, "b": 1.0})

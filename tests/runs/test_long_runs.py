@@ -44,7 +44,7 @@ def stored(tmp_path_factory):
 @pytest.fixture
 def written(monkeypatch):
     """Nothing is held that can be in a file."""
-    monkeypatch.setattr(spool, "HELD", 0)
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
 
 
 def count_alive() -> int:
@@ -59,7 +59,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_the_files_are_the_same_whatever_is_held_and_how_many_are_asked_at_once(stored, monkeypatch, tmp_path):
     judge_and_score(stored(), tmp_path / "held")
-    monkeypatch.setattr(spool, "HELD", 0)
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
     for concurrency in (1, 24):
         judge_and_score(stored(concurrency=concurrency), tmp_path / str(concurrency))
         assert contents(tmp_path / str(concurrency)) == contents(tmp_path / "held")

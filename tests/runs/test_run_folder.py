@@ -183,7 +183,7 @@ def test_figures_stand_in_a_folder_of_their_own_and_those_of_other_scores_go(tmp
     write_run(tmp_path, result, {"report.html": ""})
     assert not (tmp_path / "figures").exists()
     for name in ("figures", "figures/..", "figures/a/b.svg", "other/a.svg", "figures/"):
-        with pytest.raises(ValueError, match="not a name"):
+        with pytest.raises(ValueError, match="not a valid name"):
             write_run(tmp_path, result, {name: "x"})
 
 
@@ -367,7 +367,7 @@ def complaint(folder: Path) -> str:
 
 
 def test_not_a_run_folder(tmp_path: Path) -> None:
-    assert complaint(tmp_path / "no") == ": no such folder; name a folder that `evalkit run` wrote"
+    assert complaint(tmp_path / "no") == ": no such folder; choose a folder that `evalkit run` wrote"
     (tmp_path / "config.yaml").write_text("a: 1", encoding="utf-8")
     assert complaint(tmp_path).startswith(": not a run folder: it has none of a run's files; ")
 
@@ -404,7 +404,7 @@ def test_a_file_that_cannot_be_read_is_named(
 
 DAMAGE = [
     ("judgments.jsonl", '"status": "ok"', '"status": "okay"', ":1: the file is damaged (status: expected one of"),
-    ("judgments.jsonl", '"sample": 0', '"sample": 0.5', ":1: the file is damaged (sample: expected a whole number"),
+    ("judgments.jsonl", '"sample": 0', '"sample": 0.5', ":1: the file is damaged (sample: expected an integer"),
     ("judgments.jsonl", '"prompt_tokens": 310', '"prompt_tokens": "x"', ":1: the file is damaged (completion.usage."),
     ("judgments.jsonl", '"earlier": []}', '"earlier": [', ":1: the file is damaged (Expecting value"),
     (
@@ -413,19 +413,19 @@ DAMAGE = [
         '"confidnce"',
         ":1: the file is damaged (unknown key 'confidnce', did you mean",
     ),
-    ("judgments.jsonl", '"unit": [0, 1]', '"unit": "0"', ":1: the file is damaged (unit: expected a list, found"),
+    ("judgments.jsonl", '"unit": [0, 1]', '"unit": "0"', ":1: the file is damaged (unit: expected a list, got"),
     (
         "judgments.jsonl",
         '"criteria": {"a": 1.0}',
         '"criteria": [1]',
         ":1: the file is damaged (criteria: expected an obj",
     ),
-    ("judgments.jsonl", '"value": 1.0', '"value": "1.0"', ":1: the file is damaged (value: expected a number, found"),
+    ("judgments.jsonl", '"value": 1.0', '"value": "1.0"', ":1: the file is damaged (value: expected a number, got"),
     (
         "judgments.jsonl",
         '"keys": ["' + "0" * 64 + '"]',
         '"keys": [null]',
-        ":1: the file is damaged (keys: expected a text",
+        ":1: the file is damaged (keys: expected a string",
     ),
     (
         "verdicts.jsonl",
@@ -450,11 +450,11 @@ DAMAGE = [
         "cases.jsonl",
         '"responses": [',
         '"responses": [3, ',
-        ":1: the file is damaged (responses: expected an object, fou",
+        ":1: the file is damaged (responses: expected an object, got",
     ),
     ("cases.jsonl", '{"id"', '[{"id"', ":1: the file is damaged (Expecting"),
-    ("metrics.json", '"value": 0.25', '"value": true', ": the file is damaged (value: expected a number, found true)"),
-    ("metrics.json", '"cost_usd": 0.1', '"cost_usd": "0.1"', ": the file is damaged (expected a number, found"),
+    ("metrics.json", '"value": 0.25', '"value": true', ": the file is damaged (value: expected a number, got true)"),
+    ("metrics.json", '"cost_usd": 0.1', '"cost_usd": "0.1"', ": the file is damaged (expected a number, got"),
     ("metrics.json", '"calls"', '"call"', ": the file is damaged (key 'calls' is missing)"),
     (
         "metrics.json",

@@ -145,7 +145,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path):
     store = SqliteStore(path)
     assert pragma(store._db, "user_version") == SCHEMA_VERSION
     assert [row.completion.text for row in store.scan()] == ["é0", "é1", "é2"]
-    assert all(row.digest is not None for (place,) in store.places() for row in store.at(place))
+    assert all(row.digest is not None for (row_id,) in store.row_ids() for row in store.read_row(row_id))
     assert store.get_many([key(2)])[key(2)].text == "é2"
     store.close()
 

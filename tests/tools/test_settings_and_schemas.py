@@ -22,7 +22,10 @@ from tests.support.judging import INPUT, SCORED, always_first, good_first, judgi
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["criteria=helpsteer"], "criteria: the tool cannot honor this override; criteria are an argument of the tool"),
+        (
+            ["criteria=helpsteer"],
+            "criteria: the tool cannot honor this override; the criteria are an argument of the tool",
+        ),
         (["criteria.accuracy.weight=0.9"], "criteria.accuracy.weight: the tool cannot honor this override"),
         (["dataset.limit=3"], "dataset.limit: the tool cannot honor this override"),
         (["tracking=mlflow"], "tracking: the tool cannot honor this override"),
@@ -170,7 +173,7 @@ async def test_examples_are_an_argument_too(provider: Provider, overrides: list[
 
 
 async def test_two_scales_are_a_contradiction(overrides: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"rubric: it is 1 to 10 by 1, and the argument rubric.scale is 1-5"):
+    with pytest.raises(ConfigError, match=r"rubric: is 1 to 10 by 1, but the argument rubric.scale is 1-5"):
         await evalkit.direct_score({**SCORED, "rubric": {"scale": "1-5"}}, overrides=[*overrides, "rubric=likert10"])
 
 
