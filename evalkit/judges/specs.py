@@ -30,7 +30,7 @@ TRANSPORTS = MappingProxyType(
         "direct": "evalkit.judges.direct_transport:DirectTransport",
     }
 )
-"""The ways to a model: what is constructed with `JudgeConfig` and `RunnerConfig`, by the value of `judge.transport`."""
+"""The transports by the value of `judge.transport`; each is constructed with a `JudgeConfig` and a `RunnerConfig`."""
 
 
 def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tuple[JudgeSpec, ...]:

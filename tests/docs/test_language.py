@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,6 +39,22 @@ UNWANTED = {
     r"\b[\d.]+ %": "96%",
     r"\b(licence|normalis|neutralis|colour|behaviour|favour|judgement|catalogue|honour)": "American spelling",
 }
+FINISHED = (  # packages and modules of evalkit/ whose texts and comments are checked
+    *("judges", "engine", "store", "runs", "core", "config", "sweeps", "gating", "tools"),
+    *("types.py", "protocols.py", "errors.py", "plugins.py", "testing.py", "pytest_plugin.py"),
+)
+UNWANTED_IN_CODE = {
+    **{word: better for word, better in UNWANTED.items() if word != r"\bUS\$"},
+    r"\bUS\$ ?\d": "$0.12",
+    r"\bnone (where|if|without|in it|there)\b": "`None` if",
+    r"\bSay (whether|what)\b": "Return whether",
+    r"\b(of one's own|lets? go of|letting go of)\b": "custom, close",
+    r"\bfurther\b": "additional",
+    r"\bgoing on (with|without)\b": "continuing",
+    r"\bwhich is no\b": "which is not a",
+    r"\bat its place\b|\bin place of\b": "instead of",
+}
+KEYS = {"licence"}  # a key of the manifest
 LONGEST = 45  # words in a sentence
 MEAN = 20
 
@@ -59,6 +78,26 @@ def test_no_private_word_comes_back_in_a_comment(folder: str) -> None:
     for path in (ROOT / folder).rglob("*.yaml"):
         text = " ".join(re.findall(r"^\s*# ?(.*)$", path.read_text("utf-8"), re.MULTILINE))
         assert not [word for word in UNWANTED if re.search(word, text, re.IGNORECASE)], path
+
+
+def texts_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the string literals, docstrings and comments of a module, each with its line."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in KEYS:
+            yield node.lineno, node.value
+    with tokenize.open(path) as file:
+        tokens = list(tokenize.generate_tokens(file.readline))
+    yield from ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_no_private_word_comes_back_in_the_code(name: str) -> None:
+    target = ROOT / "evalkit" / name
+    for path in [target] if target.is_file() else sorted(target.rglob("*.py")):
+        for line, text in texts_of(path):
+            for word, better in UNWANTED_IN_CODE.items():
+                found = re.search(word, text, re.IGNORECASE)
+                assert not found, f"{path.relative_to(ROOT)}:{line}: '{found[0]}'; write: {better}"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
