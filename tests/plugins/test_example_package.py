@@ -378,7 +378,7 @@ def test_a_judge_is_held_to_the_protocol(example: Path, monkeypatch: pytest.Monk
     ("transport", "line"),
     [
         ("dirct", "judge.transport: there is no 'dirct'; did you mean 'direct'"),
-        ("evalkit_example.duel.Params", "give a class with the method complete or send"),
+        ("evalkit_example.duel.Params", "choose a class with the method complete or send"),
     ],
 )
 def test_a_transport_that_is_none_is_one_line(

@@ -43,7 +43,7 @@ def test_a_store_that_breaks_its_promises_is_told_all_of_them(tmp_path: Path) ->
     found = "\n".join(store_faults(Forgetful, f"{tmp_path}/s.sqlite"))
     for said in ("returns", "claimed twice, or not at all", "threads claim", "`prune`", "`recent`", "`scan`"):
         assert said in found
-    with pytest.raises(AssertionError, match="there is a store at"):
+    with pytest.raises(AssertionError, match="there already is a store at"):
         check_store(Forgetful, f"{tmp_path}/s.sqlite")
 
 

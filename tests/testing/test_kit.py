@@ -137,7 +137,7 @@ class Loud(Good):
         (plan(every(shown=(0, 0))), "shown is not a permutation of unit [0, 1]"),
         (plan(every(turn=1)), "a first request has turn 1 and sample 0"),
         (plan(every(messages=())), "messages must be at least one text with a role"),
-        (plan(lambda requests: [requests[0]] * 2), "unit, order and sample ((0, 1), (0, 1), 0) are asked twice"),
+        (plan(lambda requests: [requests[0]] * 2), "unit, order and sample ((0, 1), (0, 1), 0) are requested twice"),
         (plan(every(messages=({"role": "user", "content": "?"},))), "two requests have the same content key"),
         (Moody, "read returns another result when it is called again"),
         (Fragile, "broken JSON: read raises JSONDecodeError"),
