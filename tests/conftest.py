@@ -24,9 +24,11 @@ if sys.dont_write_bytecode:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
+# A shell ignores SIGINT in what it runs in the background, nohup ignores SIGHUP; tests send both to what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # So a shell starts what it runs in the background; tests interrupt themselves and what they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("evalkit", deadline=None)
