@@ -35,7 +35,7 @@ def agreement(metrics: Metrics, _: str) -> Iterator[Finding]:
     if correlation is not None:
         name = correlation.name.partition("/")[2].capitalize()
         test = ChanceTest(side(correlation, 0.0), correlation, 0.0)
-        strong = correlation.low is not None and correlation.low >= SUBSTANTIAL_KAPPA
+        strong = strong_correlation(correlation)
         yield _finding(metrics, correlation, test, strong, f"{name} {interval(correlation)}")
     if accuracy is None and correlation is None:
         yield _nothing(metrics)
@@ -60,13 +60,29 @@ def _nothing(metrics: Metrics) -> Finding:
     return finding(ACCURACY, "bad", text)
 
 
-def _accuracy(metrics: Metrics, accuracy: Metric, test: ChanceTest) -> Finding:
+def labels_differ(metrics: Metrics) -> bool:
+    """Say whether there are labels of more than one class, as far as kappa shows."""
+    kappa = metrics.get(KAPPA)
+    return kappa is None or kappa.value is not None or not kappa.n
+
+
+def strong_correlation(correlation: Metric) -> bool:
+    """Say whether the whole interval of a correlation is substantial."""
+    return correlation.low is not None and correlation.low >= SUBSTANTIAL_KAPPA
+
+
+def strong_accuracy(metrics: Metrics, accuracy: Metric) -> bool:
+    """Say whether agreement is substantial: all of kappa's interval, or of accuracy's where kappa has none."""
     kappa = known(metrics, KAPPA)
     if kappa is None or kappa.low is None:  # not defined, or the same in every resample
         strong = accuracy.low is not None and accuracy.low >= SUBSTANTIAL_ACCURACY
     else:
         strong = kappa.low >= SUBSTANTIAL_KAPPA
-    strong = strong and (accuracy.worst_low is None or not accuracy.missing or accuracy.worst_low > 0.5)
+    return strong and (accuracy.worst_low is None or not accuracy.missing or accuracy.worst_low > 0.5)
+
+
+def _accuracy(metrics: Metrics, accuracy: Metric, test: ChanceTest) -> Finding:
+    strong = strong_accuracy(metrics, accuracy)
     return _finding(metrics, accuracy, test, strong, _numbers(metrics, accuracy, test))
 
 
@@ -128,8 +144,12 @@ def _finding(metrics: Metrics, metric: Metric, test: ChanceTest, strong: bool, n
         text = text.fill(labels=label_words(metrics))
     elif test.side == "unknown" and one_order(metrics):
         tone = "warn"
-        text = gettext(
-            "Each pair was shown in one order and has the same label, so agreement may come from position alone"
+        text = (
+            gettext("Each pair was shown in one order and kappa has no interval, so it is not compared with chance")
+            if labels_differ(metrics)
+            else gettext(
+                "Each pair was shown in one order and has the same label, so agreement may come from position alone"
+            )
         )
     elif test.side == "unknown" or _wide(test):
         tone, n = "warn", metric.n if test.metric is None else test.metric.n

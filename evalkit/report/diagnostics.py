@@ -19,7 +19,7 @@ def bias_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
         yield from find(metrics)
 
 
-def _points(metric: Metric) -> str:
+def points(metric: Metric) -> str:
     """Return a difference of rates with its interval, in percentage points."""
     value, low, high = (None if x is None else 100 * x for x in (metric.value, metric.low, metric.high))
     return interval(Metric(metric.name, value, low, high), 0)
@@ -51,7 +51,6 @@ def _order(metrics: Metrics) -> Iterator[Finding]:
     if effect is None or repeat is None or side(effect, 0.0) == "unknown":
         return
     swayed = side(effect, 0.0) == "above"
-    points = _points(effect)
     text = (
         gettext(
             "Asked twice in one order it repeats itself in {rate} of pairs; swapping the order costs {points} points "
@@ -63,7 +62,7 @@ def _order(metrics: Metrics) -> Iterator[Finding]:
             "beyond that ({points} points)."
         )
     )
-    yield finding(effect.name, "warn" if swayed else "info", text.fill(rate=percent(repeat), points=points))
+    yield finding(effect.name, "warn" if swayed else "info", text.fill(rate=percent(repeat), points=points(effect)))
 
 
 def _identical(metrics: Metrics) -> Iterator[Finding]:
@@ -84,7 +83,7 @@ def _own_family(metrics: Metrics) -> Iterator[Finding]:
         "below": gettext("Disfavors answers of its own model family at equal label: {points} points."),
         "unclear": gettext("No clear preference for answers of its own model family at equal label: {points} points."),
     }[where]
-    yield finding(preference.name, tone, text.fill(points=_points(preference)))
+    yield finding(preference.name, tone, text.fill(points=points(preference)))
 
 
 def _people(metrics: Metrics) -> Iterator[Finding]:

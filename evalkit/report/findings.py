@@ -11,6 +11,7 @@ from typing import Any
 
 from evalkit.core.display import estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
+from evalkit.judges.specs import LOCAL
 from evalkit.report.agreement_findings import agreement
 from evalkit.report.diagnostics import (
     benchmark_finding,
@@ -20,6 +21,7 @@ from evalkit.report.diagnostics import (
     ranking_findings,
     simulated,
 )
+from evalkit.report.headline import headline
 from evalkit.report.sentences import Finding, Metrics, Tone, finding, known, side
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.chance_level import FIRST as FIRST_RATE
@@ -48,9 +50,16 @@ MISSING = {
 
 
 def findings_of(result: RunResult, further: Mapping[str, Any] | None = None) -> list[Finding]:
-    """Return what a run found, after a warning if a judge of it is simulated; `further` as for `findings`."""
-    found = findings(result.metrics, str(result.manifest.get("mode") or ""), further)
-    return [*simulated(simulated_judges(result.manifest)), *found]
+    """Return what a run found, after what to do with its judge, or after a warning that a judge is simulated.
+
+    The embedded judge has no such advice: it is there to try evalkit out. `further` is as for `findings`.
+    """
+    mode, metrics = str(result.manifest.get("mode") or ""), result.metrics
+    first = list(simulated(simulated_judges(result.manifest)))
+    embedded = any(str(one.get("model") or "").startswith(LOCAL) for one in result.manifest.get("judges") or ())
+    if not first and not embedded:
+        first = [headline(metrics, mode, result.config.scoring.confidence)]
+    return [*first, *findings(metrics, mode, further)]
 
 
 def findings(metrics: Metrics, mode: str, further: Mapping[str, Any] | None = None) -> list[Finding]:
