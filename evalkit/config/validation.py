@@ -76,10 +76,10 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
     if not loc and (named := re.match(r"([a-z_]+(?:\.[\w ]+)*): ", message)):
         loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
         key, message = named[1], message[named.end() :]
-    place = locate(loc, files, first.get("input")) if loc else ""
+    location = locate(loc, files, first.get("input")) if loc else ""
     if loc[:1] == ["gate"]:  # a rule may be a text instead of a mapping
-        place = place or locate(loc[:-1], files)
-    where = f"{place}: {key}" if place else key
+        location = location or locate(loc[:-1], files)
+    where = f"{location}: {key}" if location else key
     if first["type"] == "extra_forbidden":
         return no_such("key", where, str(loc[-1]), known_keys(loc[:-1]))
     what, _, remedy = message.partition(": ")

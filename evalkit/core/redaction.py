@@ -75,7 +75,7 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
         if not (value in text or quote(value, safe="") in text) or _is_path(value):
             continue
         # A password may be a word that occurs in any text; a generated key is not a word.
-        if (whole or _is_no_word(value)) if _is_chosen(name) else _is_issued(value):
+        if (whole or len(value) >= _NO_WORD or not value.isalpha()) if _is_chosen(name) else _is_issued(value):
             return f"contains the value of ${name}"
     return None
 
@@ -138,10 +138,6 @@ def _is_chosen(name: str) -> bool:
 def _is_issued(value: str) -> bool:
     """Return whether a value looks generated: words, numbers, and names of models and places do not."""
     return len(value) >= _SHORTEST_ISSUED and _PLAIN.sub("", value) != ""
-
-
-def _is_no_word(value: str) -> bool:
-    return len(value) >= _NO_WORD or not value.isalpha()
 
 
 def _is_path(value: str) -> bool:

@@ -77,7 +77,7 @@ class Budget:
         """
         reservation = Reservation(ceiling or 0.0)
         if self._usd is not None:
-            reservation = await self._room_for(_known(ceiling), limited, self._usd)
+            reservation = await self._room_for(_require_known(ceiling), limited, self._usd)
         if self._calls is not None and self.calls >= self._calls:
             raise BudgetReached(f"runner.budget_calls={self._calls} is reached{self._of_sweep}")
         self._total.calls += 1
@@ -139,7 +139,7 @@ class AnswerLengths:
         return max(LEAST, longest)
 
 
-def _known(ceiling: float | None) -> float:
+def _require_known(ceiling: float | None) -> float:
     if ceiling is None:
         raise ConfigError(
             "the cost of a call is unknown",

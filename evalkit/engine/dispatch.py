@@ -196,11 +196,11 @@ class Caller:
                 limit.throttled(turn)
                 self._tally.throttled += 1
             if error.retry_after is not None and error.retry_after <= LONGEST_RETRY_AFTER:
-                limit.hold(error.retry_after)
+                limit.pause(error.retry_after)
             raise
         limit.answered(turn, call.request, completion.usage)
         if (seconds_asked := getattr(judge, "rest", 0.0)) > 0:
-            limit.hold(seconds_asked)
+            limit.pause(seconds_asked)
         return completion
 
     async def _keep(self, call: Call, completion: Completion) -> None:

@@ -275,7 +275,14 @@ class _Run:
             if not isinstance(read, Judgment) and not _may_follow(call.request, read):
                 read = _unparseable(call.request, "unreadable, even when asked again")
             if isinstance(read, Judgment):
-                return replace(_finished(read, call.request, Answer(outcome.completion, stored), keys), earlier=earlier)
+                return replace(
+                    read,
+                    judge=call.request.judge,
+                    keys=keys,
+                    completion=outcome.completion,
+                    stored=stored,
+                    earlier=earlier,
+                )
             earlier = (*earlier, outcome.completion)
             call = self._unplanned_call(call.judge, read, call.group, call.after, call.position)
 
@@ -308,10 +315,6 @@ def _may_follow(before: JudgeRequest, after: JudgeRequest) -> bool:
 
 def _steps_left(request: JudgeRequest) -> int:
     return 0 if request.then is None else 1 + _steps_left(request.then)
-
-
-def _finished(judgment: Judgment, request: JudgeRequest, answer: Answer, keys: tuple[str, ...]) -> Judgment:
-    return replace(judgment, judge=request.judge, keys=keys, completion=answer.completion, stored=answer.stored)
 
 
 def _failed(request: JudgeRequest, failure: Failure, keys: tuple[str, ...]) -> Judgment:

@@ -160,7 +160,7 @@ class Pace:
                 self.allowed = max(1.0, min(self.allowed, self.limit) * CUT)
                 self._cut_at = now
 
-    def hold(self, until: float) -> None:
+    def pause(self, until: float) -> None:
         """Let no call through before a time, because the provider asked for a pause."""
         with self._lock:
             self._not_before = max(self._not_before, until)
@@ -237,9 +237,9 @@ class JudgeLimit(Waker):
         self._lifted = True
         self._changed.set()
 
-    def hold(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Start no call for `seconds`, because the provider asked for a pause."""
-        self._pace.hold(self._clock.now() + seconds)
+        self._pace.pause(self._clock.now() + seconds)
 
     def throttled(self, turn: Turn) -> None:
         """Record that the provider refused a call because of its rate limits."""

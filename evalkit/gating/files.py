@@ -158,4 +158,8 @@ def write_step_summary(folder: str | None) -> None:
         with Path(target).open("a", encoding="utf-8") as file:
             file.write(text + "\n")
     except OSError as bad:
-        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=f"${STEP_SUMMARY} {target}") from None
+        raise ConfigError(
+            f"cannot be written ({bad.strerror or bad})",
+            where=f"${STEP_SUMMARY} {target}",
+            remedy="check its permissions",
+        ) from None

@@ -67,15 +67,13 @@ def adapted(shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str])
     """
     blamed = {name for name in OPTIONAL if name in sent and re.search(rf"\b{name}\b", complaint, re.IGNORECASE)}
     if blamed:
-        return replace(shape, dropped=shape.dropped | _with_companions(blamed))
+        # `top_logprobs` is invalid without `logprobs`.
+        companions = {"top_logprobs"} if "logprobs" in blamed else set()
+        return replace(shape, dropped=shape.dropped | blamed | companions)
     pattern = _COMPLAINTS.get(shape.rung)
     if fixed or pattern is None or not pattern.search(complaint):
         return None
     return replace(shape, rung=RUNGS[RUNGS.index(shape.rung) + 1])
-
-
-def _with_companions(names: set[str]) -> set[str]:
-    return names | {"top_logprobs"} if "logprobs" in names else names
 
 
 def _format_settings(rung: Rung, answer: AnswerFormat) -> dict[str, Any]:

@@ -158,13 +158,13 @@ def setup_error(target: Target, error: CallError) -> JudgeSetupError:
     """Return the error that explains why no call to this judge can succeed, with a remedy."""
     if error.kind == "auth":
         return _no_key(target, f"access denied ({error.message})")
-    place = target.address or f"provider {target.provider}"
+    address = target.address or f"provider {target.provider}"
     if error.kind == "bad_request":
         return JudgeSetupError(
-            f"{target.model}: {place} rejects the request ({error.message})", remedy="try judge.response_format=auto"
+            f"{target.model}: {address} rejects the request ({error.message})", remedy="try judge.response_format=auto"
         )
     return JudgeSetupError(
-        f"{target.model}: {place} does not have this model ({error.message})",
+        f"{target.model}: {address} does not have this model ({error.message})",
         remedy="check judge.model and judge.api_base",
     )
 

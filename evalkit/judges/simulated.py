@@ -136,7 +136,7 @@ def _viewed(name: str, shown: Mapping[str, str], call: Mapping[str, Any]) -> _Vi
         if fault == "length":
             worth = {label: 0.5 + math.log(max(len(text), 1) / _TYPICAL_LENGTH) for label, text in shown.items()}
         elif len(shown) > 1:
-            worth = {label: 1.0 - place / (len(shown) - 1) for place, label in enumerate(shown)}
+            worth = {label: 1.0 - position / (len(shown) - 1) for position, label in enumerate(shown)}
     return _View(worth, scale)
 
 
@@ -204,7 +204,7 @@ def _fill(schema: Mapping[str, Any], view: _View, name: str, index: int = 0, abo
             made[key] = _fill(part, view, key, index, str(made.get("response", about)))
         return made
     if kind == "array":
-        return [_fill(schema["items"], view, "", place, about) for place in range(schema.get("minItems", 0))]
+        return [_fill(schema["items"], view, "", position, about) for position in range(schema.get("minItems", 0))]
     return schema.get("minimum", 0) if kind in ("integer", "number") else _REASON
 
 

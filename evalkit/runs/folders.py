@@ -75,7 +75,11 @@ def remove_files(folder: Path, names: Collection[str]) -> None:
         try:
             (folder / name).unlink(missing_ok=True)
         except OSError as bad:
-            raise ConfigError(f"cannot be removed ({bad.strerror or bad})", where=str(folder / name)) from None
+            raise ConfigError(
+                f"cannot be removed ({bad.strerror or bad})",
+                where=str(folder / name),
+                remedy="check the folder's permissions",
+            ) from None
     with suppress(OSError):
         (folder / layout.FIGURES).rmdir()
 

@@ -15,6 +15,8 @@ from evalkit.runs.codec import encode_finite, encode_line, encode_pretty, metric
 from evalkit.runs.config_file import dump
 from evalkit.types import RunResult
 
+_REMEDY = "check its permissions and the free disk space"
+
 
 def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None) -> RunResult:
     """Write a run to its folder, and return it with the folder set.
@@ -42,7 +44,7 @@ def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] 
         raise ConfigError(
             f"the run folder cannot be written ({bad.strerror or bad})",
             where=str(folder),
-            remedy="choose another folder with hydra.run.dir, or check its permissions and the free disk space",
+            remedy=f"choose another folder with hydra.run.dir, or {_REMEDY}",
         ) from None
     return replace(result, folder=str(folder))
 
@@ -56,7 +58,9 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     try:
         _write_all(folder, {layout.MANIFEST: _finite(layout.MANIFEST, [manifest], encode_pretty)})
     except OSError as bad:
-        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder / layout.MANIFEST)) from None
+        raise ConfigError(
+            f"cannot be written ({bad.strerror or bad})", where=str(folder / layout.MANIFEST), remedy=_REMEDY
+        ) from None
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
@@ -68,7 +72,7 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
     try:
         _write_all(folder, {name: [_bytes(text)] for name, text in files.items()})
     except OSError as bad:
-        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder)) from None
+        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder), remedy=_REMEDY) from None
 
 
 def _additional(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
