@@ -1,4 +1,4 @@
-"""Write docs/reference/commands.md and config.md from the parser and the config models.
+"""Write docs/reference/commands.md, config.md and files.md from the parser, the config models and the record types.
 
 Run `python docs/generate_reference.py`.
 """
@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from evalkit.cli.parser import COMMANDS, STATUS, config_groups, default_note, subparsers
 from evalkit.config import JudgeConfig, RunConfig
+from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Verdict, WeightedJudgment
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate_reference.py from {}. Edit that, not this page. -->"
@@ -42,6 +43,65 @@ EXAMPLES = {
     "objective": "objective=agreement/accuracy",
 }
 """An example of each section, as overrides of `evalkit run`."""
+
+
+RUN_FILES = {
+    "config.yaml": "The complete config. `evalkit run FOLDER/config.yaml` repeats the run.",
+    "manifest.json": "Versions, hashes, judges, dataset, times, notes and the MLflow run id. It is written last: a "
+    "folder without it is not a finished run.",
+    "cases.jsonl": "One case per line, as judged.",
+    "judgments.jsonl": "One judgment per line: each completion after parsing, with its text.",
+    "verdicts.jsonl": "One verdict per line: each pair or response, aggregated over orders, samples and judges.",
+    "metrics.json": "All metrics with intervals and bounds, the numbers of calls and tokens, and the cost in US$.",
+    "findings.md": "The findings of the report, as a list. The first one says what to do with the judge.",
+    "report.html": "The report: one page that needs no network.",
+    "figures/*.svg": "The figures of the report, one file each.",
+    "prompts.json": "The text of each template in use, by its name in the manifest's `prompt_hashes`.",
+}
+"""The files that every run writes; `prompts.json` is missing where judgments were imported."""
+DETAIL_FILES = {
+    "confusion.json": "How often each label met each verdict. Needs labels.",
+    "missing.json": "The agreement metrics with bounds for each kind of missing answer. Needs labels.",
+    "frontier.json": "Ties and accuracy at each tie threshold.",
+    "conflicts.json": "The cycles of each case (A > B > C > A), overall and by criterion.",
+    "reliability.json": "Accuracy by stated confidence. Needs labels and confidences.",
+    "ranking.json": "The ranking of the systems that wrote the responses. Needs the systems' names.",
+    "jnd.json": "The just-noticeable difference of margins.",
+    "corrected.json": "Win rates and mean scores corrected by the labeled cases.",
+    "variance.json": "The variance of margins or scores by source, and how many repetitions would halve it.",
+    "annotators.json": "Agreement of the judge and of each annotator with the others. Needs several annotators.",
+}
+"""The files that scoring writes if the run has data for them."""
+COMMAND_FILES = {
+    "gate.json": "The gate's rules and their results (`evalkit gate`, or a run with `gate`).",
+    "gate.xml": "The same as JUnit XML.",
+    "gate.md": "The same as Markdown.",
+    "differences.jsonl": "The judgments that changed (`evalkit reproduce`).",
+    "reproduction.json": "Whether the run was reproduced, and each metric that differs (`evalkit reproduce`).",
+    "judgments.csv": "One judgment per row (`evalkit export`).",
+    "judgments.parquet": "The same as Parquet (`evalkit export`).",
+    "alpaca_eval.json": "Annotations in AlpacaEval's format (`evalkit export`).",
+    "mt_bench.jsonl": "Judgments in MT-bench's format (`evalkit export`).",
+    "argilla.json": "Tasks for Argilla (`evalkit export`).",
+    "label_studio.json": "Tasks for Label Studio (`evalkit export`).",
+}
+"""The files that other commands add to a run folder."""
+SWEEP_FILES = {
+    "sweep.json": "The config hashes of the jobs, with the sweep's start and end. It resumes the sweep.",
+    "multirun.yaml": "Hydra's record of the sweep.",
+    "leaderboard.csv": "One job per row, best first, with intervals.",
+    "leaderboard.json": "The same, with the comparison of each pair of jobs.",
+    "report.html": "The leaderboard as a page, with links to the reports of the jobs.",
+    "0/, 1/, …": "The run folder of each job.",
+}
+"""The files of a sweep's folder."""
+RECORDS: dict[str, tuple[type, ...]] = {
+    "cases.jsonl": (Case, Response),
+    "judgments.jsonl": (Judgment, Completion, WeightedJudgment),
+    "verdicts.jsonl": (Verdict, Orders),
+    "metrics.json": (Metric,),
+}
+"""The types whose fields are the keys of a file; after the first one, those inside it."""
 
 
 def commands_page() -> str:
@@ -191,7 +251,47 @@ def field_meanings(model: type[BaseModel]) -> dict[str, str]:
     return {name: re.sub(r"\s+", " ", text) for name, text in found.items()}
 
 
-PAGES = {"commands.md": commands_page, "config.md": config_page}
+def files_page() -> str:
+    """Return the page of the files of run and sweep folders, with the fields of their records."""
+    parts = ["# Run folder", NOTE.format("docs/generate_reference.py and evalkit/types.py")]
+    parts.append(
+        "A run writes everything to one folder. It is complete: every command that takes a run works on the folder "
+        "alone, without the store, MLflow or a model. JSON is strict UTF-8, a missing value is `null`, and lines of "
+        "`.jsonl` files are in the order of the cases."
+    )
+    for title, files in (
+        ("Every run", RUN_FILES),
+        ("Details of scoring", DETAIL_FILES),
+        ("Added by commands", COMMAND_FILES),
+        ("Sweep folder", SWEEP_FILES),
+    ):
+        rows = "\n".join(f"| `{name}` | {_cell(meaning)} |" for name, meaning in files.items())
+        parts += [f"## {title}", f"| file | content |\n| --- | --- |\n{rows}"]
+    parts.append(
+        "A detail file is written only if the run has data for it; the manifest's `files` lists those written."
+    )
+    for file, types in RECORDS.items():
+        parts += [f"## Fields of {file}", *([METRICS_JSON] if Metric in types else [])]
+        for one in types:
+            rows = "\n".join(f"| `{name}` | {_cell(text)} |" for name, text in attribute_meanings(one).items())
+            parts += [f"### {one.__name__}", f"| field | meaning |\n| --- | --- |\n{rows}"]
+    return "\n\n".join(parts) + "\n"
+
+
+METRICS_JSON = (
+    "`metrics` holds each metric by its name, without the field `name`. Next to it are `calls` (requests planned, from "
+    "the store, sent, retried and failed), `tokens` and `cost_usd`."
+)
+
+
+def attribute_meanings(record: type) -> dict[str, str]:
+    """Return the meaning of each field of a dataclass, from the section `Attributes` of its docstring."""
+    section = inspect.getdoc(record).partition("Attributes:\n")[2]  # type: ignore[union-attr]
+    found = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE)
+    return {name: re.sub(r"\s+", " ", text) for name, text in found}
+
+
+PAGES = {"commands.md": commands_page, "config.md": config_page, "files.md": files_page}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

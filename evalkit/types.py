@@ -64,7 +64,10 @@ class Message(TypedDict):
 class Response:
     """One text to judge.
 
-    `grade` is the annotators' grade in the units of their scale; `None` if there is none.
+    Attributes:
+        text: The text.
+        model: The system that wrote it; `None` if unknown.
+        grade: The annotators' grade, in the units of their scale; `None` if there is none.
     """
 
     text: str
@@ -76,9 +79,16 @@ class Response:
 class Case:
     """One row of a dataset.
 
-    `label` is the annotators' choice between the first two responses; grades are fields of the responses. `labels` maps
-    annotators to their labels: a choice between the first two responses, a grade per response, or choices by pair
-    (`0,2`); see `evalkit.core.annotations`.
+    Attributes:
+        id: The case's id, unique in its dataset.
+        prompt: The prompt that the responses answer.
+        responses: The responses to judge; `grade` is the annotators' grade of a response.
+        context: Text that the judge sees in addition to the prompt.
+        reference: A reference answer.
+        label: The annotators' choice between the first two responses: `A`, `B` or `TIE`.
+        metadata: All other fields of the row.
+        labels: The label of each annotator: a choice between the first two responses, a grade per response, or choices
+            by pair (`0,2`); see `evalkit.core.annotations`.
     """
 
     id: str
@@ -166,7 +176,21 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The result of one call. `rung` is the response format of the final request; `latency` is in seconds."""
+    """The result of one call.
+
+    Attributes:
+        text: The text of the answer.
+        model: The model as the provider names it.
+        finish_reason: Why the provider ended the answer.
+        usage: The tokens of the prompt and of the answer.
+        cost_usd: The cost in US$; `None` if the price is unknown.
+        latency: The duration in seconds.
+        attempts: The number of attempts.
+        rung: The response format of the final request.
+        reasoning: The reasoning that the provider returned apart from the answer.
+        refusal: The provider's text of a refusal.
+        logprobs: The generated tokens with their log-probabilities, if requested.
+    """
 
     text: str
     model: str | None = None

@@ -1,9 +1,10 @@
-"""The reference pages are what the parser and the config models say, and leave no key without a meaning."""
+"""The reference pages are generated from the code, and omit no key, field or file."""
 
 from __future__ import annotations
 
 import runpy
 import shlex
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from evalkit import config
 from evalkit.config import RunConfig, Section
 from evalkit.hydra_app import load_config
+from evalkit.runs.layout import DERIVED, FILES
+from tests.support.command_line import BRIEF, call_main
 
 ROOT = Path(__file__).parents[2]
 REFERENCE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generate_reference.py"))
@@ -40,3 +43,38 @@ def test_every_config_key_is_on_the_page() -> None:
 @pytest.mark.parametrize("section", RunConfig.model_fields)
 def test_the_example_of_a_section_is_a_valid_config(section: str) -> None:
     assert load_config(overrides=shlex.split(REFERENCE["EXAMPLES"][section]))
+
+
+def test_every_field_of_a_record_is_on_the_page_of_files() -> None:
+    for types in REFERENCE["RECORDS"].values():
+        for one in types:
+            meanings = REFERENCE["attribute_meanings"](one)
+            assert list(meanings) == [field.name for field in fields(one)], one
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("judge=simulated/good", "gate={tie_rate: '>= 0'}"),
+        ("judge=simulated/good", "mode=pointwise"),
+        ("judge=simulated/good", "mode=listwise"),
+        ("judge=simulated/good", "mode=pairwise,pointwise", "-m"),
+    ],
+    ids=["pairwise", "pointwise", "listwise", "sweep"],
+)
+def test_every_file_that_a_run_writes_is_on_the_page(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = "hydra.sweep.dir=out" if "-m" in words else "hydra.run.dir=out"
+    call_main(capfd, "run", *words, "dataset.limit=3", *BRIEF, place)
+    page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
+    written = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    names = {"figures/*.svg" if path.parent.name == "figures" else path.name for path in written}
+    assert {"config.yaml", "report.html", "figures/*.svg"} <= names
+    assert [name for name in names if f"| `{name}` |" not in page] == []
+
+
+def test_every_file_that_a_command_adds_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
+    assert [name for name in (*FILES, *DERIVED) if f"| `{name}` |" not in page] == []
