@@ -92,7 +92,7 @@ def test_undecided_counts_as_failed_only_where_the_gate_says_so(rules: dict, loo
     ("given", "said"),
     [
         ({"a": "0.9"}, "is not a bound"),
-        ({"a": {"lo": ">= 1"}}, "has 'lo'"),
+        ({"a": {"lo": ">= 1"}}, "has the unknown key 'lo'"),
         ({"a": {}}, "has no bound"),
         ({"a": 0.9}, "is not a rule"),
         ({"no_worse_than": {"metric": "tie_rate"}}, "Field required"),
