@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -374,7 +374,6 @@ def _add_label(parser: Parser) -> None:
 
 
 def _add_store(parser: Parser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", parser_class=Parser)
     parts: dict[str, tuple[str, Callable[[Parser], None]]] = {
         "stats": ("count the answers of each model and what they cost", lambda _: None),
         "prune": ("delete old answers", _add_age),
@@ -384,12 +383,21 @@ def _add_store(parser: Parser) -> None:
             lambda part: _add_file(part, "a file from `evalkit store export`"),
         ),
     }
+    for part in _add_actions(parser, parts):
+        _overrides(part, "store.url=FILE: use this store instead of the configured one")
+
+
+def _add_actions(parser: Parser, parts: Mapping[str, tuple[str, Callable[[Parser], None]]]) -> list[Parser]:
+    """Add the parser of each action, and return them."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", parser_class=Parser)
+    added = []
     for name, (summary, add) in parts.items():
         part = actions.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", epilog=DOCS, allow_abbrev=False
         )
         add(part)
-        _overrides(part, "store.url=FILE: use this store instead of the configured one")
+        added.append(part)
+    return added
 
 
 def _add_age(parser: Parser) -> None:
@@ -398,6 +406,46 @@ def _add_age(parser: Parser) -> None:
 
 def _add_file(parser: Parser, text: str) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help=text)
+
+
+def _add_batch(parser: Parser) -> None:
+    _add_actions(
+        parser,
+        {
+            "write": ("write the requests that are not stored yet to a file", _add_batch_write),
+            "read": ("store the answers in a batch's output and error files", _add_batch_read),
+        },
+    )
+
+
+def _add_batch_write(parser: Parser) -> None:
+    _study(parser)
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="the JSONL file to write, after the overrides; several files are numbered: FILE-1, FILE-2",
+    )
+    parser.add_argument("-m", "--multirun", action="store_true", help="sweep: write the requests of every combination")
+    parser.add_argument("--model", metavar="NAME", help="the model's name in the requests, instead of the provider's")
+    parser.add_argument(
+        "--max-requests", type=positive, default=50_000, metavar="N", help="the most requests in one file"
+    )
+    parser.add_argument("--max-megabytes", type=positive, default=200, metavar="N", help="the largest file")
+
+
+def _add_batch_read(parser: Parser) -> None:
+    parser.add_argument("file", nargs="+", metavar="FILE", help="an output or error file of a batch, in any order")
+    _overrides(parser, "store.url=FILE: store the answers here, not where they were written for")
+    parser.add_argument(
+        "--requests",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="accept only answers to this file of requests (no option: to those written in the folders of the answers "
+        "and in the current folder)",
+    )
 
 
 def _add_ui(parser: Parser) -> None:
@@ -467,6 +515,12 @@ COMMANDS: Final = {
             "Tokens, minutes and cost are estimates; the line below the table says what they rest on. The total\n"
             "counts a request that several jobs share once."
         ),
+    ),
+    "batch": Command(
+        "write requests to files for batch APIs and offline nodes, and store the answers",
+        "evalkit.cli.batch:main",
+        _add_batch,
+        "evalkit batch write judge=gpt-4o-mini requests.jsonl",
     ),
     "score": Command(
         "score a finished run again with other settings or another gate, without calling a judge",

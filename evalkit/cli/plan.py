@@ -15,9 +15,7 @@ from rich.table import Table
 
 from evalkit.api import ask_judges, stream_cases
 from evalkit.cli.console import log
-from evalkit.cli.hydra_runner import is_sweep, split_study
-from evalkit.cli.parser import check_overrides, study_words
-from evalkit.cli.planned_job import PlannedJob, plan_ahead
+from evalkit.cli.planned_job import PlannedJob, plan_ahead, planned_jobs
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
 from evalkit.core.display import dollars
 from evalkit.engine import JudgingResult, Plan
@@ -26,8 +24,6 @@ from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.token_estimates import Kind, sample_fits
 from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.gating import check_gate
-from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.judges import max_concurrency, spec_of
 from evalkit.judges.pricing import price_of
 from evalkit.protocols import Store
@@ -237,13 +233,7 @@ def main(arguments: Namespace) -> int:
 
     But `--probe N` has N requests of each judge judged, and stored, so that the estimates rest on them.
     """
-    study, overrides = split_study(study_words(arguments))
-    check_overrides(overrides)
-    sweep = arguments.multirun or is_sweep(study, overrides)
-    loaded = load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
-    jobs = [PlannedJob.of(name, config) for name, config in loaded]
-    for job in jobs:
-        check_gate(job.config, job)
+    jobs = planned_jobs(arguments)
     probes = _probes(jobs, arguments.probe or 0)
     whose: set[str] = set()
     planned: list[JobPlan] = []

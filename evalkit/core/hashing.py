@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 KEY_VERSION = 1
 _text = encode_basestring
@@ -70,6 +70,11 @@ def content_key(
     ends = f'],"model":{_text(model)},"params":{_CANONICAL(dict(params))},"sample":{sample},"v":{KEY_VERSION}}}'
     hashed.update(f"{content}{ends}".encode("utf-8", "surrogatepass"))
     return str(hashed.hexdigest())
+
+
+def is_content_key(value: object) -> TypeGuard[str]:
+    """Return whether a value has the form of a content key."""
+    return isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef")
 
 
 @lru_cache(maxsize=16)

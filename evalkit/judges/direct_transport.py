@@ -58,14 +58,15 @@ class DirectTransport:
         self._session: ClientSession | None = None
         self._entry: Mapping[str, Any] = {}
 
-    async def open(self, judge: str) -> tuple[setup.Target, Shape]:
-        """Check the endpoint, and return the target and the shape of the first request.
+    async def open(self, judge: str, *, check: bool = True) -> tuple[setup.Target, Shape]:
+        """Check the endpoint, unless `check` is false; return the target and the shape of the first request.
 
         Raises:
             JudgeSetupError: If the endpoint does not accept connections.
         """
         target = _target(self.config.model or "", self._base)
-        await setup.check(target, judge=judge)
+        if check:
+            await setup.check(target, judge=judge)
         prices = await asyncio.to_thread(price_list)
         self._entry, self._proxy = setup.entry(prices, target.model), _proxy_of(self._base)
         self._session = self._session or _session(target, self.timeout)
@@ -85,14 +86,17 @@ class DirectTransport:
         Raises:
             CallError: If the call fails.
         """
-        body = {"model": target.name, **(_for_vllm(call) if target.provider == "hosted_vllm" else call)}
-        body |= body.pop("extra_body", None) or {}
-        status, content, headers = await self._post(body)
+        status, content, headers = await self._post(self.body(target, call))
         answer = answer_in(status, content, headers)
         answer = replace(answer, model=answer.model or target.name)
         tier = tier_of(answer.tier, call.get("service_tier"))
         cost = listed_cost(target.provider, (answer.model, target.name), answer.usage, answer.cached, tier)
         return Reply(answer, cost, headers)
+
+    def body(self, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the JSON body that sends a call."""
+        body = {"model": target.name, **(_for_vllm(call) if target.provider == "hosted_vllm" else call)}
+        return body | (body.pop("extra_body", None) or {})
 
     def entry(self) -> Mapping[str, Any]:
         """Return the model's entry in LiteLLM's price list."""

@@ -210,8 +210,10 @@ class LiteLLMTransport:
         self._litellm: Any = None
         self._next = 0.0
 
-    async def open(self, judge: str) -> tuple[setup.Target, Shape]:
+    async def open(self, judge: str, *, check: bool = True) -> tuple[setup.Target, Shape]:
         """Import LiteLLM; check the model, key and endpoint; return the target and the shape of the first request.
+
+        With `check` false, neither the key nor the endpoint is checked.
 
         Raises:
             JudgeSetupError: If no call to this judge can succeed.
@@ -220,9 +222,10 @@ class LiteLLMTransport:
             await asyncio.to_thread(load_litellm)
             self._litellm = enter()
         target = setup.resolve_target(self._litellm, self.config)
-        await setup.check(target, judge=judge)
+        if check:
+            await setup.check(target, judge=judge)
         shape = setup.first_shape(self._litellm, self.config, target)
-        if target.provider in BY_OWN_HANDLER:
+        if check and target.provider in BY_OWN_HANDLER:
             await asyncio.to_thread(rehearse)
         return target, shape
 
@@ -254,6 +257,26 @@ class LiteLLMTransport:
                 raise original or call_error(error) from error
         answer = _named(answer_of(response), target)
         return Reply(answer, _cost(response), _headers(response))
+
+    def body(self, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the JSON body of a call in OpenAI's protocol, with the parameters as LiteLLM adapts them to the model.
+
+        For other providers, the parameters are OpenAI's: what reads the body, such as a LiteLLM proxy, adapts them.
+
+        Raises:
+            CallError: If the model does not support a parameter.
+        """
+        settings = {name: value for name, value in call.items() if name != "messages"}
+        if target.provider in OPENAI_PROTOCOL:
+            try:
+                settings = self._litellm.get_optional_params(
+                    model=target.name, custom_llm_provider=target.provider, **settings
+                )
+            except Exception as error:
+                raise call_error(error) from error
+            settings = {name: value for name, value in settings.items() if name != "stream"}
+        settings |= settings.pop("extra_body", None) or {}
+        return {"model": target.name, "messages": call["messages"], **settings}
 
     def _guard(self, target: setup.Target) -> Guard:
         provider = target.provider

@@ -77,7 +77,7 @@ class ModelJudge:
         self.config, self.spec = config, spec
         self.free = (config.model or "").startswith(FREE)
         self.concurrency, self.rpm, self.tpm = max_concurrency(config), config.rpm, config.tpm
-        self._transport = transport
+        self.transport = transport
         self._target: setup.Target | None = None
         self._shape = Shape("text")
         self._answered = self._weighable = False
@@ -98,7 +98,7 @@ class ModelJudge:
         """
         async with self._preparing:
             if self._target is None:
-                self._target, self._shape = await self._transport.open(self.spec.name)
+                self._target, self._shape = await self._open()
                 if self.dropped:
                     dropped = ", ".join(self.dropped)
                     _log.warning(
@@ -107,7 +107,7 @@ class ModelJudge:
 
     def ceiling(self, request: JudgeRequest) -> float | None:
         """Return the most that one call can cost in US$, or `None` if that is unknown; call `prepare` first."""
-        return 0.0 if self.free else setup.ceiling(self._transport.entry(), self.config, request)
+        return 0.0 if self.free else setup.ceiling(self.transport.entry(), self.config, request)
 
     async def complete(self, request: JudgeRequest) -> Completion:
         """Send one request in the best shape that the provider is known to accept.
@@ -134,14 +134,20 @@ class ModelJudge:
     async def close(self) -> None:
         """Close the connections."""
         self._target = None
-        await self._transport.close()
+        await self.transport.close()
+
+    async def _open(self) -> tuple[setup.Target, Shape]:
+        return await self.transport.open(self.spec.name)
+
+    def _call(self, request: JudgeRequest, shape: Shape) -> dict[str, Any]:
+        """Return the arguments of OpenAI's chat completions that send a request in a shape."""
+        settings = ladder.settings(shape, request, sent_params(self.spec.params, request))
+        return {"messages": [dict(message) for message in request.messages], **settings}
 
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
         assert self._target is not None
-        settings = ladder.settings(shape, request, sent_params(self.spec.params, request))
         started = time.monotonic()
-        call = {"messages": [dict(message) for message in request.messages], **settings}
-        reply = await self._transport.send(self._target, call)
+        reply = await self.transport.send(self._target, self._call(request, shape))
         self._answered, self.rest = True, error_mapping.pause_from_headers(reply.headers)
         rung = shape.rung if request.answer is not None else "text"
         read = completion_of(reply.answer, rung=rung, latency=time.monotonic() - started)

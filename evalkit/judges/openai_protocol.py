@@ -71,7 +71,29 @@ def answer_in(status: int, body: bytes, headers: Mapping[str, str]) -> Answer:
     Raises:
         CallError: If the response is an error or not an answer.
     """
-    parsed = _parsed(body)
+    return _answer_from(status, _parsed(body), body, headers)
+
+
+def answer_in_line(row: Mapping[str, Any]) -> Answer:
+    """Return the answer in a parsed line of a batch's output or error file.
+
+    Raises:
+        CallError: If the line holds an error or no answer.
+    """
+    response, error = row.get("response"), row.get("error")
+    response = response if isinstance(response, Mapping) else {}
+    status = response.get("status_code")
+    status = status if type(status) is int else 200
+    if error:
+        error = error if isinstance(error, Mapping) else {"message": error}
+        raise _call_error(status if status >= 400 else 422, {"error": error}, b"", {})
+    body = response.get("body", response)
+    if isinstance(body, Mapping) and isinstance(body.get("choices"), Mapping):
+        body = {**body, "choices": [body["choices"]]}  # SGLang writes its only choice without a list
+    return _answer_from(status, body, b"", {})
+
+
+def _answer_from(status: int, parsed: Any, body: bytes, headers: Mapping[str, str]) -> Answer:
     if status >= 400:
         raise _call_error(status, parsed, body, headers)
     if not isinstance(parsed, Mapping):

@@ -57,7 +57,13 @@ def tier_of(served: str | None, requested: object) -> object:
 
 
 def listed_cost(
-    provider: str, models: tuple[str | None, ...], usage: Usage, cached: int, tier: object = None
+    provider: str,
+    models: tuple[str | None, ...],
+    usage: Usage,
+    cached: int,
+    tier: object = None,
+    *,
+    batch: bool = False,
 ) -> float | None:
     """Return the cost of one call in US$, by the first of `models` that has a price; `None` if it is unknown.
 
@@ -70,11 +76,15 @@ def listed_cost(
         usage: The token counts of the call.
         cached: The prompt tokens that the provider had cached; they have their own price.
         tier: The service tier.
+        batch: Whether the call was part of a batch; the list has such prices for few providers.
     """
     entry = next((found for model in models if (found := _priced(provider, model))), None)
     prompt, written = usage.prompt_tokens, usage.completion_tokens
     if entry is None or prompt is None or written is None or tier not in _BASE_TIERS or not _flat(entry, prompt):
         return None
+    if batch:
+        reading, writing = entry.get("input_cost_per_token_batches"), entry.get("output_cost_per_token_batches")
+        return None if reading is None or writing is None else float(prompt * reading + written * writing) or None
     each, reused = entry["input_cost_per_token"], min(cached, prompt)
     reread = entry.get("cache_read_input_token_cost", None if provider in _DISCOUNTING else each)
     if reused and reread is None:

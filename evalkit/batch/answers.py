@@ -1,0 +1,174 @@
+"""Store the answers in a batch's output files. Everything in them is hostile: a bad line is counted, never stored."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from evalkit.batch.files import RequestIndex
+from evalkit.batch.requests import BatchTarget
+from evalkit.config import Price
+from evalkit.core.hashing import is_content_key
+from evalkit.errors import CallError, ConfigError
+from evalkit.judges.error_mapping import clean_message
+from evalkit.judges.openai_protocol import answer_in_line
+from evalkit.judges.pricing import listed_cost
+from evalkit.judges.responses import bad_response, completion_of, priced, sane
+from evalkit.protocols import Store
+from evalkit.types import Completion, Rung, StoredCompletion
+
+_AT_ONCE, _BYTES_AT_ONCE = 500, 16 * 2**20
+_AROUND = 2**16
+"""Bytes that a line may have besides the largest answer."""
+
+
+class _FaultError(Exception):
+    """A line without an answer to store.
+
+    Args:
+        what: What is wrong with it, as words after `3 lines`.
+        detail: The provider's message.
+        number: The number of the file that its request is in, if it has one.
+    """
+
+    def __init__(self, what: str, detail: str = "", number: int | None = None) -> None:
+        self.what, self.detail, self.number = what, detail, number
+        super().__init__(what)
+
+
+@dataclass(slots=True)
+class ReadReport:
+    """What was read.
+
+    Attributes:
+        stored: The answers that are stored now and were not before.
+        known: The answers to requests with a stored answer, which is kept.
+        faults: The lines without an answer to store, by what is wrong with them.
+        examples: The first of these lines, with its file and number, by the same names.
+        files: The numbers of the files of requests with an answer or an error.
+    """
+
+    stored: int = 0
+    known: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    files: set[int] = field(default_factory=set)
+
+    def count(self, fault: _FaultError, place: str) -> None:
+        """Count a line without an answer."""
+        self.faults[fault.what] += 1
+        self.examples.setdefault(fault.what, f"{place}: {fault.detail}" if fault.detail else place)
+        if fault.number is not None:
+            self.files.add(fault.number)
+
+
+def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> ReadReport:
+    """Store the answers in `paths` to requests in the index, under their content keys; return what was read.
+
+    A stored answer is never replaced, so files can be read in any order, and again.
+
+    Raises:
+        ConfigError: If a file cannot be read; answers in the others before it are stored.
+        StoreError: If the store fails.
+    """
+    report = ReadReport()
+    weighable: set[int] = set()
+    batch: list[StoredCompletion] = []
+    size = 0
+    for path in paths:
+        for place, line in _lines(path, _longest(index)):
+            try:
+                number, found = _read_line(line, index, weighable)
+            except _FaultError as fault:
+                report.count(fault, place)
+                continue
+            report.files.add(number)
+            batch.append(found)
+            size += len(line or b"")
+            if len(batch) == _AT_ONCE or size > _BYTES_AT_ONCE:
+                _store(batch, store, report)
+                size = 0
+        _store(batch, store, report)
+    return report
+
+
+def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> None:
+    added = store.add_many(list({one.key: one for one in reversed(batch)}.values())) if batch else 0
+    report.stored += added
+    report.known += len(batch) - added
+    batch.clear()
+
+
+def _longest(index: RequestIndex) -> int:
+    return max(file.target.max_answer_bytes for _, file in index.files) + _AROUND
+
+
+def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
+    """Yield each line that is not blank, with its file and number; `None` for a line that is too long."""
+    number = 0
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(longest):
+                number += 1
+                if len(line) == longest and not line.endswith(b"\n"):
+                    while (rest := file.readline(longest)) and not rest.endswith(b"\n"):
+                        pass
+                    yield f"{path}:{number}", None
+                elif line.strip():
+                    yield f"{path}:{number}", line
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from None
+
+
+def _read_line(line: bytes | None, index: RequestIndex, weighable: set[int]) -> tuple[int, StoredCompletion]:
+    """Return the answer in a line, and the number of the file that its request is in.
+
+    Raises:
+        _FaultError: If there is none to store.
+    """
+    if line is None:
+        raise _FaultError("longer than judge.max_answer_bytes")
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _FaultError("not JSON") from None
+    key = row.get("custom_id") if isinstance(row, Mapping) else None
+    if not is_content_key(key):
+        raise _FaultError("without the custom_id of a request of evalkit")
+    if key not in index:
+        raise _FaultError("to requests that are in no index")
+    number, rung = index[key]
+    target = index.files[number][1].target
+    try:
+        completion = _completion(row, target, rung, number, weighable)
+    except CallError as error:
+        raise _FaultError(f"failed ({error.kind})", clean_message(error.message), number) from None
+    if completion.refusal is not None:
+        raise _FaultError("refused by the model", clean_message(completion.refusal), number)
+    return number, StoredCompletion(key, target.model, time.time(), completion)
+
+
+def _completion(
+    row: Mapping[str, Any], target: BatchTarget, rung: Rung, number: int, weighable: set[int]
+) -> Completion:
+    """Return the completion in a line, as if it had been sent as a single call.
+
+    Raises:
+        CallError: If there is none.
+    """
+    answer = answer_in_line(row)
+    if target.logprobs:
+        if answer.logprobs is not None:
+            weighable.add(number)
+        if answer.broken_logprobs or (number in weighable and answer.content and answer.logprobs is None):
+            raise bad_response("judge.logprobs is true, but the answer has no usable log-probabilities")
+    models = (answer.model, target.name)
+    cost = None if target.api_base else listed_cost(target.provider, models, answer.usage, answer.cached, batch=True)
+    price = None if target.price is None else Price(input=target.price[0], output=target.price[1])
+    named = replace(answer, model=answer.model or target.name)
+    return sane(priced(completion_of(named, rung=rung, latency=0.0), cost, price))

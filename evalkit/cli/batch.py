@@ -1,0 +1,193 @@
+"""`evalkit batch`: write the next requests to files, and store the answers that came back."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
+from pathlib import Path
+from signal import SIGINT
+
+from evalkit.batch.answers import ReadReport, read_answers
+from evalkit.batch.files import RequestIndex, check_free, find_indexes, load_named, write_round
+from evalkit.batch.requests import Round, record_round
+from evalkit.cli.console import log, log_handler
+from evalkit.cli.parser import UsageError, check_overrides, is_override
+from evalkit.cli.planned_job import PlannedJob, planned_jobs
+from evalkit.core.redaction import without_password
+from evalkit.engine.event_loop import run_async
+from evalkit.errors import ConfigError, ExitStatus, Signaled
+from evalkit.hydra_app import DEFAULT, load_jobs
+from evalkit.protocols import Store
+from evalkit.store import backend_of, open_url, store_location, store_url
+
+_LOOKED_UP = 1000
+
+
+def main(arguments: Namespace) -> int:
+    """Write or read a batch's files.
+
+    Raises:
+        ConfigError: if something is described wrongly, or a file cannot be used.
+        StoreError: if the store fails.
+    """
+    return ACTIONS[arguments.action](arguments)
+
+
+def _write(arguments: Namespace) -> int:
+    path: Path = arguments.file
+    if is_override(str(path)):
+        raise UsageError("batch write", "needs a file to write", "name it after the overrides")
+    jobs = planned_jobs(arguments)
+    urls = {_writable_url(job) for job in jobs}
+    if len(urls) > 1:
+        raise ConfigError("differs between the jobs", where="store.url", remedy="write the requests of each by itself")
+    check_free(path)
+    url = urls.pop()
+    found = Round(arguments.model)
+    with closing(open_url(url, read_only=True)) if backend_of(url).exists(url) else nullcontext() as store:
+        for job in jobs:
+            with log_handler():
+                judged = run_async(record_round(job.config, job, job.evaluator, store, found))
+            if judged.interrupted:
+                raise Signaled(judged.signal or SIGINT, "interrupted; nothing is written")
+        _note_skipped(found)
+        if not found.requests:
+            print("0 requests to write: each has a stored answer; `evalkit run` uses them")
+            return int(ExitStatus.DONE)
+        _note_pending(path, found)
+    shown = url if without_password(url) == url else None
+    limits = {"max_requests": arguments.max_requests, "max_bytes": arguments.max_megabytes * 10**6}
+    written = write_round(path, found, store=shown, **limits)
+    for file, count in written:
+        print(f"{path.with_name(file.name)}: {count:,} requests to {arguments.model or file.target.name}")
+    count = sum(count for _, count in written)
+    print(
+        f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about {found.tokens:,} prompt tokens; "
+        f"{_rounds(found.rounds)}, and answers that must be asked again take one more"
+    )
+    return int(ExitStatus.DONE)
+
+
+def _rounds(count: int) -> str:
+    return "one round" if count == 1 else f"about {count} rounds with this one"
+
+
+def _writable_url(job: PlannedJob) -> str:
+    store = job.config.store
+    if store.mode != "read_write":
+        remedy = "set store.mode=read_write"
+        raise ConfigError(f"with '{store.mode}' the run would not use the answers", where="store.mode", remedy=remedy)
+    return store_url(store.url)
+
+
+def _note_skipped(found: Round) -> None:
+    """Say which judges cannot be batched.
+
+    Raises:
+        ConfigError: if there is nothing else to write.
+    """
+    for judge, reason in found.skipped.items():
+        what = f"judge {judge} cannot be batched: {reason}"
+        if not found.requests:
+            raise ConfigError(what, remedy="judge with `evalkit run`, or choose a judge behind an API")
+        log("note", f"{what}; `evalkit run` asks it")
+
+
+def _note_pending(path: Path, found: Round) -> None:
+    index = RequestIndex()
+    for one in find_indexes([path.parent]):
+        index.load(one)
+    if pending := sum(one.key in index for one in found.requests):
+        log(
+            "note",
+            f"{pending:,} of these requests were written before and have no stored answer: read every answer first, "
+            "and send this file only once the earlier batches have ended",
+        )
+
+
+def _read(arguments: Namespace) -> int:
+    paths = [Path(word) for word in arguments.file if not is_override(word)]
+    overrides = [word for word in (*arguments.file, *arguments.overrides) if is_override(word)]
+    for word in overrides:
+        if not word.startswith("store."):
+            raise UsageError("batch read", f"unexpected argument '{word}'")
+    if not paths:
+        raise UsageError("batch read", "needs a file of answers")
+    check_overrides(overrides)
+    if missing := next((path for path in paths if not path.is_file()), None):
+        raise ConfigError("no such file", where=str(missing))
+    index = _index(paths, arguments.requests)
+    url = _store_to_fill(index, overrides)
+    with closing(open_url(url)) as store:
+        report = read_answers(paths, index, store)
+        _print_report(report, url)
+        missing_answers = _count_missing(index, report.files, store)
+    _print_rounds(index, missing_answers)
+    useless = report.faults and not report.stored and not report.known
+    return int(ExitStatus.TOO_MANY_FAILURES if useless else ExitStatus.DONE)
+
+
+def _index(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
+    index = RequestIndex()
+    for named in requests:
+        load_named(named, index)
+    if not requests:
+        for one in find_indexes([*(path.parent for path in paths), Path()]):
+            index.load(one)
+    if not index.files:
+        raise ConfigError(
+            "no requests are known to which these could be answers",
+            where=str(paths[0]),
+            remedy="name what `evalkit batch write` wrote, with its index beside it: --requests requests.jsonl",
+        )
+    return index
+
+
+def _store_to_fill(index: RequestIndex, overrides: Sequence[str]) -> str:
+    if not overrides and len(index.stores) == 1:
+        return next(iter(index.stores))
+    if not overrides and len(index.stores) > 1:
+        raise ConfigError(
+            f"the requests were written for several stores ({', '.join(map(store_location, sorted(index.stores)))})",
+            where="store.url",
+            remedy="name one, or name the file of requests: --requests requests.jsonl",
+        )
+    return store_url(load_jobs(DEFAULT, overrides, sweep=False)[0][1].store.url)
+
+
+def _print_report(report: ReadReport, url: str) -> None:
+    known = f", {report.known:,} answers were there already" if report.known else ""
+    print(f"{report.stored:,} answers stored in {store_location(url)}{known}")
+    for what, count in report.faults.most_common():
+        log("note", f"{count:,} line{'s' * (count > 1)} {what}, for example {report.examples[what]}")
+
+
+def _count_missing(index: RequestIndex, files: set[int], store: Store) -> dict[int, tuple[int, int]]:
+    """Return how many requests each file has, and how many of them have no stored answer."""
+    counts = dict.fromkeys(sorted(files), (0, 0))
+    keys = list(index.keys_of(files))
+    for start in range(0, len(keys), _LOOKED_UP):
+        part = keys[start : start + _LOOKED_UP]
+        found = store.get_many([key for key, _ in part])
+        for key, place in part:
+            requests, missing = counts[place]
+            counts[place] = (requests + 1, missing + (key not in found))
+    return counts
+
+
+def _print_rounds(index: RequestIndex, counts: dict[int, tuple[int, int]]) -> None:
+    for place, (requests, missing) in counts.items():
+        folder, file = index.files[place]
+        print(f"{folder / file.name}: {requests - missing:,} of {requests:,} requests have an answer")
+    if not counts:
+        return
+    left = max(index.files[place][1].rounds for place in counts) - 1
+    likely = f"about {left} more round{'s' * (left > 1)} likely" if left else "no more rounds planned"
+    print(
+        f"{likely}; `evalkit batch write` with the same settings writes what is missing and what must be asked again, "
+        "and if that is nothing, `evalkit run` sends nothing"
+    )
+
+
+ACTIONS: dict[str, Callable[[Namespace], int]] = {"write": _write, "read": _read}
