@@ -101,7 +101,8 @@ def index_of(path: Path) -> Path:
 
 def find_indexes(folders: Sequence[Path]) -> list[Path]:
     """Return the index files in these folders."""
-    return sorted({found.resolve() for folder in folders for found in folder.glob(f"*{INDEX}")})
+    found = {one.resolve(): one for folder in folders for one in folder.glob(f"*{INDEX}")}
+    return sorted(found.values())
 
 
 def load_named(requests: Path, index: RequestIndex) -> None:

@@ -123,7 +123,8 @@ def _length(kind: Kind, lately: Callable[[], Sequence[Completion]], most: int | 
 def _mean(kind: Kind, origin: Origin) -> Length:
     # Of answers to other prompts nobody can say how far they are from those to these.
     within = kind.half_width() if origin == "own" else None
-    return Length(kind.tokens / kind.found, kind.seconds / kind.found, origin, kind.found, within)
+    seconds = kind.seconds / kind.found or None  # answers of a batch have no latency
+    return Length(kind.tokens / kind.found, seconds, origin, kind.found, within)
 
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:

@@ -42,7 +42,7 @@ class JudgmentColumns:
         criteria: (n, names) the value by each criterion, in the units of `value`.
         answer: (n,) a number of the completion it rests on: one number for all judgments of one completion.
         cost: (n,) US$ that this completion took.
-        latency: (n,) seconds that it took.
+        latency: (n,) seconds that it took; NaN where that is not known, as for answers of a batch.
         shapes: units and orders shown, in the order of the rows.
         judges: names of judges and arbiters, sorted.
         names: names of the criteria.
@@ -217,7 +217,7 @@ class _Rows:
         numbers["criteria"].extend(_number(judgment.criteria.get(name)) for name in self._names)
         completion = judgment.completion
         numbers["cost"].append(_number(completion.cost_usd if completion else None))
-        numbers["latency"].append(_number(completion.latency if completion else None))
+        numbers["latency"].append(_number(completion.latency or None if completion else None))
 
     def columns(self) -> JudgmentColumns:
         """Return the columns, sorted; the arrays they are made from are given up one by one."""

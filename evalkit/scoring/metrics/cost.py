@@ -23,10 +23,11 @@ def cost_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic]:
     _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
     case = judgments.case[once]
     unread = "no answer is there to be counted"
+    untimed = "no answer has a latency" if np.isfinite(judgments.cost).any() else unread
     unpriced = "no answer has a price" if np.isfinite(judgments.latency).any() else unread
     return [
         _mean("cost/per_case", judgments.cost[once], case, cases, unpriced),
-        _mean("latency/per_case", judgments.latency[once], case, cases, unread),
+        _mean("latency/per_case", judgments.latency[once], case, cases, untimed),
     ]
 
 
