@@ -18,6 +18,7 @@ from evalkit.judges.ladder import RUNGS
 from evalkit.types import Rung
 
 INDEX = ".index.jsonl"
+_START = b'{"evalkit_batch"'
 MAX_REQUESTS, MAX_MEGABYTES = 50_000, 200
 """The limits of a file of OpenAI's batch API."""
 
@@ -100,9 +101,17 @@ def index_of(path: Path) -> Path:
 
 
 def find_indexes(folders: Sequence[Path]) -> list[Path]:
-    """Return the index files in these folders."""
-    found = {one.resolve(): one for folder in folders for one in folder.glob(f"*{INDEX}")}
+    """Return the index files in these folders; other files of such a name are left out."""
+    found = {one.resolve(): one for folder in folders for one in folder.glob(f"*{INDEX}") if _is_index(one)}
     return sorted(found.values())
+
+
+def _is_index(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_START)) == _START
+    except OSError:
+        return False
 
 
 def load_named(requests: Path, index: RequestIndex) -> None:

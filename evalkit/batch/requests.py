@@ -71,6 +71,7 @@ class Round:
         lines: The JSON of their bodies, in the same order.
         rounds: The number of rounds that these requests are likely to need, this one included.
         tokens: The estimated tokens of the prompts.
+        batched: The names of judges that can be batched.
         skipped: The names of judges that cannot be batched, with the reason.
     """
 
@@ -79,6 +80,7 @@ class Round:
     lines: Spool[bytes] = field(default_factory=Spool)
     rounds: int = 0
     tokens: int = 0
+    batched: set[str] = field(default_factory=set)
     skipped: dict[str, str] = field(default_factory=dict)
     _keys: set[str] = field(default_factory=set)
     _systems: dict[str, str] = field(default_factory=dict)
@@ -186,6 +188,7 @@ async def record_round(
     def recording(one: Judge) -> Judge:
         if (reason := _reason_against(one)) is None:
             assert isinstance(one, ModelJudge)
+            into.batched.add(one.spec.name)
             return RecordingJudge(one, record)
         into.skipped[one.spec.name] = reason
         return _UnbatchedJudge(one.spec)

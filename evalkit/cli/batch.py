@@ -85,11 +85,11 @@ def _note_skipped(found: Round) -> None:
     """Say which judges cannot be batched.
 
     Raises:
-        ConfigError: if there is nothing else to write.
+        ConfigError: if no judge can be.
     """
     for judge, reason in found.skipped.items():
         what = f"judge {judge} cannot be batched: {reason}"
-        if not found.requests:
+        if not found.batched:
             raise ConfigError(what, remedy="judge with `evalkit run`, or choose a judge behind an API")
         log("note", f"{what}; `evalkit run` asks it")
 

@@ -215,7 +215,8 @@ def test_what_cannot_be_batched_is_said_in_a_line(call: Call, provider: Provider
     assert taken.startswith("r.jsonl: exists already")
     again = call("batch", "write", *words(provider), "s.jsonl")
     assert "16 of these requests were written before" in again.err
-    write_rows("r.index.jsonl", ["{}"])
+    write_rows("other.index.jsonl", ["{}"])
+    write_rows("r.index.jsonl", ['{"evalkit_batch": 2}'])
     assert "is not an index" in call("batch", "read", "answers.jsonl", status=1).line()
 
 
