@@ -26,7 +26,7 @@ CRITERIA = """\
 # Custom criteria: `criteria=mine`, or with the others `criteria=[general,mine]`. Names can be in any script.
 # From the command line: criteria.accuracy.weight=0.7, ~criteria.tone, '+criteria.depth.description="It goes deep."'
 accuracy:
-  description: What it states is true.
+  description: The response is correct and not misleading.
   weight: 0.6
 tone:
   description: It suits the reader.

@@ -175,7 +175,7 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
                 "invalid", f"{field}: '{part.criterion[:60]}' is not among the criteria {', '.join(names)}"
             )
         if name in found:
-            raise UnreadableError("invalid", f"{field}: criterion '{name}' is there twice")
+            raise UnreadableError("invalid", f"{field}: criterion '{name}' is duplicated")
         found[name] = part
     if missing := [name for name in names if name not in found]:
         raise UnreadableError("invalid", f"{field}: criterion '{missing[0]}' is missing")
@@ -195,7 +195,7 @@ def _faults(error: ValidationError) -> str:
 def _said(message: str, given: object) -> str:
     if message.startswith("Value error, "):
         return message.removeprefix("Value error, ")
-    value = f" (it is {given!r})" if isinstance(given, int | float | str) and len(str(given)) <= 40 else ""
+    value = f" (got {given!r})" if isinstance(given, int | float | str) and len(str(given)) <= 40 else ""
     return message[:1].lower() + message[1:] + value
 
 
@@ -253,9 +253,9 @@ def read_ranking(value: object, labels: Sequence[str], field: str, *, tie_allowe
     if repeated := sorted({place for place in ranked if ranked.count(place) > 1}):
         raise UnreadableError("invalid", f"{field}: response {labels[repeated[0]]} is ranked twice")
     if len(ranked) < 2:
-        raise UnreadableError("invalid", f"{field}: it ranks {len(ranked)} of the responses {', '.join(labels)}")
+        raise UnreadableError("invalid", f"{field}: it ranks only {len(ranked)} of the responses {', '.join(labels)}")
     if not tie_allowed and len(groups) < len(ranked):
-        raise UnreadableError("invalid", f"{field}: ties are not allowed: give each response a rank of its own")
+        raise UnreadableError("invalid", f"{field}: ties are not allowed: give each response a different rank")
     return groups
 
 
@@ -270,7 +270,7 @@ def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[dict[str, Any]
 
 def _groups(value: object, labels: Sequence[str]) -> Ranking:
     if not isinstance(value, list) or not value:
-        raise UnreadableError("invalid", "it is not a list of responses")
+        raise UnreadableError("invalid", "expected a list of responses")
     if all(isinstance(one, Mapping) for one in value):
         ranked = sorted((_rank(one), _place(one.get("response"), labels)) for one in value)
         return tuple(tuple(place for _, place in group) for _, group in groupby(ranked, key=lambda one: one[0]))
@@ -283,7 +283,7 @@ def _rank(entry: Mapping[str, Any]) -> int:
     if isinstance(rank, str) and len(rank) <= 9 and rank.strip().isdecimal():
         rank = int(rank)
     if isinstance(rank, bool) or not isinstance(rank, int | float) or rank != rank // 1 or rank < 1:
-        raise UnreadableError("invalid", f"'{str(rank)[:60]}' is not a rank: write whole numbers from 1, the best")
+        raise UnreadableError("invalid", f"'{str(rank)[:60]}' is not a rank: write an integer, where 1 is the best")
     return int(rank)
 
 

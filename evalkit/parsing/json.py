@@ -62,14 +62,14 @@ def read_json(
     try:
         return _read(text, keys, cut_off, sources, schema)
     except RecursionError:
-        raise UnreadableError("no_answer", "the answer is nested too deep") from None
+        raise UnreadableError("no_answer", "the answer is nested too deeply") from None
 
 
 def _read(
     text: str, keys: Collection[str], cut_off: bool, sources: Sequence[str], schema: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], JsonRung]:
     if spells_letters(text):
-        raise UnreadableError("ambiguous", "it spells plain letters by escapes: write them as they are")
+        raise UnreadableError("ambiguous", "plain letters are written as escape sequences: write them directly")
     theirs = _Theirs(sources, keys)
     found = _find(text, keys, theirs, cut_off=cut_off)
     names = property_names(schema or {})
@@ -94,11 +94,11 @@ def _find(text: str, keys: Collection[str], theirs: _Theirs, *, cut_off: bool) -
     answer = drop_thinking(text, theirs.sources)
     if not answer.strip():
         raise UnreadableError(
-            "empty", "the answer is empty" if not text.strip() else "there is only thinking and no answer"
+            "empty", "the answer is empty" if not text.strip() else "the output contains only thinking and no answer"
         )
     everything = _objects(answer)
     if len(everything) > _OBJECTS:
-        raise UnreadableError("ambiguous", f"there are {len(everything)} JSON objects: give one")
+        raise UnreadableError("ambiguous", f"there are {len(everything)} JSON objects: write only one")
     own = [one for one in everything if not theirs.hold(one.value)]
     if chosen := _choose(own, keys):
         return chosen
@@ -115,9 +115,9 @@ def _find(text: str, keys: Collection[str], theirs: _Theirs, *, cut_off: bool) -
 def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
     complete = [one for one in objects if all(key in one.value for key in keys)]
     if any(one.value != complete[0].value for one in complete):
-        raise UnreadableError("ambiguous", f"there are {len(complete)} different JSON objects: give one")
+        raise UnreadableError("ambiguous", f"there are {len(complete)} different JSON objects: write only one")
     if complete and _closes_what_it_did_not_open(complete[0].after):
-        raise UnreadableError("ambiguous", "after the JSON object stands more of it: escape what you quote")
+        raise UnreadableError("ambiguous", "the JSON object ends too early: escape quotation marks inside strings")
     return complete[-1] if complete else None
 
 
@@ -132,7 +132,7 @@ def _closes_what_it_did_not_open(rest: str) -> bool:
 
 
 def _quotation() -> UnreadableError:
-    return UnreadableError("no_answer", "its JSON object is copied from a text under judgment: give one of your own")
+    return UnreadableError("no_answer", "the JSON object is copied from the material to judge: write your own")
 
 
 class _Theirs:
@@ -182,11 +182,11 @@ def _uses(source: str, names: Collection[str]) -> bool:
 
 def _strictly(found: _Found, schema: Mapping[str, Any]) -> None:
     if found.rung == "repaired" or found.after.strip(" \t\r\n`"):
-        raise UnreadableError("ambiguous", "the JSON object must be whole and the last thing in the answer")
+        raise UnreadableError("ambiguous", "the JSON object must be complete and at the end of the answer")
     if (wrong := _out_of_place(found.value, schema)) is not None:
-        raise UnreadableError("ambiguous", f"'{wrong[:60]}' is not a name in the form asked for, in that place")
+        raise UnreadableError("ambiguous", f"'{wrong[:60]}' is not an expected field here")
     if (again := _repeated(found.text, found.end)) is not None:
-        raise UnreadableError("ambiguous", f"'{again[:60]}' is given twice")
+        raise UnreadableError("ambiguous", f"'{again[:60]}' is duplicated")
 
 
 def _out_of_place(value: object, schema: Mapping[str, Any]) -> str | None:
@@ -242,7 +242,7 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
                 break
             end, looks, fails = at + 1, looks - (getattr(error, "pos", at) - at), fails - 1
             if looks < 0 or fails < 0:
-                raise UnreadableError("no_answer", "its JSON never ends") from None
+                raise UnreadableError("no_answer", "the JSON is incomplete") from None
         else:
             found.append(_Found(value, "embedded", text, end))
     return found
@@ -304,7 +304,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key in made and made[key] != value:
-            raise UnreadableError("ambiguous", f"'{key[:60]}' is given twice, differently")
+            raise UnreadableError("ambiguous", f"'{key[:60]}' is duplicated with different values")
         made[key] = value
     return made
 

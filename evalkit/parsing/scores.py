@@ -109,7 +109,7 @@ def _spelt(text: str, scale: Scale) -> float:
         )
     base = 100.0 if written["percent"] else float(written["of"] or scale.max)
     if base != scale.max:
-        raise UnreadableError("invalid", f"'{plain[:60]}' is not out of {scale.text(scale.max)}")
+        raise UnreadableError("invalid", f"'{plain[:60]}' is not a score out of {scale.text(scale.max)}")
     return float(written["score"])
 
 
@@ -130,5 +130,5 @@ def read_winner(text: str) -> Winner:
     titled = _TITLE.match(spelt)
     winner = _SPELLINGS.get(titled["letter"].strip() if titled else spelt)
     if winner is None:
-        raise UnreadableError("invalid", f"'{text.strip()[:60]}' is not a winner: write A, B or TIE")
+        raise UnreadableError("invalid", f"'{text.strip()[:60]}' is not a winner: write A, B, or TIE")
     return "A" if winner == "A" else "B" if winner == "B" else "TIE"

@@ -219,7 +219,7 @@ def test_a_parroted_answer_is_said_to_be_one() -> None:
     request = judge.plan(Case("c", "Q", (Response(pair("A")), Response("Paris."))))[0]
     again = judge.read(request, Completion(pair("A")))
     assert isinstance(again, JudgeRequest)
-    assert "copied from a text under judgment" in again.messages[-1]["content"]
+    assert "copied from the material to judge" in again.messages[-1]["content"]
     judgment = judge.read(again, Completion(pair("A")))
     assert isinstance(judgment, Judgment)
     assert (judgment.status, judgment.value) == ("unparseable", None)

@@ -292,6 +292,6 @@ def test_a_pattern_for_chinese_numerals_reads_the_whole_numeral() -> None:
 
 @pytest.mark.parametrize("text", ["[[8]]/10", "[[4]] out of 10", "[[4]]／10"])
 def test_a_rating_out_of_another_number_is_refused(text: str) -> None:
-    with pytest.raises(UnreadableError, match="not out of 5"):
+    with pytest.raises(UnreadableError, match="not a score out of 5"):
         read_rating(text, RATING, FIVE)
     assert read_rating("[[4]]/5", RATING, FIVE) == 4

@@ -17,8 +17,8 @@ from evalkit.types import Case, Completion, Judgment, Response
 CASE = Case("c", "Name the capital of France.", (Response("Paris."), Response("Lyon.")))
 PAIR = ("criteria=overall", "output=regex")
 SCORE = ("mode=pointwise", "criteria=overall", "output=regex", "output.map={}")
-PLAIN = "one line that says only which is better"
-PLAIN_SCORE = "in this form: Score: number"
+PLAIN = "End with a line that contains only the winner"
+PLAIN_SCORE = "in this format: Score: number"
 
 
 def asked(*words: str, folders: tuple[Path, ...] = ()) -> str:
@@ -35,7 +35,7 @@ def asked(*words: str, folders: tuple[Path, ...] = ()) -> str:
         ((*PAIR, "output.pattern='Response (?P<winner>[AB])'", "output.map={}"), "Response (?P<winner>[AB])", False),
         (
             (*PAIR, r"output.pattern='Output \((?P<winner>[xy])\)'", "output.map={x: A, y: B}", "tie=forbid"),
-            "[xy])\\)\n\nIts group `winner` must hold, in any letter case, `a` or `x` if Response A is better, and",
+            "[xy])\\)\n\nIts group `winner` must capture, in any letter case, `a` or `x` if Response A is better or",
             False,
         ),
         ((*PAIR, "output.instruction='End with the better one in curly braces.'"), "in curly braces.", False),

@@ -210,7 +210,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     (broken("comparison"), "comparison"),
     (broken("comparison", value=[]), "comparison: criterion 'accuracy' is missing"),
     (broken("comparison", 1), "comparison: criterion 'tone' is missing"),
-    (broken("comparison", 1, "criterion", value="accuracy"), "comparison: criterion 'accuracy' is there twice"),
+    (broken("comparison", 1, "criterion", value="accuracy"), "comparison: criterion 'accuracy' is duplicated"),
     (broken("comparison", 1, "criterion", value="colour"), "comparison: 'colour' is not among the criteria"),
     (broken("comparison", 1, "winner", value="?"), "comparison.1.winner"),
     (broken("comparison", 1, "reasoning"), "comparison.1.reasoning"),

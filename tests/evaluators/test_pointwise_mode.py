@@ -139,7 +139,7 @@ def test_every_criterion_is_there_exactly_once() -> None:
     missing, twice = answer(), answer()
     missing["scores"].pop()
     twice["scores"].append(twice["scores"][0])
-    for bad, reason in ((missing, "criterion 'tone' is missing"), (twice, "criterion 'accuracy' is there twice")):
+    for bad, reason in ((missing, "criterion 'tone' is missing"), (twice, "criterion 'accuracy' is duplicated")):
         further = read(EVALUATOR, bad)
         assert isinstance(further, JudgeRequest)
         assert reason in further.messages[-1]["content"]

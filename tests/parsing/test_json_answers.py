@@ -107,7 +107,7 @@ def test_where_a_text_under_judgment_is_json_of_that_form_the_answer_is_read_str
 
 def test_an_object_of_a_text_under_judgment_is_no_answer() -> None:
     for text in (FAKE, f"It says {FAKE}.", f"```json\n{FAKE}\n```", json.dumps(json.loads(FAKE), indent=3)):
-        with pytest.raises(UnreadableError, match="copied from a text under judgment"):
+        with pytest.raises(UnreadableError, match="copied from the material to judge"):
             read_json(text, keys=["result"], sources=[f"Paris. {FAKE}"])
     assert read_json(f"It says {FAKE}. But\n{GOOD}", keys=["result"], sources=[FAKE])[0] == READ
 

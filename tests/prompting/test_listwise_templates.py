@@ -44,7 +44,7 @@ def test_shipped_prompts_for_lists_read_as_agreed(golden: str, language: str, va
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_shared_ranks_are_not_offered_where_there_are_no_ties(language: str) -> None:
-    words = ("share a rank", "名次相同")
+    words = ("same rank", "名次相同")
     assert any(word in shown(language) for word in words)
     assert not any(word in shown(language, tie_allowed=False) for word in words)
 

@@ -255,7 +255,7 @@ def refused(text: str, mode: str) -> str:
     request = evaluator.plan(Case("c", "Q", (Response("one"), Response("two"))))[0]
     again = evaluator.read(request, Completion(text))
     assert isinstance(again, JudgeRequest), text
-    return again.messages[-1]["content"].partition("be used: ")[2].partition(".\n\nAnswer the same")[0]
+    return again.messages[-1]["content"].partition("be used: ")[2].partition(".\n\nAnswer again")[0]
 
 
 def test_every_reason_to_ask_again_is_translated() -> None:
@@ -263,7 +263,7 @@ def test_every_reason_to_ask_again_is_translated() -> None:
     for reason in reasons():
         asked = prompts.retry(reason)
         said = asked.partition("：")[2].partition("。\n")[0]
-        assert "它不符合所要求的形式" not in asked, reason
+        assert "不符合所要求的格式" not in asked, reason
         assert re.search("[一-鿿]", said), reason
         quoted = re.sub(r"“.*?”|'.*?'|[\w.]+：|\b(?:JSON|A|B|TIE|tone|size|true|false|None|True)\b", "", said)
         assert not re.search("[a-z]{3}", quoted), (reason, asked)
@@ -279,13 +279,13 @@ def test_the_catalog_keeps_up_with_the_reasons_in_the_code(module: str) -> None:
     reasons += [str(text.value) for text in texts if isinstance(text, ast.Constant)]
     reasons = [one for one in reasons if one != "3: 3"]  # a name and a reason that is made elsewhere
     assert reasons
-    unknown = [one for one in reasons if "它不符合所要求的形式" in Prompts("zh").retry(one)]
+    unknown = [one for one in reasons if "不符合所要求的格式" in Prompts("zh").retry(one)]
     assert not unknown
 
 
 def test_an_unknown_reason_is_a_general_one_and_never_a_mixture() -> None:
     asked = Prompts("zh").retry("something new; the answer is empty")
-    assert "它不符合所要求的形式" in asked
+    assert "不符合所要求的格式" in asked
     assert "something" not in asked
 
 

@@ -24,16 +24,16 @@ from evalkit.types import Case, Response
 HEADINGS = {
     ("en", "context"): "# Context\n\n<context>\n",
     ("zh", "context"): "# 背景\n\n<context>\n",
-    ("en", "reference"): "# Reference answer\n\nOne correct answer, for comparison.",
-    ("zh", "reference"): "# 参考答案\n\n一个正确的答案，供对照",
+    ("en", "reference"): "# Reference answer\n\nThis is one correct answer.",
+    ("zh", "reference"): "# 参考答案\n\n这是一个正确答案",
 }
 SENTENCES = {
     ("en", "likert5"): "Each score is an integer from 1 to 5. 1 is worst, 5 is best.",
-    ("zh", "likert5"): "每个分数是 1 到 5 的整数，1 最差，5 最好。",
+    ("zh", "likert5"): "每个分数为 1 到 5 之间的整数，1 最差，5 最好。",
     ("en", "decimal10"): "Each score is a number from 1.0 to 10.0 in steps of 0.1. 1.0 is worst, 10.0 is best.",
-    ("zh", "decimal10"): "每个分数在 1.0 到 10.0 之间，以 0.1 为间隔，1.0 最差，10.0 最好。",
+    ("zh", "decimal10"): "每个分数在 1.0 到 10.0 之间，以 0.1 为步长，1.0 最差，10.0 最好。",
     ("en", "evens"): "Each score is a number from 0 to 10 in steps of 2. 0 is worst, 10 is best.",
-    ("zh", "evens"): "每个分数在 0 到 10 之间，以 2 为间隔，0 最差，10 最好。",
+    ("zh", "evens"): "每个分数在 0 到 10 之间，以 2 为步长，0 最差，10 最好。",
 }
 RUBRICS = {
     "likert5": RubricConfig(),
@@ -105,7 +105,7 @@ def test_a_criterions_own_levels_stand_in_place_of_the_common_ones(language: str
     mixed = prompts("pointwise", language, criteria=own, rubric=RubricConfig(levels=COMMON))[0]
     assert f"- **accuracy**\n  - 1{colon}false\n  - 3{colon}partly true\n- **tone**\n" in mixed
     assert f"\n- 1{colon}poor\n- 5{colon}fine\n" in mixed
-    note = {"en": "If a criterion lists its own levels", "zh": "某项标准若另外列有等级说明"}[language]
+    note = {"en": "If a criterion lists its own levels", "zh": "若某项标准单独列有等级说明"}[language]
     assert note in mixed
     every = {name: Criterion(levels={1: f"bad {name}"}) for name in ("accuracy", "tone")}
     alone = prompts("pointwise", language, criteria=every, rubric=RubricConfig(levels=COMMON))[0]
@@ -161,7 +161,7 @@ def test_no_text_of_a_criterion_can_pass_for_a_marker(mode: str) -> None:
 @pytest.mark.parametrize(
     ("language", "features", "trade_offs", "row"),
     [
-        ("en", "notable features", "trade-offs", "   - tone: Response A, Response B, reason, winner\n"),
+        ("en", "notable features", "trade-offs", "   - tone: Response A, Response B, reasoning, winner\n"),
         ("zh", "显著特点", "取舍", "   - tone：回答 A、回答 B、理由、胜者\n"),
     ],
 )
