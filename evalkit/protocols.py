@@ -21,6 +21,7 @@ from evalkit.types import (
 
 __all__ = [
     "Benchmark",
+    "ClaimChecker",
     "CompletionCache",
     "Evaluator",
     "FollowUpEvaluator",
@@ -133,6 +134,19 @@ class CompletionCache(Protocol):
         """Return a model's last completions, newest first, at most `limit`, without damaged ones.
 
         They are a sample for estimates: a store may miss some if a complete search would be slow.
+        """
+        ...
+
+
+@runtime_checkable
+class ClaimChecker(Protocol):
+    """What a store also has if a claim can end before its holder releases it, as with a connection that is lost."""
+
+    def holds(self, key: str) -> bool:
+        """Return, without waiting for the server, whether a claim made here still holds.
+
+        The engine asks right before it sends a request. If the claim is lost, it claims the key again and reads the
+        store again.
         """
         ...
 

@@ -16,6 +16,7 @@ from hypothesis import settings
 from tests.support.chromium import chromium
 from tests.support.command_line import Done, call_main
 from tests.support.fake_provider import Provider, serving
+from tests.support.postgres import Postgres, binaries, postgres_server
 from tests.support.report_tables import summarise
 
 if sys.dont_write_bytecode:
@@ -77,6 +78,15 @@ def _own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def provider() -> Iterator[Provider]:
     """A server that answers as OpenAI does."""
     with serving() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server; the test is skipped where the programs are absent."""
+    if (programs := binaries()) is None:
+        pytest.skip("PostgreSQL is not installed")
+    with postgres_server(programs) as server:
         yield server
 
 

@@ -382,9 +382,11 @@ def _add_store(parser: Parser) -> None:
             "add the answers in a file",
             lambda part: _add_file(part, "a file from `evalkit store export`"),
         ),
+        "copy": ("add the answers of one store to another", _add_stores),
     }
-    for part in _add_actions(parser, parts):
-        _overrides(part, "store.url=FILE: use this store instead of the configured one")
+    for name, part in zip(parts, _add_actions(parser, parts), strict=True):
+        if name != "copy":
+            _overrides(part, "store.url=FILE: use this store instead of the configured one")
 
 
 def _add_actions(parser: Parser, parts: Mapping[str, tuple[str, Callable[[Parser], None]]]) -> list[Parser]:
@@ -398,6 +400,12 @@ def _add_actions(parser: Parser, parts: Mapping[str, tuple[str, Callable[[Parser
         add(part)
         added.append(part)
     return added
+
+
+def _add_stores(parser: Parser) -> None:
+    parser.add_argument("source", metavar="FROM", help="file or URL of the store to read")
+    parser.add_argument("target", metavar="TO", help="file or URL of the store to add to; it is created when missing")
+    parser.set_defaults(overrides=[])
 
 
 def _add_age(parser: Parser) -> None:
@@ -566,7 +574,7 @@ COMMANDS: Final = {
         "evalkit label runs/first labels.csv",
     ),
     "store": Command(
-        "manage stored answers: stats, prune, export, import",
+        "manage stored answers: stats, prune, export, import, copy",
         "evalkit.cli.store:main",
         _add_store,
         "evalkit store prune --older-than 30d",

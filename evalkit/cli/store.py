@@ -1,11 +1,11 @@
-"""`evalkit store`: count, delete, export and import stored answers."""
+"""`evalkit store`: count, delete, export, import and copy stored answers."""
 
 from __future__ import annotations
 
 import re
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import datetime
 
 from rich.table import Table
@@ -15,7 +15,7 @@ from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.store import backend_of, open_url, store_location, store_url
-from evalkit.store.maintenance import StoreStats, export_to, import_from, prune, stats
+from evalkit.store.maintenance import StoreStats, copy_answers, export_to, import_from, prune, stats
 
 _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
@@ -63,11 +63,21 @@ def _import(url: str, arguments: Namespace) -> None:
     print(f"{added:,} answers added to {store_location(url)}, {present:,} were there already")
 
 
+def _copy(_: str, arguments: Namespace) -> None:
+    with ExitStack() as stores:
+        source = stores.enter_context(closing(open_url(arguments.source, read_only=True, verify=False)))
+        target = stores.enter_context(closing(open_url(arguments.target)))
+        added, present, damaged = copy_answers(source, target)
+    note = f"; {damaged:,} were damaged and omitted" if damaged else ""
+    print(f"{added:,} answers added to {store_location(arguments.target)}, {present:,} were there already{note}")
+
+
 ACTIONS: dict[str, Callable[[str, Namespace], None]] = {
     "stats": _stats,
     "prune": _prune,
     "export": _export,
     "import": _import,
+    "copy": _copy,
 }
 
 

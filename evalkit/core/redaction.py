@@ -107,6 +107,8 @@ def remedy_for(key: str) -> str:
             "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the whole URI as MLFLOW_TRACKING_URI, "
             "which evalkit reads directly"
         )
+    if key.startswith("store.url"):
+        return "set PGPASSWORD, or write the password into ~/.pgpass; a URL in EVALKIT_STORE may hold it, too"
     if key.startswith("judge"):
         return "set the provider's environment variable instead"
     return "set an environment variable instead: configs are written to the run folder and to MLflow"

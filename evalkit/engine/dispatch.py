@@ -19,7 +19,7 @@ from evalkit.engine.requests import CompletedCalls
 from evalkit.errors import CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane
-from evalkit.protocols import CompletionCache, Judge
+from evalkit.protocols import ClaimChecker, CompletionCache, Judge
 from evalkit.types import Completion, Failure, JudgeRequest, Spent
 
 
@@ -108,7 +108,7 @@ class Caller:
         runner: The concurrency, timeout, retries and budget.
         tally: The counts to update.
         clock: The source of time.
-        allowed: Raises an exception if calls must no longer be made.
+        allowed: Raises an exception if a call with this content key must not be made now.
         spent: The budget spent so far, shared with other runs.
     """
 
@@ -119,7 +119,7 @@ class Caller:
         runner: RunnerConfig,
         tally: Tally,
         clock: Clock,
-        allowed: Callable[[], None],
+        allowed: Callable[[str], None],
         spent: Spent | None = None,
     ) -> None:
         self._judges, self._runner, self._tally = judges, runner, tally
@@ -149,7 +149,7 @@ class Caller:
         task = asyncio.current_task()
         try:
             async with self._slots, self._limits[call.judge].turn(call.request) as turn:
-                self._allowed()
+                self._allowed(call.key)
                 self._tally.count_sent(call.attempt)
                 cost = None
                 self.out.add(task)
@@ -266,6 +266,10 @@ class RunAborted(Exception):  # noqa: N818
     """Raised if the run is given up: nothing more is sent, and answers that are not stored are missing."""
 
 
+class ClaimLost(Exception):  # noqa: N818
+    """Raised if a claim ended before its request was sent: another process may be making the call."""
+
+
 def backoff(attempt: int, retry_after: float | None, draw: Callable[[], float] = random.random) -> float | None:
     """Return the seconds to wait after a failed attempt; `None` if the provider asks for too long a wait.
 
@@ -312,10 +316,11 @@ class Sender:
         spool: Path | None = None,
         spent: Spent | None = None,
     ) -> None:
-        self._caller = Caller(judges, store, runner, tally, clock, self._raise_if_over, spent)
+        self._caller = Caller(judges, store, runner, tally, clock, self._check_allowed, spent)
         self.lengths = self._caller.lengths
         self._runner, self._tally, self._calls, self._clock, self._changed = runner, tally, calls, clock, changed
         self._claims = claims
+        self._checker = claims if isinstance(claims, ClaimChecker) else None
         self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}
         self._completed = CompletedCalls(spool)
         self._aborted = asyncio.Event()
@@ -374,17 +379,20 @@ class Sender:
 
     async def _once(self, call: Call) -> Answer | Failure:
         """Make a call, unless another process is making it, or has made it since the store was read."""
-        try:
-            if self._claims is None:
-                return await self._retry(call)
-            await self._claim(call.key, self._claims)
-        except RunAborted:
-            return Failure("stopped", str(self.stopped), attempts=0)
-        try:
-            found = self._claims.get_many([call.key])
-            return self._shared(found[call.key]) if found else await self._retry(call)
-        finally:
-            self._claims.release(call.key)
+        while True:
+            try:
+                if self._claims is None:
+                    return await self._retry(call)
+                await self._claim(call.key, self._claims)
+            except RunAborted:
+                return Failure("stopped", str(self.stopped), attempts=0)
+            try:
+                found = self._claims.get_many([call.key])
+                return self._shared(found[call.key]) if found else await self._retry(call)
+            except ClaimLost:
+                continue
+            finally:
+                self._claims.release(call.key)
 
     async def _claim(self, key: str, claims: CompletionCache) -> None:
         wait = FIRST_LOOK
@@ -415,6 +423,11 @@ class Sender:
             call = replace(call, attempt=call.attempt + 1)
             self._tally.retried += 1
             self._changed()
+
+    def _check_allowed(self, key: str) -> None:
+        self._raise_if_over()
+        if self._checker is not None and not self._checker.holds(key):
+            raise ClaimLost
 
     def _raise_if_over(self) -> None:
         if self.stopping:

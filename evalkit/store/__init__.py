@@ -16,12 +16,18 @@ from evalkit.config import StoreConfig
 from evalkit.core.redaction import redact, without_password
 from evalkit.errors import EvalkitError, PluginError, StoreError
 from evalkit.plugins import STORES, find
-from evalkit.protocols import Store, StoreBackend
+from evalkit.protocols import ClaimChecker, Store, StoreBackend
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 __all__ = ["BACKENDS", "backend_of", "open_store", "open_url", "store_location", "store_url"]
 
-BACKENDS: Mapping[str, str] = MappingProxyType({"sqlite": "evalkit.store.sqlite:SqliteStore"})
+BACKENDS: Mapping[str, str] = MappingProxyType(
+    {
+        "sqlite": "evalkit.store.sqlite:SqliteStore",
+        "postgresql": "evalkit.store.postgres:PostgresStore",
+        "postgres": "evalkit.store.postgres:PostgresStore",
+    }
+)
 """URL scheme → `module:class`; other packages register theirs as entry points of the group `evalkit.stores`."""
 WHERE = "store.url"
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
@@ -40,7 +46,7 @@ def store_url(url: str | None) -> str:
 def store_location(url: str) -> str:
     """Return a URL for messages: the path of a file, or any other URL without user and password."""
     path = url.removeprefix("sqlite:///")
-    return without_password(url) if "://" in path else str(Path(path).expanduser())
+    return redact(without_password(url)) if "://" in path else str(Path(path).expanduser())
 
 
 def backend_of(url: str) -> StoreBackend:
@@ -133,6 +139,10 @@ class _GuardedStore(Store):
 
     def release(self, key: str) -> None:
         self._guard(lambda: self._store.release(key))
+
+    def holds(self, key: str) -> bool:
+        store = self._store
+        return not isinstance(store, ClaimChecker) or self._guard(lambda: store.holds(key))
 
     def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
         return self._guard(lambda: self._store.recent(model, limit))

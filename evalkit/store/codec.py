@@ -1,9 +1,10 @@
-"""Encode completions as JSON for stores and exported files: exactly, and with strict decoding."""
+"""Encode completions as JSON texts and checked rows for stores and exported files: exactly, and with strict decoding."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
 from evalkit.errors import StoreError
 from evalkit.types import Completion
@@ -31,6 +32,45 @@ def decode(text: str | bytes) -> Completion:
     """
     completion: Completion = _codec().validator.validate_json(text)
     return completion
+
+
+def row_digest(key: str, model: str, value: str) -> int:
+    """Return the CRC-32 of a row: databases detect damaged pages, but not changed letters in a value."""
+    return crc32("\0".join((key, model, value)).encode())
+
+
+class Row(NamedTuple):
+    """One stored completion as in a database; `created` in seconds since 1970, `value` as JSON."""
+
+    key: str
+    model: str
+    created: float
+    value: str
+    digest: int | None
+
+
+def row_of(key: str, model: str, created: float, completion: Completion) -> Row:
+    """Return a completion as a row.
+
+    Raises:
+        StoreError: If its texts are not valid Unicode.
+    """
+    value = encode(completion)
+    try:
+        return Row(key, model, created, value, row_digest(key, model, value))
+    except UnicodeEncodeError as error:
+        raise StoreError(f"the key or model name {model!r} is not valid Unicode; set another judge.model") from error
+
+
+def completion_in(key: bytes, model: bytes, value: bytes, digest: int | None) -> Completion:
+    """Return the completion in a row with texts in UTF-8; rows of older versions have no digest.
+
+    Raises:
+        ValueError: If the row is damaged.
+    """
+    if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
+        raise ValueError("the row was changed after it was written")
+    return decode(value)
 
 
 @cache

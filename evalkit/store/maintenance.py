@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +133,39 @@ def import_from(store: Store, path: Path) -> tuple[int, int]:
     """
     for _ in _imported(path):
         pass
+    return _add_all(store, _imported(path))
+
+
+def copy_answers(source: Store, target: Store) -> tuple[int, int, int]:
+    """Add the answers of one store to another.
+
+    An answer that is there already stays, so a copy that was interrupted is completed by repeating it.
+
+    Returns:
+        How many were new, how many were there already, and how many were damaged and omitted.
+
+    Raises:
+        StoreError: if a store fails; then the answers so far are in `target`.
+    """
+    damaged = 0
+
+    def rows() -> Iterator[StoredCompletion]:
+        nonlocal damaged
+        for row in source.scan():
+            if row is None:
+                damaged += 1
+            else:
+                yield row
+
+    added, present = _add_all(target, rows())
+    return added, present, damaged
+
+
+def _add_all(store: Store, rows: Iterator[StoredCompletion]) -> tuple[int, int]:
     added = seen = 0
-    batch: list[StoredCompletion] = []
-    for row in _imported(path):
-        batch.append(row)
-        seen += 1
-        if len(batch) == BATCH:
-            added += store.add_many(batch)
-            batch = []
-    added += store.add_many(batch) if batch else 0
+    while batch := list(islice(rows, BATCH)):
+        added += store.add_many(batch)
+        seen += len(batch)
     return added, seen - added
 
 

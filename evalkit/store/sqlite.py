@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
-from zlib import crc32
+from typing import TypeVar
 
 from evalkit.errors import StoreError
 from evalkit.protocols import Store
 from evalkit.store.claims import Claims
-from evalkit.store.codec import decode, encode
+from evalkit.store.codec import Row, completion_in, row_digest, row_of
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
@@ -29,11 +28,6 @@ CREATE TABLE IF NOT EXISTS completions (
   key TEXT PRIMARY KEY, model TEXT NOT NULL, created REAL NOT NULL, value TEXT NOT NULL, digest INTEGER
 )
 """
-
-
-def row_digest(key: str, model: str, value: str) -> int:
-    """Return the CRC-32 of a row: SQLite detects damaged pages, but not changed letters in a value."""
-    return crc32("\0".join((key, model, value)).encode())
 
 
 def connect(uri: str) -> sqlite3.Connection:
@@ -134,40 +128,6 @@ def explain(error: sqlite3.DatabaseError) -> str:
     if "full" in text or "I/O" in text:
         return f"the write failed ({text}); free disk space and rerun: earlier answers are kept"
     return f"cannot be used ({text}); set store.url to another file"
-
-
-class Row(NamedTuple):
-    """One stored completion as in the file; `created` in seconds since 1970, `value` as JSON."""
-
-    key: str
-    model: str
-    created: float
-    value: str
-    digest: int | None
-
-
-def row_of(key: str, model: str, created: float, completion: Completion) -> Row:
-    """Return a completion as a row.
-
-    Raises:
-        StoreError: If its texts are not valid Unicode.
-    """
-    value = encode(completion)
-    try:
-        return Row(key, model, created, value, row_digest(key, model, value))
-    except UnicodeEncodeError as error:
-        raise StoreError(f"the key or model name {model!r} is not valid Unicode; set another judge.model") from error
-
-
-def completion_in(key: bytes, model: bytes, value: bytes, digest: int | None) -> Completion:
-    """Return the completion in a row with texts in UTF-8; rows of older versions have no digest.
-
-    Raises:
-        ValueError: If the row is damaged.
-    """
-    if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
-        raise ValueError("the row was changed after it was written")
-    return decode(value)
 
 
 CHUNK = 500

@@ -78,3 +78,26 @@ async def test_texts_that_no_file_takes_are_mended_before_they_count():
     [kept] = store.kept.values()
     assert (kept.text, kept.reasoning) == ("half ?", "?")
     assert judged.judgments[0].completion == kept
+
+
+async def test_a_request_whose_claim_was_lost_before_it_was_sent_is_claimed_and_read_again():
+    """As after a lost connection: meanwhile another worker has claimed the first request, and stored its answer."""
+
+    class Losing(Memory):
+        claimed = lost = 0
+
+        def claim(self, key):
+            self.claimed += 1
+            return True
+
+        def holds(self, key):
+            self.lost += 1
+            if self.lost == 1:
+                self.put(key, "fake/model", DONE)
+            return self.lost > 2
+
+    store, judge_ = Losing(), Scripted()
+    judged = await judge(cases(3), Both(orders=1), [judge_], store, RunnerConfig(concurrency=1))
+    assert {one.status for one in judged.judgments} == {"ok"}
+    assert (len(judge_.asked), judged.calls.sent, judged.calls.stored) == (2, 2, 1)
+    assert store.claimed == 5

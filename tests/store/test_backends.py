@@ -57,7 +57,7 @@ def test_half_a_surrogate_pair_is_refused_in_one_line_and_nothing_of_its_batch_i
     store.close()
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "sqlite+aio", "evalkit.store.sqlite.SqliteStore"])
+@pytest.mark.parametrize("scheme", ["mysql", "sqlite+aio", "evalkit.store.sqlite.SqliteStore"])
 def test_a_scheme_that_no_backend_has_is_named_without_the_rest_of_the_url(scheme: str) -> None:
     with pytest.raises(PluginError, match=r"store\.url: ") as error:
         open_store(StoreConfig(url=f"{scheme}://user:hidden@host/db"))

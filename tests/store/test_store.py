@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from evalkit.config import StoreConfig
 from evalkit.errors import PluginError, StoreError
 from evalkit.store import open_store, store_location, store_url
-from evalkit.store.sqlite import Row, SqliteStore, path_of, row_of
+from evalkit.store.codec import Row, row_of
+from evalkit.store.sqlite import SqliteStore, path_of
 from evalkit.types import Completion, TokenLogprob, Usage
 
 FULL = Completion(
