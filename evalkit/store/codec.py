@@ -1,4 +1,4 @@
-"""Encode completions as JSON texts and checked rows for stores and exported files: exactly, and with strict decoding."""
+"""Encode completions as JSON texts and checked rows, exactly and with strict decoding, for stores and files."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ class PostgresStore(Store):
         """Give up a claim.
 
         Raises:
-            StoreError: If the server had ended it although the connection stands.
+            StoreError: If the server had ended it although the connection is open.
         """
         place = _place(key)
 

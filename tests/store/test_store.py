@@ -161,7 +161,7 @@ def test_where_it_is(monkeypatch, tmp_path):
     assert path_of(store_url(None)).name == "completions.sqlite"
     assert store_location("sqlite:////a/b.sqlite") == "/a/b.sqlite"
     with pytest.raises(PluginError, match=r"store\.url") as error:
-        open_store(StoreConfig(url="postgresql://user:hidden@host/db"))
+        open_store(StoreConfig(url="mysql://user:hidden@host/db"))
     assert "hidden" not in str(error.value)
     with pytest.raises(StoreError, match="write sqlite:///path"):
         open_store(StoreConfig(url="sqlite://b.sqlite"))
