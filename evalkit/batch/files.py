@@ -1,4 +1,4 @@
-"""Write a round of requests to files with an index beside them, and find the requests that were written."""
+"""Write a round of requests to files with an index next to them, and find the requests that were written."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def load_named(requests: Path, index: RequestIndex) -> None:
         if stem and found.is_file():
             index.load(found, only=requests.name if place else None)
             return
-    remedy = "name a file that `evalkit batch write` wrote, with its index beside it"
+    remedy = "name a file that `evalkit batch write` wrote, with its index next to it"
     raise ConfigError("has no index", where=str(requests), remedy=remedy)
 
 

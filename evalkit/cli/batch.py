@@ -139,7 +139,7 @@ def _index(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
         raise ConfigError(
             "no requests are known to which these could be answers",
             where=str(paths[0]),
-            remedy="name what `evalkit batch write` wrote, with its index beside it: --requests requests.jsonl",
+            remedy="name what `evalkit batch write` wrote, with its index next to it: --requests requests.jsonl",
         )
     return index
 

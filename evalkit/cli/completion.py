@@ -35,6 +35,8 @@ def _for_hydra(typed: Sequence[str]) -> list[str] | None:
         return None
     parser = COMMANDS[command].parser(command)
     actions = subparsers(parser)
+    if actions is not None and len(rest) > 1 and rest[0] in actions:
+        parser, rest, actions = actions[rest[0]], rest[1:], None
     if rest[-1].startswith("-"):
         _print(option_names(parser), rest[-1])
         return None

@@ -129,6 +129,8 @@ def compared(call: Call, provider: Provider, *settings: str) -> None:
     assert len(provider.requests) == before
     call("run", *settings, *BRIEF, "store.url=online.sqlite", "hydra.run.dir=online")
     assert results("batched") == results("online")
+    latency = json.loads(Path("batched/metrics.json").read_bytes())["metrics"]["latency/per_case"]
+    assert (latency["value"], latency["note"]) == (None, "no answer has a latency")
 
 
 def test_rounds_of_batches_equal_an_online_run(call: Call, provider: Provider) -> None:

@@ -36,6 +36,11 @@ def complete(call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> Comp
         ("evalkit pl", ["plan", "plugins"]),
         ("evalkit sco", ["score"]),
         ("evalkit score out", []),
+        ("evalkit batch w", ["write"]),
+        ("evalkit batch write judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit batch write fir", ["first_look"]),
+        ("evalkit batch read --req", ["--requests"]),
+        ("evalkit store prune --old", ["--older-than"]),
     ],
 )
 def test_a_line_goes_on(line: str, offered: list[str], complete: Complete) -> None:

@@ -40,7 +40,7 @@ UNWANTED = {
     r"\b(licence|normalis|neutralis|colour|behaviour|favour|judgement|catalogue|honour)": "American spelling",
 }
 FINISHED = (  # packages and modules of evalkit/ whose texts and comments are checked
-    *("judges", "engine", "store", "runs", "core", "config", "sweeps", "gating", "tools"),
+    *("judges", "engine", "store", "runs", "core", "config", "sweeps", "gating", "tools", "batch"),
     *("types.py", "protocols.py", "errors.py", "plugins.py", "testing.py", "pytest_plugin.py"),
 )
 UNWANTED_IN_CODE = {
