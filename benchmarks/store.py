@@ -1,6 +1,8 @@
 """Looking 10,000 stored judgments up, as a ratio to one plain SQLite scan of the same rows.
 
-uv run python benchmarks/store.py [--rows 10000] [--runs 5]
+uv run python benchmarks/store.py [--rows 10000] [--runs 5] [--postgres postgresql://…/empty_database]
+
+With --postgres, also reads, writes and claims per second on SQLite and on PostgreSQL, side by side.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ import hashlib
 import sqlite3
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from evalkit.store.sqlite import SqliteStore, row_of
+from evalkit.store import open_url, store_location
+from evalkit.store.codec import row_of
+from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion, Usage
 
 BATCH = 256
@@ -48,16 +53,43 @@ def scanned(path: Path) -> float:
     return taken
 
 
+def rates(url: str, rows: int) -> None:
+    """Print how many answers a store writes and reads per second, and how many claims it gives and takes."""
+    answer = Completion('{"scores": []}' * 40, "loopback", "stop", Usage(300, 60), latency=0.1, rung="json_schema")
+    keys = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(rows)]
+    with closing(open_url(url)) as store:
+        for size in (1, 16, BATCH):
+            some = keys[: min(rows, 500 * size)]
+            began = time.perf_counter()
+            for i in range(0, len(some), size):
+                store.put_many([(key, "openai/x", answer) for key in some[i : i + size]])
+            written = len(some) / (time.perf_counter() - began)
+            began = time.perf_counter()
+            for i in range(0, len(some), size):
+                assert len(store.get_many(some[i : i + size])) == len(some[i : i + size])
+            read = len(some) / (time.perf_counter() - began)
+            print(f"{store_location(url)}: {written:,.0f} writes/s, {read:,.0f} reads/s, {size} at once")
+        began = time.perf_counter()
+        for key in keys[:2000]:
+            assert store.claim(key)
+            store.release(key)
+        print(f"{store_location(url)}: {2000 / (time.perf_counter() - began):,.0f} claims/s")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--postgres", metavar="URL")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.db"
         keys = filled(path, given.rows)
         looked_up(path, keys)
         pairs = [(looked_up(path, keys), scanned(path)) for _ in range(given.runs)]
+        if given.postgres:
+            for url in (f"{folder}/rates.db", given.postgres):
+                rates(url, given.rows)
     mine, plain = (median(times) for times in zip(*pairs, strict=True))
     print(f"{given.rows} looked up {mine:.3f} s, plain scan {plain:.3f} s: {mine / plain:.1f} ×")
     return int(mine / plain > LIMIT)

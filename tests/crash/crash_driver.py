@@ -23,10 +23,10 @@ from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key
 from evalkit.evaluators import make_evaluator
 from evalkit.scoring import score_run
-from evalkit.store.sqlite import SqliteStore
+from evalkit.store import open_url
 from evalkit.types import Calls, Case, Completion, JudgeRequest, JudgeSpec, Response
 
-CASES = 150
+CASES = int(os.environ.get("CRASH_CASES", "150"))
 CONFIG = RunConfig(
     judge=JudgeConfig(model="test/crash"),
     criteria={"quality": Criterion()},
@@ -72,10 +72,11 @@ class Acknowledging:
     """A store that writes down, once an answer is said to be kept, that it was."""
 
     def __init__(self, path: str, log: str) -> None:
-        self._store = SqliteStore(Path(path))
+        self._store = open_url(path)
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.get_many, self.claim, self.release = self._store.get_many, self._store.claim, self._store.release
         self.close, self.recent = self._store.close, self._store.recent
+        self.holds = getattr(self._store, "holds", lambda key: True)
 
     def put(self, key: str, model: str, completion: Completion) -> None:
         self.put_many([(key, model, completion)])

@@ -1,0 +1,82 @@
+"""Workers on one PostgreSQL store: some are killed and some lose their connection, and the result is a single one's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from evalkit.store import open_url
+from tests.crash.test_crashes import driver, log, rows, running  # noqa: F401  (fixtures)
+from tests.support.postgres import Postgres
+
+WORKERS, KILLS = int(os.environ.get("CRASH_WORKERS", "4")), int(os.environ.get("CRASH_KILLS", "1"))
+CASES = int(os.environ.get("CRASH_CASES", "150"))
+AT_ONCE = 8  # concurrency of a run of the driver
+PATIENCE = 300.0
+
+
+def start(driver: subprocess.Popen[str], store: str, result: Path) -> int:  # noqa: F811
+    print(store, result.with_suffix(".kept"), result, file=driver.stdin, flush=True)
+    return int(driver.stdout.readline())
+
+
+def wait_for(reached) -> None:
+    end = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def end_one_holder(url: str) -> tuple[float, float]:
+    """End the connection that holds the most claims, and return between which moments it ended."""
+    holders = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' GROUP BY pid ORDER BY count(*) DESC LIMIT 1"
+    with psycopg.connect(url, autocommit=True) as connection:
+        began = time.monotonic()
+        ended = connection.execute(f"SELECT pg_terminate_backend(pid, 60000) FROM ({holders}) AS most").fetchall()
+    assert ended == [(True,)]
+    return began, time.monotonic()
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_workers_that_are_killed_or_cut_off_pay_once_and_end_as_a_single_one(postgres: Postgres, driver, log, tmp_path):  # noqa: F811
+    url, alone = postgres.new_database(), tmp_path / "alone"
+    single = start(driver, str(tmp_path / "alone.sqlite"), alone)
+    wait_for(lambda: not running(single))
+    before = len(rows(log))
+    assert before == 2 * CASES
+    results = [tmp_path / f"result{n}" for n in range(WORKERS)]
+    workers = [start(driver, url, result) for result in results]
+    killed: dict[int, float] = {}
+    for n in range(KILLS):
+        wait_for(lambda n=n: len(rows(log)) - before >= (n + 1) * 2 * CASES // (KILLS + 2))
+        killed[workers[n]] = time.monotonic()
+        os.kill(workers[n], signal.SIGKILL)
+    wait_for(lambda: len(rows(log)) - before >= (KILLS + 1) * 2 * CASES // (KILLS + 2))
+    began, ended = end_one_holder(url)
+    wait_for(lambda: not any(running(pid) for pid in workers))
+
+    expected = json.loads(alone.read_text())
+    assert all(json.loads(result.read_text()) == expected for result in results[KILLS:])
+    asked = defaultdict(list)
+    for moment, key, pid in rows(log)[before:]:
+        asked[key].append((float(moment), int(pid)))
+    store = open_url(url, read_only=True)
+    assert len(asked) == len(store.get_many(list(asked))) == 2 * CASES
+    store.close()
+    in_flight = 0
+    for times in asked.values():
+        for (first, pid), (moment, _) in pairwise(times):
+            assert killed.get(pid, moment + 1) <= moment or (first <= ended and began <= moment), "paid for twice"
+            in_flight += 1
+    assert in_flight <= AT_ONCE * (KILLS + 1)
+    print(f"{WORKERS} workers, {2 * CASES} requests: {in_flight} in flight at a kill or cut were sent again")
