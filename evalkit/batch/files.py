@@ -55,6 +55,8 @@ class RequestIndex:
     def load(self, path: Path, only: str | None = None) -> None:
         """Add the requests in an index file, or only those of the file of requests named `only`.
 
+        A request that was written again counts for the index that is loaded last.
+
         Raises:
             ConfigError: If it is not an index.
         """
@@ -69,7 +71,7 @@ class RequestIndex:
                     if not is_content_key(key) or place not in range(len(header.files)) or rung not in RUNGS:
                         raise ValueError(line)
                     if only in (None, header.files[place].name):
-                        self._keys.setdefault(bytes.fromhex(key), (start + place, rung))
+                        self._keys[bytes.fromhex(key)] = start + place, rung
         except OSError as error:
             raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from None
         except (ValueError, TypeError, LookupError, RecursionError):
@@ -101,9 +103,9 @@ def index_of(path: Path) -> Path:
 
 
 def find_indexes(folders: Sequence[Path]) -> list[Path]:
-    """Return the index files in these folders; other files of such a name are left out."""
+    """Return the index files in these folders, the newest last; other files of such a name are left out."""
     found = {one.resolve(): one for folder in folders for one in folder.glob(f"*{INDEX}") if _is_index(one)}
-    return sorted(found.values())
+    return sorted(found.values(), key=lambda one: (one.stat().st_mtime_ns, one))
 
 
 def _is_index(path: Path) -> bool:

@@ -274,6 +274,18 @@ def test_answers_can_be_limited_to_one_file_of_requests(call: Call, provider: Pr
     assert "8 answers stored" in call("batch", "read", str(moved), "--requests", "r.jsonl").out
 
 
+def test_an_expired_request_is_written_again_and_counts_for_that_file(call: Call, provider: Provider) -> None:
+    call("batch", "write", *words(provider), "s.jsonl")
+    expired = call("batch", "read", *Batches(unsteady).end(Path("s.jsonl"), lost=1), status=2)
+    assert "16 lines failed (bad_request), for example s.errors.jsonl:1: This request could not" in expired.err
+    assert "s.jsonl: 0 of 16 requests have an answer" in expired.out
+    assert "about 1 more round likely" in expired.out
+    call("batch", "write", *words(provider), "r.jsonl")
+    assert {row["custom_id"] for row in lines("r.jsonl")} == {row["custom_id"] for row in lines("s.jsonl")}
+    done = call("batch", "read", *Batches(unsteady).end(Path("r.jsonl")))
+    assert done.out.splitlines()[1] == "r.jsonl: 16 of 16 requests have an answer"
+
+
 def test_an_answer_costs_the_price_of_a_batch(call: Call, monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     call("batch", "write", "judge=gpt-4o-mini", *DATA, "dataset.limit=1", "swap=none", "r.jsonl")
