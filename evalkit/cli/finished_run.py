@@ -99,15 +99,29 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
         if not equals:
             raise ConfigError("is not an override", where=override, remedy="write key=value")
         if WEIGHT in allowed and (found := _WEIGHT.fullmatch(key)):
-            _set_weight(values, found[1], yaml.safe_load(text))
+            _set_weight(values, found[1], _value(key, text))
             continue
         if not any(key == name or key.startswith(f"{name}.") for name in allowed):
-            raise ConfigError("cannot be changed here", where=key, remedy=f"these can: {', '.join(allowed)}")
-        _set(values, key.split("."), yaml.safe_load(text))
+            remedy = f"these can: {', '.join(allowed)}; for another value, start a new run with `evalkit run`"
+            raise ConfigError("cannot be changed here", where=key, remedy=remedy)
+        _set(values, key.split("."), _value(key, text))
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
         raise config_error(error, []) from None
+
+
+def _value(key: str, text: str) -> Any:
+    """Read the value of an override.
+
+    Raises:
+        ConfigError: if it is not YAML.
+    """
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        remedy = "put quotes around a text with a special character: '" + key + '={name: ">= 0.6"}' + "'"
+        raise ConfigError(f"cannot be read as YAML: {text}", where=key, remedy=remedy) from None
 
 
 def _set_weight(values: dict[str, Any], name: str, weight: Any) -> None:

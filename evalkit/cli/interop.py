@@ -50,6 +50,8 @@ def import_(arguments: Namespace) -> int:
     if "=" in arguments.format or ("=" in arguments.path and not Path(arguments.path).expanduser().exists()):
         raise UsageError("import", "needs FORMAT and PATH before the overrides")
     if arguments.format not in (known := formats()):
+        if arguments.path in known:
+            raise UsageError("import", "needs FORMAT before PATH", f"write evalkit import {arguments.path} FILE")
         raise UsageError("import", f"no such format '{arguments.format}'", did_you_mean(arguments.format, known))
     return _import(_sorted(arguments))
 

@@ -7,10 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
+from threading import Thread
+from typing import Final
+from urllib.request import ProxyHandler, build_opener
 
 from evalkit.cli.hydra_runner import split_study
 from evalkit.cli.parser import check_overrides, study_words
@@ -18,6 +23,9 @@ from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.tracking import server_environment, tracking_uri
+
+_POLL_SECONDS: Final = 1.0
+"""How long to wait before asking again whether the server answers."""
 
 
 def main(arguments: Namespace) -> int:
@@ -35,8 +43,17 @@ def main(arguments: Namespace) -> int:
     # One worker is enough for one user; each additional worker needs the memory of another MLflow.
     listen = ["--host", arguments.host, "--port", str(arguments.port), "--workers", str(arguments.workers)]
     command = [sys.executable, "-m", "mlflow", "ui", *listen]
+    url = f"http://{_reachable(arguments.host)}:{arguments.port}"
     print(f"MLflow on {without_password(uri)}; Ctrl-C ends it", flush=True)
-    return _serve(command, uri)
+    print("starting MLflow (this takes about 30 s)", flush=True)
+    return _serve(command, uri, url)
+
+
+def _reachable(host: str) -> str:
+    """Return an address at which this machine reaches a server that listens at `host`."""
+    if host in ("0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def _check_port(host: str, port: int) -> None:
@@ -59,9 +76,24 @@ def _free() -> int:
         return int(one.getsockname()[1])
 
 
-def _serve(command: Sequence[str], uri: str) -> int:
+def _announce(server: subprocess.Popen[bytes], url: str) -> None:
+    """Print the address as soon as the server answers there."""
+    opener = build_opener(ProxyHandler({}))
+    started = time.monotonic()
+    while server.poll() is None:
+        try:
+            opener.open(f"{url}/health", timeout=_POLL_SECONDS).close()
+        except (OSError, HTTPException):
+            time.sleep(_POLL_SECONDS)
+            continue
+        print(f"ready after {time.monotonic() - started:.0f} s: {url}", flush=True)
+        return
+
+
+def _serve(command: Sequence[str], uri: str, url: str) -> int:
     # Not an argument, which every user of the machine can read: it may hold a password.
     server = subprocess.Popen(command, env={**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri})
+    Thread(target=_announce, args=(server, url), daemon=True).start()
     # Ending this process ends the server.
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:

@@ -77,11 +77,13 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
         loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
         key, message = named[1], message[named.end() :]
     location = locate(loc, files, first.get("input")) if loc else ""
-    if loc[:1] == ["gate"]:  # a rule may be a text instead of a mapping
+    if loc[:1] == ["gate"] and len(loc) > 1:  # a rule may be a text instead of a mapping
         location = location or locate(loc[:-1], files)
     where = f"{location}: {key}" if location else key
     if first["type"] == "extra_forbidden":
         return no_such("key", where, str(loc[-1]), known_keys(loc[:-1]))
+    if first["type"] in ("dict_type", "model_type"):
+        message = "is not a mapping: write {name: value, ...}"
     what, _, remedy = message.partition(": ")
     value = first.get("input")
     shown = f" (got {value!r})" if isinstance(value, str | int | float | bool) and loc else ""

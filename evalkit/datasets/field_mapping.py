@@ -187,7 +187,10 @@ class Columns:
         column = self._mapped.get(field, field)
         what, remedy = missing_column_error(column, row, f" for {field}" if column != field else "")
         near = remedy.startswith(("did you mean", "if it is"))
-        return DatasetError(what, where=place, remedy=remedy if near else f"{remedy} in dataset.fields.{field}")
+        key = f"dataset.fields.{field}"
+        if field == "response" and field not in self._mapped:
+            key += ", or two for a pair in dataset.fields.response_a and dataset.fields.response_b"
+        return DatasetError(what, where=place, remedy=remedy if near else f"{remedy} in {key}")
 
 
 def getter(named: str, where: str) -> Getter:

@@ -24,6 +24,7 @@ from evalkit.config import RunConfig, criteria_by_name, defaults
 from evalkit.config.validation import config_error
 from evalkit.core.resources import PROJECT_VARIABLE, project, shipped
 from evalkit.datasets import with_examples
+from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path
 from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place
@@ -366,4 +367,7 @@ def unknown_study_error(name: str) -> ConfigError:
             where=name,
             remedy=f"evalkit run {shlex.quote(str(Path(name) / RUN_CONFIG))} runs it again",
         )
+    if Path(name).is_file() and is_readable(Path(name)):
+        remedy = f"write dataset=file dataset.path={shlex.quote(name)}"
+        return ConfigError("is a data file, not a study", where=name, remedy=remedy)
     return ConfigError("no such study file", where=name, remedy=did_you_mean(Path(name).stem, study_names()))

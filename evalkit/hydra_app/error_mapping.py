@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import yaml
@@ -96,6 +97,9 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
     override = re.search(r"Could not override '([^']+)'", text)
     if named and "/" in named[1]:
         group, _, option = named[1].rpartition("/")
+        if named[1].startswith("dataset/") and Path(file := named[1].removeprefix("dataset/")).exists():
+            remedy = f"for a file or folder, write dataset=file dataset.path={shlex.quote(file)}"
+            return ConfigError("no such dataset", where=f"dataset={file}", remedy=remedy)
         options = [o for o in error.options or () if o and o != RECORDED]
         return ConfigError(f"no such {group}", where=f"{group}={option}", remedy=did_you_mean(option, options))
     if override:

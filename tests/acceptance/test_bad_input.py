@@ -36,6 +36,7 @@ def files(commands: Commands) -> None:
         "database.sqlite", "this is a text, and by no means a database; it goes on for a while so that SQLite reads it"
     )
     commands.write("file", "in the way")
+    commands.write("bare.csv", "question,ours,theirs", "p,a,b")
 
 
 DATA = ("run", "judge=gpt-4o", "dataset=file")
@@ -142,6 +143,24 @@ MISTAKES = {
     "no such template": (("run", "prompt.template=quux"), NO_TEMPLATE),
     "unknown command": (("runn",), "runn: no such command; did you mean 'run'?"),
     "no command near it": (("frobnicate",), "frobnicate: no such command; choose from compare, "),
+    "data file as a study": (
+        ("run", "bare.csv"),
+        "bare.csv: is a data file, not a study; write dataset=file dataset.path=bare.csv",
+    ),
+    "data file as a dataset": (
+        ("plan", "dataset=bare.csv"),
+        "dataset=bare.csv: no such dataset; for a file or folder, write dataset=file dataset.path=bare.csv",
+    ),
+    "pairs whose columns have other names": (
+        ("plan", "dataset=file", "dataset.path=bare.csv", "dataset.fields.prompt=question"),
+        "bare.csv:2: no column 'response'; the columns are question, ours, theirs; name one of them in "
+        "dataset.fields.response, or two for a pair in dataset.fields.response_a and dataset.fields.response_b",
+    ),
+    "file before the format": (
+        ("import", "bare.csv", "generic"),
+        "evalkit import: needs FORMAT before PATH; write evalkit import generic FILE",
+    ),
+    "text for a mapping": (("plan", "gate=kappa"), "gate: is not a mapping (got 'kappa'); write {name: value, ...}"),
     "unknown study": (("run", "frist_look"), "frist_look: no such study file; did you mean 'first_look'?"),
     "study after the overrides": (
         ("run", "swap=none", "first_look"),

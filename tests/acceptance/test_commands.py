@@ -93,6 +93,9 @@ def test_scoring_again_asks_nobody(commands: Commands, within: Within, provider:
     assert "threshold: 1" in (commands.folder / "run" / "config.yaml").read_text("utf-8")
     line = within("score", "run", "judge.model=openai/other", status=1).line()
     assert line.startswith("judge.model: cannot be changed here; these can: scoring")
+    assert line.endswith("for another value, start a new run with `evalkit run`")
+    line = within("score", "run", "gate={agreement/kappa: >= 0.6}", status=1).line()
+    assert line.startswith("gate: cannot be read as YAML: {agreement/kappa: >= 0.6}; put quotes around ")
 
 
 def test_a_run_that_could_not_be_tracked_is_tracked_later(
@@ -325,7 +328,10 @@ def test_the_ui_serves_and_ends_with_its_process(commands: Commands, tmp_path: P
     port, log = free_port(), commands.folder / "server.log"
     command = [sys.executable, "-m", "evalkit", "ui", "--port", str(port)]
     with served(command, f"http://127.0.0.1:{port}/health", commands.folder) as process:
-        assert f"MLflow on sqlite:///{commands.folder}/mlflow.db" in log.read_text()
+        said = log.read_text()
+        assert f"MLflow on sqlite:///{commands.folder}/mlflow.db" in said
+        assert "starting MLflow" in said
+        wait_until(lambda: f" s: http://127.0.0.1:{port}\n" in log.read_text())
         process.terminate()
         process.wait(PATIENCE)
         wait_until(lambda: is_free(port))  # else its server outlived the command that started it

@@ -104,7 +104,7 @@ def test_the_commands_of_a_page_run(
 
 def test_every_kind_of_block_is_known() -> None:
     kinds = {kind for blocks in PAGES.values() for kind, *_ in blocks}
-    assert kinds <= {"bash", "python", "yaml", "json", "csv", "text", "console"}
+    assert kinds <= {"bash", "python", "yaml", "toml", "json", "csv", "text", "console"}
     # A console block is shown and not run: it installs, opens a page, calls a provider, or needs more.
     console = [text for blocks in PAGES.values() for kind, _, text in blocks if kind == "console"]
     assert all(re.search(r"pip install|evalkit ui|curl https|batch read|postgresql://", text) for text in console)
