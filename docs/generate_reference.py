@@ -52,7 +52,7 @@ RUN_FILES = {
     "cases.jsonl": "One case per line, as judged.",
     "judgments.jsonl": "One judgment per line: each completion after parsing, with its text.",
     "verdicts.jsonl": "One verdict per line: each pair or response, aggregated over orders, samples and judges.",
-    "metrics.json": "All metrics with intervals and bounds, the numbers of calls and tokens, and the cost in US$.",
+    "metrics.json": "All metrics with intervals and bounds, the calls and tokens, and the cost in US dollars.",
     "findings.md": "The findings of the report, as a list. The first one says what to do with the judge.",
     "report.html": "The report: one page that needs no network.",
     "figures/*.svg": "The figures of the report, one file each.",

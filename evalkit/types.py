@@ -183,7 +183,7 @@ class Completion:
         model: The model as the provider names it.
         finish_reason: Why the provider ended the answer.
         usage: The tokens of the prompt and of the answer.
-        cost_usd: The cost in US$; `None` if the price is unknown.
+        cost_usd: The cost in US dollars; `None` if the price is unknown.
         latency: The duration in seconds.
         attempts: The number of attempts.
         rung: The response format of the final request.

@@ -1,4 +1,4 @@
-"""How far a judge agrees with the labels, in words: better than chance or not, and what its accuracy is made of."""
+"""Findings on agreement with the labels: better than chance or not, with the numbers behind it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from evalkit.types import Metric
 SUBSTANTIAL_KAPPA = 0.6  # Landis and Koch (1977), table 2: from here on agreement is "substantial"
 SUBSTANTIAL_ACCURACY = 0.8  # the same where A and B are as frequent and kappa is not defined
 GOOD = 0.75
-"""An interval that holds both chance and this accuracy (or half of a coefficient's range) says too little to tell."""
+"""An interval with both chance and this accuracy (or half of a coefficient's range) in it is too wide to tell."""
 
 
 def agreement(metrics: Metrics, _: str) -> Iterator[Finding]:
@@ -46,33 +46,34 @@ def _nothing(metrics: Metrics) -> Finding:
     distinct = known(metrics, "score/distinct")
     if any(metric.n for metric in found) and distinct is not None and distinct.value == 1:
         text = gettext(
-            "Not shown to be better than chance: all {n:,} scores are equal and cannot follow the labels.", n=distinct.n
+            "Not shown to be better than chance: all {n:,} scores are equal, so they cannot follow the labels.",
+            n=distinct.n,
         )
         return finding(ACCURACY, "bad", text)
     if any(metric.n for metric in found):
-        why = gettext("Labels are all equal, so scores cannot be correlated with them")
+        why = gettext("All labels are equal, so scores cannot be correlated with them")
     elif any(metric.missing for metric in found):
-        why = gettext("No answer that has a label could be used")
+        why = gettext("No labeled case has a usable answer")
     else:
-        text = gettext("No labels to compare with: how far it can be trusted is not known.")
+        text = gettext("No labels to compare with: it is unknown how far the judge can be trusted.")
         return finding(ACCURACY, "info", text)
-    text = gettext("{why}: how far it agrees with {labels} is not known.", why=why, labels=label_words(metrics))
+    text = gettext("{why}: its agreement with {labels} is unknown.", why=why, labels=label_words(metrics))
     return finding(ACCURACY, "bad", text)
 
 
 def labels_differ(metrics: Metrics) -> bool:
-    """Say whether there are labels of more than one class, as far as kappa shows."""
+    """Return whether there are labels of more than one class, as far as kappa shows."""
     kappa = metrics.get(KAPPA)
     return kappa is None or kappa.value is not None or not kappa.n
 
 
 def strong_correlation(correlation: Metric) -> bool:
-    """Say whether the whole interval of a correlation is substantial."""
+    """Return whether the whole interval of a correlation is substantial."""
     return correlation.low is not None and correlation.low >= SUBSTANTIAL_KAPPA
 
 
 def strong_accuracy(metrics: Metrics, accuracy: Metric) -> bool:
-    """Say whether agreement is substantial: all of kappa's interval, or of accuracy's where kappa has none."""
+    """Return whether agreement is substantial: all of kappa's interval, or of accuracy's where kappa has none."""
     kappa = known(metrics, KAPPA)
     if kappa is None or kappa.low is None:  # not defined, or the same in every resample
         strong = accuracy.low is not None and accuracy.low >= SUBSTANTIAL_ACCURACY
@@ -96,8 +97,8 @@ def _numbers(metrics: Metrics, accuracy: Metric, test: ChanceTest) -> Message:
             parts.append(gettext("{value} in a single order", value=interval(per_order)))
         if decided is not None:
             text = ngettext(
-                "{value} among the one decided pair",
-                "{value} among the {n:,} decided pairs",
+                "{value} among 1 decided pair",
+                "{value} among {n:,} decided pairs",
                 decided.n,
                 value=interval(decided),
             )
@@ -145,7 +146,7 @@ def _finding(metrics: Metrics, metric: Metric, test: ChanceTest, strong: bool, n
     elif test.side == "unknown" and one_order(metrics):
         tone = "warn"
         text = (
-            gettext("Each pair was shown in one order and kappa has no interval, so it is not compared with chance")
+            gettext("Each pair was shown in one order and kappa has no interval, so there is no comparison with chance")
             if labels_differ(metrics)
             else gettext(
                 "Each pair was shown in one order and has the same label, so agreement may come from position alone"
@@ -159,7 +160,7 @@ def _finding(metrics: Metrics, metric: Metric, test: ChanceTest, strong: bool, n
             else gettext("Too few cases to tell whether it is better than chance (n = {n:,})", n=n)
         )
     elif one_order(metrics):
-        text = gettext("Not shown to be better than guessing with the same shares of verdicts")
+        text = gettext("Not shown to be better than random verdicts with the same shares")
     else:
         text = gettext("Not shown to be better than chance")
     return finding(metric.name, tone, gettext("{finding}: {numbers}.", finding=text, numbers=numbers))
@@ -181,7 +182,7 @@ def _against_chance(scores: bool, how: str) -> Text:
     return (
         gettext("Its scores agree with {labels} less than chance would")
         if scores
-        else gettext("Agrees with {labels} less than chance would")
+        else gettext("Agrees with {labels} less often than chance would")
     )
 
 

@@ -1,4 +1,4 @@
-"""What sways the judge beyond position, and how it compares with annotators."""
+"""Findings on biases other than position, on annotators, on rankings and on corrected rates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evalkit.types import Metric
 
 
 def bias_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
-    """Yield what is clear of length at equal label, the order apart from noise, the own family, and people."""
+    """Yield the findings on length at equal label, order beyond noise, the own model family, and annotators."""
     for find in (_length_at_label, _order, _identical, _own_family, _people):
         yield from find(metrics)
 
@@ -37,12 +37,12 @@ def _length_at_label(metrics: Metrics) -> Iterator[Finding]:
         return
     where, seen = side(slope, 0.0), interval(slope)
     if where == "unclear":
-        lean = gettext("No clear lean to longer or shorter answers at equal label")
+        lean = gettext("No clear preference for longer or shorter answers at equal label")
     elif where == "above":
-        lean = gettext("Leans to the longer answer beyond what the labels account for")
+        lean = gettext("Prefers longer answers beyond what the labels explain")
     else:
-        lean = gettext("Leans to the shorter answer beyond what the labels account for")
-    text = gettext("{lean}: {value} in log odds per standard deviation of length.", lean=lean, value=seen)
+        lean = gettext("Prefers shorter answers beyond what the labels explain")
+    text = gettext("{lean}: {value} log odds per standard deviation of length.", lean=lean, value=seen)
     yield finding(slope.name, "info" if where == "unclear" else "warn", text)
 
 
@@ -53,13 +53,13 @@ def _order(metrics: Metrics) -> Iterator[Finding]:
     swayed = side(effect, 0.0) == "above"
     text = (
         gettext(
-            "Asked twice in one order it repeats itself in {rate} of pairs; swapping the order costs {points} points "
-            "more."
+            "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the order lowers this "
+            "by {points} points."
         )
         if swayed
         else gettext(
-            "Asked twice in one order it repeats itself in {rate} of pairs; swapping the order has no clear effect "
-            "beyond that ({points} points)."
+            "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the order has no clear "
+            "effect beyond that ({points} points)."
         )
     )
     yield finding(effect.name, "warn" if swayed else "info", text.fill(rate=percent(repeat), points=points(effect)))
@@ -93,21 +93,21 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
     tone: Tone = {"above": "good", "below": "bad"}.get(where, "info")  # type: ignore[assignment]
     if where == "unclear":
         what = gettext(
-            "On {n:,} labels of items that several annotators labeled, it is open whether the judge agrees with the "
-            "other annotators as well as an annotator does"
+            "On {n:,} labels of items with several annotators, it is open whether the judge agrees with the other "
+            "annotators as well as an annotator does"
         )
     elif where == "above":
         what = gettext(
-            "On {n:,} labels of items that several annotators labeled, the judge agrees with the other annotators "
-            "better than an annotator does"
+            "On {n:,} labels of items with several annotators, the judge agrees with the other annotators better than "
+            "an annotator does"
         )
     else:
         what = gettext(
-            "On {n:,} labels of items that several annotators labeled, the judge agrees with the other annotators less "
-            "well than an annotator does"
+            "On {n:,} labels of items with several annotators, the judge agrees with the other annotators less well "
+            "than an annotator does"
         )
     text = gettext(
-        "{finding}: {judge} against {ceiling}, difference {gap}.",
+        "{finding}: {judge} versus {ceiling}, a difference of {gap}.",
         finding=what.fill(n=gap.n),
         judge=interval(judge),
         ceiling=interval(ceiling),
@@ -122,11 +122,11 @@ RATES = {
     "tie_rate": pgettext("finding", "Ties"),
 }
 NAMED = 5
-"""So many systems are named where several may be the best."""
+"""The most systems to name where several may be the best."""
 
 
 def simulated(judges: Sequence[str]) -> Iterator[Finding]:
-    """Yield that judges are simulated, by name."""
+    """Yield that judges are simulated, with their names."""
     if judges:
         text = ngettext(
             "Simulated judge: {names}. No model judged; its behavior is planted.",
@@ -138,20 +138,20 @@ def simulated(judges: Sequence[str]) -> Iterator[Finding]:
 
 
 def ranking_findings(metrics: Metrics, ranking: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield who ranks first, where that is certain, and how many pairs of systems are told apart."""
+    """Yield which system ranks first, if that is certain, and how many pairs of systems differ significantly."""
     systems: Sequence[Mapping[str, Any]] = ranking.get("systems") or ()
     separated = known(metrics, "ranking/separated")
     if separated is None:
         return
     apart = f"{round((separated.value or 0) * separated.n):,}"
-    text = gettext("{apart} of {n:,} pairs of systems are told apart.", apart=apart, n=separated.n)
+    text = gettext("{apart} of {n:,} pairs of systems differ significantly.", apart=apart, n=separated.n)
     if first := _first(systems, 1 - float(ranking.get("confidence") or 0.95)):
         text = gettext("{first}; {rest}", first=first, rest=text)
     yield finding(separated.name, "info" if separated.value else "warn", text)
 
 
 def _like_first(system: Mapping[str, Any], alpha: float) -> bool:
-    """Say whether a system is not told apart from the first, by a test that all pairs share."""
+    """Return whether a system does not differ significantly from the first, by Holm's test over all pairs."""
     p = system.get("p_holm_of_first")
     return p is not None and p > alpha
 
@@ -162,7 +162,7 @@ def _first(systems: Sequence[Mapping[str, Any]], alpha: float) -> Text | None:
         return None
     best = [str(one["system"]) for one in ranked if one["rank"]["low"] <= 1 or _like_first(one, alpha)]
     if len(best) == 1:
-        return gettext("By its verdicts {system} ranks first", system=best[0])
+        return gettext("By its verdicts, {system} ranks first", system=best[0])
     names = joined(best[:NAMED], pgettext("names", ", "))
     if len(best) <= NAMED:
         return gettext("First place is open between {names}", names=names)
@@ -172,7 +172,7 @@ def _first(systems: Sequence[Mapping[str, Any]], alpha: float) -> Text | None:
 
 
 def correction_findings(metrics: Metrics) -> Iterator[Finding]:
-    """Yield what a labelled part makes of the judge's rates, where others are without label."""
+    """Yield the judge's rates corrected by the labeled cases, if other cases have no label."""
     for name, what in RATES.items():
         judged, right = known(metrics, name), known(metrics, f"corrected/{name}")
         if judged is None or right is None or right.low is None or "beside" not in (right.note or ""):
@@ -180,10 +180,12 @@ def correction_findings(metrics: Metrics) -> Iterator[Finding]:
         off = _beyond(judged, right)
         text = {
             "above": gettext(
-                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels; it says so too often."
+                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels; the judge gives this verdict too "
+                "often."
             ),
             "below": gettext(
-                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels; it says so too rarely."
+                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels; the judge gives this verdict too "
+                "rarely."
             ),
             None: gettext("{what}: {judged} as judged, {corrected} corrected by {n:,} labels."),
         }[off]
@@ -192,7 +194,7 @@ def correction_findings(metrics: Metrics) -> Iterator[Finding]:
 
 
 def _beyond(judged: Metric, right: Metric) -> str | None:
-    """Say on which side of the corrected interval the judge's rate lies; none where it is inside."""
+    """Return on which side of the corrected interval the judge's rate is; `None` if it is inside."""
     if judged.value is None or right.low is None or right.high is None or right.low <= judged.value <= right.high:
         return None
     return "above" if judged.value > right.high else "below"
@@ -216,21 +218,21 @@ KNOWN_BY = {
     "topical_chat": "overall/spearman",
     "helpsteer": "preference_accuracy",
 }
-"""The metric that each benchmark is known by."""
+"""The main metric of each benchmark."""
 INSTEAD = {
     "alpaca_eval": (
         "win_rate",
         gettext(
-            " It is the raw one: the length-controlled one needs AlpacaEval's df_gamed.csv and all its instructions;"
-            " the win rate at equal length among this run's metrics is not the leaderboard's."
+            " This is the raw rate: the length-controlled rate needs AlpacaEval's df_gamed.csv and all its "
+            "instructions; the win rate at equal length among this run's metrics is not that of the leaderboard."
         ),
     )
 }
-"""What there is where a run cannot have that metric, and what to say of it."""
+"""The metric to report if a run cannot have the main one, with a caveat."""
 
 
 def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
-    """Yield the number that the run's benchmark is known by, with its interval."""
+    """Yield the main metric of the run's benchmark, with its interval."""
     for name, rest in KNOWN_BY.items():
         metric = known(metrics, f"{name}/{rest}")
         said: Text | str = ""
@@ -250,12 +252,12 @@ def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 
 OF_PEOPLE = ("mt_bench", "pandalm", "auto_j", "faireval", "summeval", "topical_chat", "helpsteer")
-"""Benchmarks whose labels annotators gave; the labels of others are keys, or another model's."""
+"""Benchmarks with labels from annotators; others have answer keys, or labels from a model."""
 
 
 def label_words(metrics: Metrics) -> Text:
-    """Return whose labels a run's are: people's only where annotators are named or the benchmark says so."""
+    """Return how to name the labels: annotators' only if annotators are named or the benchmark has such labels."""
     groups = {name.partition("/")[0] for name in metrics}
     if groups & set(OF_PEOPLE) or ("human" in groups and not groups & set(KNOWN_BY)):
-        return gettext("people's labels")
+        return gettext("the annotators' labels")
     return gettext("the labels")

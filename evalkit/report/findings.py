@@ -1,7 +1,7 @@
-"""What a run found, in words: pure functions from metrics to sentences, for the report and the terminal alike.
+"""The findings of a run: pure functions from metrics to sentences, for the report and the terminal.
 
-A sentence takes a side only where the interval does: a judge whose interval holds the value of chance is "not shown to
-be better" than it, whatever the point says. What was not found is never said to be absent or equal.
+A sentence takes a side only if the interval does: a judge whose interval includes chance is "not shown to be better",
+whatever the point estimate. A difference that was not found is never called absent.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ from evalkit.types import Metric, RunResult
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 FAR_OFF = 0.1  # of a confidence, on average
-CONSISTENT = ("pointwise", "listwise")  # of one score, or one ranking, no cycle can follow: that none did says nothing
+CONSISTENT = (
+    "pointwise",
+    "listwise",
+)  # one score or one ranking cannot have a cycle, so that there is none means nothing
 MANY_TIES, MANY_MISSING = 0.5, 0.2
-"""From these shares on, ties or missing answers are reported first: they explain every other number."""
+"""At and above these shares, ties or missing answers come first: they explain every other number."""
 CAUSES = {
     "swap_disagreement": gettext("because the two orders disagree"),
     "judged": gettext("because the judge calls them ties"),
@@ -45,27 +48,27 @@ MISSING = {
     "unparseable": gettext("{n:,} unparseable"),
     "refused": gettext("{n:,} refused"),
     "failed": gettext("{n:,} failed"),
-    "budget": gettext("{n:,} budget"),
+    "budget": gettext("{n:,} over the budget"),
 }
 
 
-def findings_of(result: RunResult, further: Mapping[str, Any] | None = None) -> list[Finding]:
-    """Return what a run found, after what to do with its judge, or after a warning that a judge is simulated.
+def findings_of(result: RunResult, details: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Return the findings of a run: first what to do with its judge, or a warning that a judge is simulated.
 
-    The embedded judge has no such advice: it is there to try evalkit out. `further` is as for `findings`.
+    The embedded judge has no such advice: it is there to try evalkit out. `details` is as for `findings`.
     """
     mode, metrics = str(result.manifest.get("mode") or ""), result.metrics
     first = list(simulated(simulated_judges(result.manifest)))
     embedded = any(str(one.get("model") or "").startswith(LOCAL) for one in result.manifest.get("judges") or ())
     if not first and not embedded:
         first = [headline(metrics, mode, result.config.scoring.confidence)]
-    return [*first, *findings(metrics, mode, further)]
+    return [*first, *findings(metrics, mode, details)]
 
 
-def findings(metrics: Metrics, mode: str, further: Mapping[str, Any] | None = None) -> list[Finding]:
-    """Return what the metrics of a run say, most important first.
+def findings(metrics: Metrics, mode: str, details: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Return the findings on the metrics of a run, most important first.
 
-    `further` holds what the run folder's further JSON files do, by name: with it the ranking is told by its systems.
+    `details` has the content of the run folder's detail files, by name: with it, the ranking names its systems.
     """
     found = [finding for find in _FINDERS for finding in find(metrics, mode)]
     ties, missing = known(metrics, "tie_rate"), known(metrics, "agreement/accuracy")
@@ -73,11 +76,11 @@ def findings(metrics: Metrics, mode: str, further: Mapping[str, Any] | None = No
     first = ["tie_rate"] if ties is not None and (ties.value or 0) >= MANY_TIES else []
     first += ["missing/"] if lost >= MANY_MISSING else []
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
-    return [*found, *ranking_findings(metrics, (further or {}).get("ranking") or {}), *correction_findings(metrics)]
+    return [*found, *ranking_findings(metrics, (details or {}).get("ranking") or {}), *correction_findings(metrics)]
 
 
 def _lead(metric: Metric) -> str:
-    """Return by how many points one of two outcomes leads, from its share: 0.56 against 0.44 is 12 points."""
+    """Return the lead of one of two outcomes in points, from its share: 0.56 against 0.44 is 12 points."""
     points = [None if x is None else abs(200 * x - 100) for x in (metric.value, metric.low, metric.high)]
     value, *ends = points
     low, high = sorted(end for end in ends if end is not None) if None not in ends else (None, None)
@@ -95,10 +98,8 @@ def _missing(metrics: Metrics, _: str) -> Iterator[Finding]:
         return
     kind = max(counts, key=lambda kind: counts[kind])
     text = ngettext(
-        "{n:,} of {all:,} answers is missing ({share}): {why}. No value counts them; each metric has worst-case "
-        "bounds.",
-        "{n:,} of {all:,} answers are missing ({share}): {why}. No value counts them; each metric has worst-case "
-        "bounds.",
+        "{n:,} of {all:,} answers is missing ({share}): {why}. Metrics exclude them and have worst-case bounds.",
+        "{n:,} of {all:,} answers are missing ({share}): {why}. Metrics exclude them and have worst-case bounds.",
         total,
         all=n,
         share=f"{100 * total / n:.1f}%",
@@ -113,7 +114,7 @@ def _position(metrics: Metrics, _: str) -> Iterator[Finding]:
         always = consistency is not None and consistency.value == 1 and first.value == 0.5
         if one_order(metrics):
             yield _confounded(first)
-        elif not always:  # each such pair gives one pass to either position: all there is to say follows
+        elif not always:  # then each pair favors each position once, and consistency says all there is
             yield _preference(first)
     if consistency is not None:
         yield _consistency(consistency, known(metrics, "tie_rate/judged"))
@@ -144,14 +145,14 @@ def _confounded(first: Metric) -> Finding:
 
 
 def _length(metrics: Metrics, _: str) -> Iterator[Finding]:
-    """Yield how often the longer answer wins, which is no preference by itself: it may be the better one."""
+    """Yield how often the longer answer wins; that alone is not a preference, because it may be better."""
     longer = known(metrics, "length/longer_rate")
     if longer is None or length_at_label(metrics) is not None or longer.n < 2:
         return
     labeled = known(metrics, "agreement/accuracy") is not None
     text = (
         gettext(
-            "The longer answer wins {rate} of {n:,} decided pairs; the labels do not determine whether that is a "
+            "The longer answer wins {rate} of {n:,} decided pairs; the labels do not show whether that is a "
             "preference for length."
         )
         if labeled
@@ -168,20 +169,20 @@ def _preference(rate: Metric) -> Finding:
     where = side(rate, 0.5)
     text = {
         "unknown": gettext(
-            "The answer shown first wins {rate} of {n:,} decided passes, each a pair in one order: too few to show a "
+            "The answer shown first wins {rate} of {n:,} decided passes (a pair in one order): too few to show a "
             "preference."
         ),
         "unclear": gettext(
-            "No clear preference for the answer shown first: it wins {rate} of {n:,} decided passes, each a pair in "
-            "one order."
+            "No clear preference for the answer shown first: it wins {rate} of {n:,} decided passes (a pair in one "
+            "order)."
         ),
         "above": gettext(
             "Prefers the answer shown first by {lead} points: the answer shown first wins {rate} of {n:,} decided "
-            "passes, each a pair in one order."
+            "passes (a pair in one order)."
         ),
         "below": gettext(
             "Prefers the answer shown second by {lead} points: the answer shown first wins {rate} of {n:,} decided "
-            "passes, each a pair in one order."
+            "passes (a pair in one order)."
         ),
     }[where]
     text = text.fill(lead=_lead(rate), rate=percent(rate), n=rate.n)
@@ -206,14 +207,14 @@ def _ties(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 
 def _one_winner(metrics: Metrics) -> Iterator[Finding]:
-    """Yield that all verdicts are one winner; where all labels are of one class they may be right."""
+    """Yield that all verdicts are the same; if all labels are of one class too, they may be right."""
     kappa = metrics.get("agreement/kappa")
     if one_order(metrics) or (kappa is not None and kappa.value is None and kappa.n):
         return
     for name, winner in (("win_rate/a", "A"), ("win_rate/b", "B")):
         wins = known(metrics, name)
         if wins is not None and wins.value == 1 and wins.n > 2:
-            text = gettext("Every one of {n:,} verdicts is {winner}.", n=wins.n, winner=winner)
+            text = gettext("All {n:,} verdicts are {winner}.", n=wins.n, winner=winner)
             yield finding(name, "warn", text)
 
 
@@ -224,13 +225,13 @@ def _aggregate(metrics: Metrics, _: str) -> Iterator[Finding]:
     weighed = WEIGHED in (rate.note or "")
     text = (
         gettext(
-            "Verdicts follow the weighted winners by criterion; in {rate} of judgments the overall winner is not the "
-            "one that the weighted criteria come to."
+            "Verdicts follow the weighted criteria; in {rate} of judgments, the judge's overall winner is a different "
+            "one."
         )
         if weighed
         else gettext(
-            "Verdicts follow the overall winner; in {rate} of judgments the overall winner is not the one that the "
-            "weighted criteria come to."
+            "Verdicts follow the judge's overall winner; in {rate} of judgments, the weighted criteria have a "
+            "different winner."
         )
     )
     yield finding(rate.name, "info", text.fill(rate=percent(rate)))
@@ -241,12 +242,12 @@ def _conflicts(metrics: Metrics, mode: str) -> Iterator[Finding]:
     if rate is not None and (rate.value or mode not in CONSISTENT):
         yield _cycles(rate, known(metrics, "conflict/chance_rate"), known(metrics, "conflict/ratio"))
     if (weak := known(metrics, "conflict/weak_rate")) is not None and weak.value:
-        text = gettext("Ties do not carry over (A = B, B = C, but A > C) in {rate} of cases.", rate=percent(weak))
+        text = gettext("Ties are not transitive (A = B, B = C, but A > C) in {rate} of cases.", rate=percent(weak))
         yield finding("conflict/weak_rate", "info", text)
 
 
 def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Finding:
-    """Return how often verdicts run in a circle, and whether that differs from random verdicts."""
+    """Return how often verdicts are cyclic, and whether that differs from random verdicts."""
     tone: Tone = "warn" if rate.value else "info"
     if rate.value:
         text = (
@@ -291,14 +292,16 @@ def _scores(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 def _calibration(metrics: Metrics, _: str) -> Iterator[Finding]:
     ece = known(metrics, "calibration/ece")
-    if ece is not None and ece.low is not None:  # from a case or two it would say nothing
+    if ece is not None and ece.low is not None:  # one or two cases would show nothing
         value, low, high = (None if x is None else 100 * x for x in (ece.value, ece.low, ece.high))
         points = Metric(ece.name, value, low, high)
-        text = gettext("Its confidence is off by {points} points on average", points=interval(points, 0))
+        text = gettext(
+            "Its confidence differs from its accuracy by {points} points on average", points=interval(points, 0)
+        )
         if ece.low == 0 and (ece.high or 0) > FAR_OFF:
             text = gettext(
-                "Whether its confidence can be relied on is not known (n = {n:,}): it is off by 0 to {high:.0f} "
-                "points on average",
+                "It is unknown whether its confidence is reliable (n = {n:,}): it differs from its accuracy by 0 to "
+                "{high:.0f} points on average",
                 n=ece.n,
                 high=high,
             )
@@ -306,7 +309,7 @@ def _calibration(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 
 def _turned(metrics: Metrics) -> Text:
-    """Return how a confidence counts that was stated in another winner than the weighted one, if any was."""
+    """Return how confidence counts if it was stated for another winner than the weighted one."""
     rate = known(metrics, "criteria/overall_disagreement")
     if rate is None or not rate.value or WEIGHED not in (rate.note or ""):
         return gettext("{finding}.")
@@ -319,7 +322,7 @@ def _turned(metrics: Metrics) -> Text:
 def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:
     if (alpha := known(metrics, "panel/alpha")) is not None:
         text = gettext(
-            "Its judges agree among themselves with an alpha of {alpha}; conclusions need 0.8.", alpha=interval(alpha)
+            "The judges of the panel agree with an alpha of {alpha}; firm conclusions need 0.8.", alpha=interval(alpha)
         )
         relied = alpha.low is not None and alpha.low >= RELIABLE_ALPHA
         yield finding("panel/alpha", "good" if relied else "warn", text)

@@ -52,7 +52,7 @@ def headline(metrics: Metrics, mode: str, confidence: float = 0.95) -> Finding:
 
 
 def _unlabeled(metrics: Metrics, mode: str) -> Finding | None:
-    """Say what to label where nothing can be compared with labels."""
+    """Advise what to label where nothing can be compared with labels."""
     if against_chance(metrics) is not None:
         return None
     found = [metrics[name] for name in (ACCURACY, *CORRELATIONS) if name in metrics]
@@ -221,20 +221,19 @@ def _limits(metrics: Metrics, metric: Metric) -> Iterator[Text]:
     slope = length_at_label(metrics)
     if slope is not None and side(slope, 0.0) in ("above", "below"):
         longer = side(slope, 0.0) == "above"
-        yield gettext("it leans to longer answers") if longer else gettext("it leans to shorter answers")
+        yield gettext("it prefers longer answers") if longer else gettext("it prefers shorter answers")
     own = known(metrics, "self/preference")
     if own is not None and side(own, 0.0) == "above":
         yield gettext("it favors its own model family by {points} points", points=points(own))
 
 
 def _untrusted(metrics: Metrics, test: ChanceTest, confidence: float) -> Finding:
-    """Say whether a judge that is not shown to be better than chance needs more labels, or is near chance."""
+    """Advise on a judge that is not shown to be better than chance: more labels, or no trust."""
     metric, scores = test.metric, known(metrics, ACCURACY) is None
     labels = label_words(metrics)
     if test.side == "below" and metric is not None:
         text = gettext(
-            "Do not trust this judge: it agrees with {labels} less than chance would; check that the labels are not "
-            "reversed."
+            "Do not trust this judge: it agrees with {labels} less than chance; check that the labels are not reversed."
         )
         return finding(metric.name, "bad", text.fill(labels=labels))
     if test.side == "unknown" and one_order(metrics):

@@ -1,4 +1,4 @@
-"""Words of the page in every language."""
+"""Texts of the page in every language."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAGS: dict[str, Words] = _words(
     {
         "all": gettext("All"),
         "mismatch": gettext("Differs from label"),
-        "flip": gettext("Flips with order"),
+        "flip": gettext("Changes with order"),
         "disagreement": gettext("Repeats disagree"),
         "tie": gettext("Tie"),
         "cycle": gettext("Contradicts itself"),
@@ -29,7 +29,7 @@ TOKENS: dict[str, Text] = {"prompt": gettext("prompt"), "completion": gettext("c
 PAGE: dict[str, Words] = _words(
     {
         "report": gettext("Judge report"),
-        "findings": gettext("What it found"),
+        "findings": gettext("Findings"),
         "metrics": gettext("All metrics"),
         "metric": gettext("Metric"),
         "value": gettext("Value"),
@@ -43,33 +43,30 @@ PAGE: dict[str, Words] = _words(
         "filter": gettext("Show"),
         "search": gettext("Search the texts"),
         "short": gettext(
-            "To keep this page small, {whole} of {total} cases stand here with all their texts: those that a filter "
-            "names first, in turns, then the others in order. The texts of the other {short} are shortened, and "
-            "their judges' answers and prompts left out; cases.jsonl and judgments.jsonl beside this page hold "
-            "everything."
+            "To keep this page small, {whole} of {total} cases have their full texts here: first those that match a "
+            "filter, then the others in order. For the other {short}, texts are shortened, and answers and prompts of "
+            "judges are omitted; cases.jsonl and judgments.jsonl next to this page have everything."
         ),
-        "left_out": gettext("{left_out} further cases, to which no filter but All applies first, are not listed."),
+        "left_out": gettext("{left_out} more cases are not listed; they match no filter except All."),
         "unlike": gettext(
-            "{unlike} prompts are not shown: rendered again from config and case they are not what was sent, since a "
-            "template has changed or an answer that the run does not keep stood in them."
+            "{unlike} prompts are not shown, because rendering them again does not give what was sent: a template has "
+            "changed, or they contained an answer that the run does not keep."
         ),
         "figures": gettext("Figures"),
         "dark": gettext("Dark"),
         "light": gettext("Light"),
-        "script": gettext("Cases are shown by a script, which is off here."),
+        "script": gettext("This page shows cases with JavaScript, which is off here."),
         "config": gettext("Configuration"),
-        "manifest": gettext("Where it came from"),
+        "manifest": gettext("Origin"),
         "started": gettext("Started"),
         "cost": gettext("Cost"),
         "calls": gettext("Calls"),
         "calls_text": gettext("{planned:,} planned, {stored:,} from the store, {sent:,} sent, {failed:,} failed"),
         "imported": gettext("Imported"),
         "imported_text": gettext("{judgments:,} judgments from {source} ({format}); no judge was called"),
-        "reread_text": gettext(
-            "; {texts:,} texts were read again, of which {differences:,} say something else than the file"
-        ),
+        "reread_text": gettext("; {texts:,} texts were parsed again, and {differences:,} differ from the file"),
         "tokens": gettext("Tokens"),
-        "unknown": gettext("not known"),
+        "unknown": gettext("unknown"),
         "language": pgettext("the other language", "中文"),
     }
 )
@@ -94,19 +91,17 @@ SCRIPT: dict[str, Words] = _words(
         "sample": gettext("sample"),
         "raw": gettext("Raw completion"),
         "thinking": gettext("Thinking"),
-        "error": gettext("Not read"),
+        "error": gettext("Error"),
         "stored": gettext("from the store"),
         "asked": gettext("Prompt as sent"),
-        "first_ask": gettext(
-            "The first ask; {} in all. What was asked afterwards hangs on answers that the run does not keep."
-        ),
+        "first_ask": gettext("The first of {} requests. Later requests depend on answers that the run does not keep."),
         "key": gettext("content key"),
         "arbiter": gettext("third judgment"),
-        "cut": gettext("The texts of this case are shortened here; cases.jsonl and judgments.jsonl hold them whole."),
+        "cut": gettext("The texts of this case are shortened; cases.jsonl and judgments.jsonl have the full texts."),
         "only_listed": gettext("texts shortened"),
-        "read_by": gettext("read by"),
+        "read_by": gettext("parsed by"),
         "shown": gettext("{} of {} cases shown"),
-        "nothing": gettext("No case fits this filter."),
+        "nothing": gettext("No case matches this filter."),
         "judged": gettext("judged"),
         "threshold": gettext("under the tie threshold"),
         "swap_disagreement": gettext("the orders disagree"),
@@ -137,16 +132,16 @@ SWEEP: dict[str, Words] = _words(
         "leaderboard_note": gettext(
             "Configurations that share a letter do not differ significantly (Holm over all pairs, {level}), which "
             "does not show that they are equal. ★: better than chance, and no other is shown to agree as well "
-            "(within {margin}) for less. {level} intervals, with cases resampled; those of ranks are simultaneous. "
-            "Click a heading to sort, a name to open the job's own report."
+            "(within {margin}) at a lower cost. {level} intervals from resampling cases; those of ranks are "
+            "simultaneous. Click a heading to sort, or a name to open the report of the job."
         ),
         "rank": gettext("Rank"),
         "configuration": gettext("Configuration"),
         "letters": gettext("Group"),
-        "same": gettext("The same for every job"),
+        "same": gettext("Shared by all jobs"),
         "metrics": gettext("Metric by metric"),
         "beyond": gettext(
-            "The figures show the first {most} of {total} configurations; leaderboard.csv beside this page has all."
+            "The figures show the first {most} of {total} configurations; leaderboard.csv next to this page has all."
         ),
     }
 ) | {key: PAGE[key] for key in ("findings", "figures", "dark", "light", "language")}

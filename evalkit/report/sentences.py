@@ -1,4 +1,4 @@
-"""One sentence on one metric, and the words that numbers take in it."""
+"""Findings: one sentence on one metric, in every language."""
 
 from __future__ import annotations
 

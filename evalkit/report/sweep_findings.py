@@ -1,7 +1,7 @@
-"""What a sweep found, in words: which configuration is best, which may be as good, and which is worth its cost.
+"""The findings of a sweep: which configuration is best, which may be as good, and which is worth its cost.
 
-That two configurations do not differ significantly does not make them equal: a cheaper one is recommended only where it
-is shown to be better than chance and no further behind than `scoring.margin`.
+That two configurations do not differ significantly does not make them equal: a cheaper one is recommended only if it
+is shown to be better than chance and not worse by more than `scoring.margin`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from evalkit.types import Metric
 
 FIRST, LENGTH = "position/first_rate", "length/slope_at_label"
 NAMED = 4
-"""So many configurations are named where more are meant."""
+"""The most configurations that a sentence names."""
 
 
 def contest_findings(board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]) -> list[Finding]:
-    """Return what a leaderboard says, most important first, dataset by dataset.
+    """Return the findings on a leaderboard, most important first, dataset by dataset.
 
-    `names` are what configurations go by, by job; `datasets` those of the data, by fingerprint.
+    `names` has the name of each configuration by job; `datasets` the name of each dataset by fingerprint.
     """
     if board.by is None:
-        text = gettext("Nothing to rank by: no configuration has labels to agree with, or two orders to agree between.")
+        text = gettext("Nothing to rank by: no configuration has labels, or pairs in both orders.")
         return [finding("leaderboard", "warn", text)]
     groups = {name: [row for row in board.rows if row.dataset == name] for name in _unique(board)}
     found = []
@@ -66,7 +66,7 @@ def _group(board: Leaderboard, by: str, rows: Sequence[Standing], names: Mapping
     like = _like_best(board, ranked)
     if all(row.chance in ("unclear", "below") for row in ranked):
         text = gettext(
-            "No configuration is shown to be better than chance: this sweep is no reason to choose any of them."
+            "No configuration is shown to be better than chance: this sweep gives no reason to choose any of them."
         )
         yield finding(by, "bad", text)
     yield from _best(board, by, ranked, like, names)
@@ -135,7 +135,7 @@ def _best(
 
 
 def _measure(by: str) -> Text | str:
-    """Return what a metric is called within a sentence."""
+    """Return the name of a metric within a sentence."""
     within = {
         ACCURACY: pgettext("within a sentence", "accuracy (agreement with labels)"),
         CONSISTENCY: pgettext("within a sentence", "same verdict in both orders"),
@@ -152,7 +152,7 @@ def _chance(by: str, ranked: Sequence[Standing], names: Mapping[str, str]) -> It
         text = text.fill(n=len(open_), all=len(known), names=_listed(open_, names))
         yield finding(by, "bad", text)
     if worse:
-        text = gettext("Worse than chance: {n} of {all}: {names}. Check what the labels mean.")
+        text = gettext("Worse than chance: {n} of {all}: {names}. Check that the labels are not reversed.")
         yield finding(by, "bad", text.fill(n=len(worse), all=len(known), names=_listed(worse, names)))
 
 
@@ -169,17 +169,17 @@ def _cheap(board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, s
         name, share, each = names[row.job], f"{100 * price / own:.0f}%", dollars(price)
         behind = interval(row.behind, 3) if row.behind else "-"
         text = gettext(
-            "{name} costs {share} of what {top} costs ({each} per case), is better than chance and not worse by more "
-            "than {margin}: difference {behind}."
+            "{name} costs {share} of what {top} costs ({each} per case), is better than chance, and is not worse by "
+            "more than {margin}: difference {behind}."
         )
         text = text.fill(name=name, share=share, top=top, each=each, margin=margin, behind=behind)
         yield finding(COST, "good", text)
     elif cheaper:
         text = ngettext(
             "One cheaper configuration is better than chance, but it is not shown to be within {margin} of {top}: "
-            "more cases could decide.",
+            "more cases could tell.",
             "{n} cheaper configurations are better than chance, but none is shown to be within {margin} of {top}: "
-            "more cases could decide.",
+            "more cases could tell.",
             len(cheaper),
             margin=margin,
             top=top,
@@ -215,14 +215,14 @@ def _consistency(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterat
 
 
 def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield how often scores say the opposite of comparisons by the same judge."""
+    """Yield how often scores contradict comparisons by the same judge."""
     jobs = {row.job for row in ranked}
     known = [one for one in board.contradictions if one.scores in jobs and one.metrics[CONTRADICTION].value is not None]
     if not known:
         return
     rates = [
         gettext(
-            "{scores} against {comparisons} {rate}",
+            "{scores} versus {comparisons}: {rate}",
             scores=names[one.scores],
             comparisons=names[one.comparisons],
             rate=percent(one.metrics[CONTRADICTION]),
@@ -230,7 +230,7 @@ def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mappi
         for one in known[:NAMED]
     ]
     text = gettext(
-        "Scores say the opposite of comparisons in so many of the pairs that both decide: {rates}.",
+        "Share of pairs, decided by both, in which scores contradict comparisons: {rates}.",
         rates=joined(rates, gettext("; ")),
     )
     yield finding(CONTRADICTION, "info", text)
@@ -250,7 +250,7 @@ def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Fi
         )
         yield finding(FIRST, "warn", text)
     elif second:
-        text = gettext("Of {all} configurations {first} clearly prefer the answer shown first, {second} the second.")
+        text = gettext("Of {all} configurations, {first} clearly prefer the answer shown first, {second} the second.")
         yield finding(FIRST, "warn", text.fill(all=len(known), first=first, second=second))
 
 
@@ -258,8 +258,8 @@ def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[F
     known = _known(ranked, LENGTH)
     if swayed := [row for row, metric in known if side(metric, 0.0) == "above"]:
         text = ngettext(
-            "{n} of {all} configurations leans to the longer answer beyond what the labels account for: {names}.",
-            "{n} of {all} configurations lean to the longer answer beyond what the labels account for: {names}.",
+            "{n} of {all} configurations prefers longer answers beyond what the labels explain: {names}.",
+            "{n} of {all} configurations prefer longer answers beyond what the labels explain: {names}.",
             len(swayed),
             all=len(known),
             names=_listed(swayed, names),

@@ -38,7 +38,7 @@ def test_the_demo_finds_the_planted_faults_and_may_be_repeated(
     page = (folder / "sweep" / "report.html").read_text("utf-8")
     assert "Simulated judges: " in page
     assert "clearly prefers the answer shown first, none the second: simulated/position_biased" in page
-    assert "beyond what the labels account for: simulated/length_biased" in page
+    assert "beyond what the labels explain: simulated/length_biased" in page
     for job in "012":
         assert "Simulated judge: simulated_" in (folder / "sweep" / job / "report.html").read_text("utf-8")
         assert "Simulated judge: " in (folder / "sweep" / job / "findings.md").read_text("utf-8")

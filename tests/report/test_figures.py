@@ -213,7 +213,7 @@ def test_tallies_count_lengths_passes_scores_and_what_answers_took():
     spent = tallies.judges[ATTACK]
     assert (spent.answers, spent.cost_usd, spent.latency(0.9)) == (1, 0.5, 2.0)
     said = " ".join(texts(costs(tallies.judges, 1)))
-    assert "$0.50 a case · 2 s" in said
+    assert "$0.50 per case · 2 s" in said
     assert costs({"m": Spending()}, 1) is None
     assert dots(lengths(tallies.lengths, 0.95))[0][1] == 30, "the longer one always won"
 

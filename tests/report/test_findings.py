@@ -117,15 +117,21 @@ def test_conflicts_are_a_finding_only_where_they_are_possible():
 def test_scores_calibration_consistency_and_weak_conflicts():
     assert only("score/distinct", score__distinct=(2.0, None, None, 9)).tone == "bad"
     assert only("score/distinct", score__distinct=5.0).tone == "info"
-    assert "off by 30 [20, 40] points" in only("calibration/ece", calibration__ece=(0.3, 0.2, 0.4)).text
+    assert (
+        "differs from its accuracy by 30 [20, 40] points"
+        in only("calibration/ece", calibration__ece=(0.3, 0.2, 0.4)).text
+    )
     unknown = only("calibration/ece", calibration__ece=(0.0, 0.0, 0.55))
-    assert unknown.text.startswith("Whether its confidence can be relied on is not known (n = ")
-    assert "off by 0 to 55 points on average" in unknown.text
+    assert unknown.text.startswith("It is unknown whether its confidence is reliable (n = ")
+    assert "differs from its accuracy by 0 to 55 points on average" in unknown.text
     assert unknown.text_zh.startswith("置信度是否可信尚不能判断")
     assert "0 到 55 个百分点" in unknown.text_zh
-    assert "off by 4 [0, 9] points" in only("calibration/ece", calibration__ece=(0.04, 0.0, 0.09)).text
+    assert (
+        "differs from its accuracy by 4 [0, 9] points"
+        in only("calibration/ece", calibration__ece=(0.04, 0.0, 0.09)).text
+    )
     assert only("position/consistency", position__consistency=(0.9, 0.85, 0.95)).tone == "good"
-    assert "do not carry over" in only("conflict/weak_rate", conflict__weak_rate=(0.2, 0.1, 0.3)).text
+    assert "are not transitive" in only("conflict/weak_rate", conflict__weak_rate=(0.2, 0.1, 0.3)).text
 
 
 def test_every_finding_is_in_both_languages():
@@ -170,7 +176,7 @@ def test_labels_whose_answers_are_all_missing_are_not_said_to_be_none():
     lost = metrics(missing__failed=1.0)
     lost["agreement/accuracy"] = Metric("agreement/accuracy", None, missing=3)
     (found,) = [finding for finding in findings(lost, "pairwise") if finding.metric == "agreement/accuracy"]
-    assert found.text == "No answer that has a label could be used: how far it agrees with the labels is not known."
+    assert found.text == "No labeled case has a usable answer: its agreement with the labels is unknown."
     assert found.tone == "bad"
     (none,) = [one for one in findings({}, "pairwise") if one.metric == "agreement/accuracy"]
     assert none.text.startswith("No labels to compare with")
@@ -207,7 +213,7 @@ def test_a_sum_is_said_without_exponents(amount, said):
 def test_what_the_first_place_won_is_counted_in_passes_and_not_in_pairs():
     rate = Metric("position/first_rate", 0.42, 0.31, 0.53, n=45)
     (found,) = findings({rate.name: rate}, "pairwise")[1:]
-    assert found.text.endswith("it wins 42% [31, 53] of 45 decided passes, each a pair in one order.")
+    assert found.text.endswith("it wins 42% [31, 53] of 45 decided passes (a pair in one order).")
     longer = Metric("length/longer_rate", 0.9, 0.7, 1.0, n=15)
     (found,) = findings({longer.name: longer}, "pairwise")[1:]
     assert "90% [70, 100] of 15 decided pairs; without labels" in found.text

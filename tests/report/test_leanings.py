@@ -19,8 +19,8 @@ def found(name: str, **values: tuple) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [
-        ((0.5, 0.2, 0.8), "Leans to the longer answer beyond what the labels account for: 0.50 [0.20, 0.80]"),
-        ((-0.5, -0.8, -0.2), "Leans to the shorter answer"),
+        ((0.5, 0.2, 0.8), "Prefers longer answers beyond what the labels explain: 0.50 [0.20, 0.80]"),
+        ((-0.5, -0.8, -0.2), "Prefers shorter answers"),
     ],
 )
 def test_length_at_equal_label_is_said_where_it_is_clear(numbers, expected):
@@ -32,15 +32,15 @@ def test_length_is_not_blamed_without_grounds():
     assert found("length/slope_at_label", length__slope_at_label=(0.5, None, None)) == []
     assert found("length/slope_at_label", length__slope_at_label=(None, None, None)) == []
     ((tone, text),) = found("length/slope_at_label", length__slope_at_label=(0.5, -0.2, 0.8))
-    assert (tone, text[:45]) == ("info", "No clear lean to longer or shorter answers at")
+    assert (tone, text[:45]) == ("info", "No clear preference for longer or shorter ans")
 
 
 def test_the_order_apart_from_noise():
     repeat = {"position__repeat_consistency": (0.7, 0.6, 0.8)}
     ((tone, text),) = found("position/order_effect", position__order_effect=(0.2, 0.1, 0.3), **repeat)
     assert tone == "warn"
-    assert text.startswith("Asked twice in one order it repeats itself in 70% [60, 80] of pairs")
-    assert text.endswith("swapping the order costs 20 [10, 30] points more.")
+    assert text.startswith("Asked twice in the same order, it repeats its verdict in 70% [60, 80] of pairs")
+    assert text.endswith("swapping the order lowers this by 20 [10, 30] points.")
     ((tone, text),) = found("position/order_effect", position__order_effect=(0.01, -0.1, 0.1), **repeat)
     assert (tone, text[-53:]) == ("info", "has no clear effect beyond that (1 [-10, 10] points).")
     assert found("position/order_effect", position__order_effect=(0.2, None, None), **repeat) == []
@@ -78,5 +78,5 @@ def test_beside_people(gap, tone, said):
     numbers = {"human__ceiling": (0.8, 0.7, 0.9), "human__judge": (0.7, 0.6, 0.8)}
     ((found_tone, text),) = found("human/gap", human__gap=gap, **numbers)
     assert (found_tone, said in text) == (tone, True)
-    assert text.startswith("On 40 labels of items that several annotators labeled, ")
+    assert text.startswith("On 40 labels of items with several annotators, ")
     assert found("human/gap", human__gap=(0.1, None, None), **numbers) == []

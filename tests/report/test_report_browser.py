@@ -66,13 +66,13 @@ def test_a_response_that_is_a_script_does_nothing(open_page, make_run, attack):
 def test_filters_and_search_show_the_cases_that_fit(open_page, make_run):
     page = open_page(render_report(make_run(8)))
     assert len(ids(page)) == 8
-    page.get_by_role("radio", name="Flips with order").check()
+    page.get_by_role("radio", name="Changes with order").check()
     assert ids(page) == ["c2", "c6"]
     page.get_by_label("Search the texts").fill("RAW 6")
     assert ids(page) == ["c6"]
     page.get_by_role("radio", name="Differs from label").check()
     assert ids(page) == []
-    assert page.locator("#shown").inner_text() == "No case fits this filter."
+    assert page.locator("#shown").inner_text() == "No case matches this filter."
 
 
 def test_a_case_opens_by_keyboard_with_both_answers_both_passes_and_the_raw_text(open_page, make_run):
@@ -98,12 +98,12 @@ def test_a_case_opens_by_keyboard_with_both_answers_both_passes_and_the_raw_text
 def test_a_missing_answer_says_what_went_wrong(open_page, make_run):
     page = open_page(render_report(make_run(4)))
     page.locator(".case > summary").nth(1).click()
-    assert "Not read: it would not say" in body(page)
+    assert "Error: it would not say" in body(page)
 
 
 def test_both_languages(open_page, make_run):
     page = open_page(render_report(make_run(4)), locale="en-US")
-    assert page.locator("h2").first.inner_text() == "What it found"
+    assert page.locator("h2").first.inner_text() == "Findings"
     page.get_by_role("button", name="中文").click()
     assert page.locator("h2").first.inner_text() == "结论"
     assert "未能表明优于随机" in page.locator(".findings").inner_text()
@@ -115,8 +115,8 @@ def test_a_page_starts_in_the_language_of_its_prompts_or_the_one_asked_for(open_
     run = make_run(4)
     run = replace(run, config=run.config.model_copy(update={"prompt": PromptConfig(language="zh")}))
     assert open_page(render_report(run), locale="en-US").locator("h2").first.inner_text() == "结论"
-    assert open_page(render_report(run), "#en").locator("h2").first.inner_text() == "What it found"
-    assert open_page(render_report(make_run(4)), locale="zh-CN").locator("h2").first.inner_text() == "What it found"
+    assert open_page(render_report(run), "#en").locator("h2").first.inner_text() == "Findings"
+    assert open_page(render_report(make_run(4)), locale="zh-CN").locator("h2").first.inner_text() == "Findings"
 
 
 def test_dark_and_light_differ_and_print_is_light(open_page, make_run):

@@ -68,7 +68,7 @@ def test_ties_of_disagreeing_orders_come_first_and_accuracy_is_given_without_the
     assert first.text_zh.endswith("的回答对为平局，因为两种顺序结论不一致。")
     assert "(a tie is wrong unless the label is one)" in second.text
     assert "0.52 [0.50, 0.58] in a single order" in second.text
-    assert "1.00 among the one decided pair" in second.text
+    assert "1.00 among 1 decided pair" in second.text
     assert second.text.startswith("Too few decided pairs to tell whether it is better than chance (n = 1)")
     decided = metrics["agreement/accuracy_decided"]
     assert (decided.value, decided.n, decided.missing) == (1.0, 1, 0)
@@ -87,7 +87,7 @@ def test_constant_verdicts_are_not_shown_to_be_better_than_chance(winner):
     assert against_chance(metrics).side == "unclear"
     assert text_of(metrics, "agreement/accuracy").startswith("Not shown to be better than chance")
     if winner == "A":
-        assert text_of(metrics, "win_rate/a") == "Every one of 40 verdicts is A."
+        assert text_of(metrics, "win_rate/a") == "All 40 verdicts are A."
     else:
         assert "but most of these verdicts are ties" in text_of(metrics, "position/consistency")
 
@@ -131,9 +131,9 @@ def cycles(rate, chance, ratio=(None, None, None)):
         (
             cycles((0.0, 0.0, 0.17), 0.05, (0.0,)),
             "not shown to differ from random verdicts (5%).",
-            "未能表明与随机判定不同",
+            "未能表明与随机结论不同",
         ),
-        (cycles((0.0, 0.0, 0.17), 0.9, (0.0,)), "fewer than random verdicts would have (90%).", "少于随机判定"),
+        (cycles((0.0, 0.0, 0.17), 0.9, (0.0,)), "fewer than random verdicts would have (90%).", "少于随机结论"),
         (cycles((0.2, 0.1, 0.3), 0.25, (0.8, 0.4, 1.2)), "not shown to differ from random verdicts", "未能表明"),
         (
             cycles((0.2, 0.1, 0.3), 0.9, (0.2, 0.1, 0.3)),
@@ -153,7 +153,7 @@ def test_with_labels_only_the_length_at_equal_label_is_reported():
     values = {"length/longer_rate": (0.3, 0.2, 0.4), "length/slope_at_label": (0.5, 0.2, 0.8)}
     metrics = {name: Metric(name, *value, n=90) for name, value in values.items()}
     text = " ".join(one.text for one in said(metrics))
-    assert "Leans to the longer answer beyond what the labels account for" in text
+    assert "Prefers longer answers beyond what the labels explain" in text
     assert "shorter" not in text
     alone = {"length/longer_rate": metrics["length/longer_rate"]}
     assert "without labels, this does not show whether that is a preference" in text_of(alone, "length/longer_rate")
@@ -165,8 +165,8 @@ def test_with_labels_only_the_length_at_equal_label_is_reported():
     [
         ((), "Agrees with the labels far"),
         (("llmbar/mean_accuracy",), "Agrees with the labels far"),
-        (("mt_bench/agreement",), "Agrees with people's labels far"),
-        (("human/alpha",), "Agrees with people's labels far"),
+        (("mt_bench/agreement",), "Agrees with the annotators' labels far"),
+        (("human/alpha",), "Agrees with the annotators' labels far"),
         (("human/alpha", "judgebench/net_vote_accuracy"), "Agrees with the labels far"),
     ],
 )

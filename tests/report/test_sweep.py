@@ -53,7 +53,7 @@ def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
     assert texts[0].endswith(
         "1 of 2 others does not differ significantly from it but may still be worse (Holm, 5%): S."
     )
-    assert texts[1].startswith("S costs 20% of what L costs ($0.02 per case), is better than chance and not worse ")
+    assert texts[1].startswith("S costs 20% of what L costs ($0.02 per case), is better than chance, and is not worse ")
     assert texts[1].endswith("by more than 0.05: difference -0.010 [-0.042, 0.015].")
     assert texts[2] == "Not shown to be better than chance: 1 of 3: C."
     assert texts[3].startswith("When the order is swapped, L keeps its verdict in 95% [85, 95] of pairs, C in 50%")

@@ -1,4 +1,4 @@
-"""Several people's labels: their agreement, their ceiling, and the alternative annotator test."""
+"""Several the annotators' labels: their agreement, their ceiling, and the alternative annotator test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of the figures in every language: title and caption of each, and the names in them."""
+"""Titles, captions and labels of the figures in every language."""
 
 from __future__ import annotations
 
@@ -6,113 +6,113 @@ from evalkit.core.translation import Text, gettext, in_every_language, pgettext
 from evalkit.report.metric_names import Words
 
 BARS = gettext(
-    "Dot: value. Thick line: {level} interval, cases resampled. Thin line: if every missing answer had gone "
-    "against or for it. Dashed: chance."
+    "Dot: value. Thick line: {level} interval from resampling cases. Thin line: worst-case bounds over missing "
+    "answers. Dashed line: chance."
 )
 
 _FIGURES: dict[str, tuple[Text, Text]] = {
-    "rates": (gettext("Main rates with their intervals"), BARS),
-    "coefficients": (gettext("Coefficients of agreement"), gettext("As above; 0 is chance.")),
+    "rates": (gettext("Main rates with intervals"), BARS),
+    "coefficients": (gettext("Agreement coefficients"), gettext("As above. 0 is chance.")),
     "ranking": (
         gettext("Ranking of the systems"),
         gettext(
-            "Ratings of Bradley and Terry with ties, in Elo's points, with {level} intervals, cases resampled: 400 "
-            "points are ten wins to one loss. By the judge's verdicts, biases included."
+            "Bradley-Terry ratings with ties, on the Elo scale: 400 points mean ten wins to one loss. {level} "
+            "intervals from resampling cases. The ratings follow the judge's verdicts, including their biases."
         ),
     ),
     "ranking_rates": (
         gettext("Win rates of the systems"),
         gettext(
-            "Ties count as half; {level} intervals, cases resampled. Ratings are not determined: some system won, or "
-            "lost, every game."
+            "A tie counts as half a win. {level} intervals from resampling cases. Ratings are not determined, because "
+            "a system won or lost every comparison."
         ),
     ),
     "confusion": (
         gettext("Labels against verdicts"),
-        gettext("Shade: the share of its row. On the diagonal both agree."),
+        gettext("Shade: share of the row. On the diagonal, label and verdict agree."),
     ),
     "passes": (
-        gettext("What the two orders said"),
+        gettext("Verdicts in the two orders"),
         gettext(
-            "Pairs by what was said when A stood first and when B did. A judge that goes by the text stays on the "
-            "diagonal; one that goes by place falls into the corners beside it."
+            "Pairs by verdict with A first and with B first. A judge that follows the text stays on the diagonal; a "
+            "judge that follows the position falls into the corners off the diagonal."
         ),
     ),
     "lengths": (
-        gettext("Length"),
+        gettext("Response length"),
         gettext(
-            "How often the longer response won, of decided pairs, by how much longer it is; numbers of pairs beside, "
-            "{level} intervals over cases. Above one half may be quality, too."
+            "Share of decided pairs that the longer response won, by how much longer it is, with the number of pairs "
+            "and {level} intervals from resampling cases. More than one half may also be due to quality."
         ),
     ),
     "reliability": (
-        gettext("Reliability of its confidence"),
+        gettext("Confidence calibration"),
         gettext(
-            "How often it is right at each stated confidence; larger dots are more pairs, {level} intervals "
-            "over cases. On the dashed line confidence is worth what it says."
+            "Accuracy at each stated confidence. Larger dots are more pairs. {level} intervals from resampling cases. "
+            "On the dashed line, the confidence is calibrated."
         ),
     ),
     "frontier": (
-        gettext("What a tie threshold buys"),
+        gettext("Effect of the tie threshold"),
         gettext(
-            "Each dot is a threshold that changes something: more ties against agreement with labels and against ties "
-            "that do not carry over. The large dot is the one in use."
+            "Each dot is a threshold at which a verdict changes: ties against agreement with the labels, and against "
+            "ties that are not transitive. The large dot is the threshold in use."
         ),
     ),
     "scores": (
-        gettext("Scores given"),
-        gettext("Share of responses by score; people's grades are on their own scale."),
+        gettext("Score distribution"),
+        gettext("Share of responses by score. The annotators' grades are on their own scale."),
     ),
     "cycles": (
-        gettext("Verdicts that run in circles"),
+        gettext("Cyclic verdicts"),
         gettext(
-            "Arrows go from winner to loser. Reversing the dashed ones is the least that would end all circles of the "
-            "case. Names of the responses are in the cases below."
+            "Arrows point from winner to loser. The dashed arrows are the smallest set whose reversal removes all "
+            "cycles of the case. The cases below name the responses."
         ),
     ),
     "corrected": (
-        gettext("Rates, and what labels make of them"),
+        gettext("Rates corrected by labels"),
         gettext(
-            "Faint: as judged. Below each: corrected by the labelled part (prediction-powered inference), which holds "
-            "if the labelled ones were chosen at random. {level} intervals."
+            "Faint: as judged. Below: corrected by the labeled cases (prediction-powered inference), which is valid "
+            "if the labeled cases were chosen at random. {level} intervals."
         ),
     ),
     "costs": (
-        gettext("What the answers took"),
+        gettext("Tokens, cost and latency"),
         gettext(
-            "Tokens of prompts (blue) and answers (orange) for a case, money, and the latency of half and of nine "
-            "tenths of the answers: of every answer when it was made, those from the store included."
+            "Per case: tokens of prompts (blue) and answers (orange), and cost. Latency: median and 90th percentile "
+            "of all answers, including those from the store."
         ),
     ),
     "by_metric": (
         gettext("By metric"),
-        gettext("Best first; {level} intervals, cases resampled."),
+        gettext("Best first. {level} intervals from resampling cases."),
     ),
     "front": (
-        gettext("What agreement costs"),
+        gettext("Agreement against cost"),
         gettext(
-            "On the line: better than chance, and no other is shown to agree as well for less. Vertical lines: {level} "
-            "intervals. Stored answers count with what they cost."
+            "On the line: better than chance, and no other configuration is shown to agree as well at a lower cost. "
+            "Vertical lines: {level} intervals. Stored answers count at their original cost."
         ),
     ),
     "told_apart": (
         gettext("Which configurations differ"),
         gettext(
-            "Filled: the two differ significantly (Holm over all pairs, {level}). Empty: not shown to differ, which "
-            "does not show that they are equal."
+            "Filled: the two differ significantly (Holm over all pairs, {level}). Empty: no significant difference, "
+            "which does not show that they are equal."
         ),
     ),
 }
 
 _FIGURES["reliability_after"] = (
     _FIGURES["reliability"][0],
-    gettext("{caption} Other lines: recalibrated out of fold.", caption=_FIGURES["reliability"][1]),
+    gettext("{caption} Other lines: recalibrated, by cross-validation.", caption=_FIGURES["reliability"][1]),
 )
 _FIGURES["ranking_points"] = (
     _FIGURES["ranking"][0],
     gettext(
-        "Ratings of Bradley and Terry with ties, in Elo's points: 400 points are ten wins to one loss. These cases "
-        "determine no intervals: the order may be chance."
+        "Bradley-Terry ratings with ties, on the Elo scale: 400 points mean ten wins to one loss. These cases "
+        "determine no intervals: the order may be due to chance."
     ),
 )
 
@@ -123,19 +123,19 @@ FIGURES: dict[str, tuple[Words, Words]] = {
 
 _LABELS: dict[str, Text] = {
     "confidence": gettext("stated confidence, %"),
-    "accuracy": gettext("right, % of labelled pairs"),
+    "accuracy": gettext("correct, % of labeled pairs"),
     "stated": gettext("as stated"),
-    "temperature": gettext("by temperature"),
+    "temperature": gettext("temperature scaling"),
     "isotonic": gettext("isotonic"),
     "tie_rate": gettext("ties, %"),
     "share": gettext("%"),
-    "decided_accuracy": gettext("right, % of decided pairs"),
-    "weak_rate": gettext("cases whose ties do not carry over"),
+    "decided_accuracy": gettext("correct, % of decided pairs"),
+    "weak_rate": gettext("cases with non-transitive ties"),
     "longer_wins": gettext("longer response wins, %"),
     "times_longer": gettext("times as long"),
     "score": pgettext("axis", "score"),
     "judge": gettext("judge"),
-    "people": gettext("people"),
+    "people": gettext("annotators"),
     "a": gettext("A wins"),
     "b": gettext("B wins"),
     "tie": gettext("tie"),
@@ -144,8 +144,8 @@ _LABELS: dict[str, Text] = {
     "verdict": gettext("verdict"),
     "first_order": gettext("A first"),
     "second_order": gettext("B first"),
-    "cost": gettext("US$ a case"),
-    "tokens_a_case": gettext("tokens for a case"),
+    "cost": gettext("US$ per case"),
+    "tokens_a_case": gettext("tokens per case"),
 }
 
 LABELS: dict[str, Words] = {name: in_every_language(text) for name, text in _LABELS.items()}

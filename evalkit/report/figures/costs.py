@@ -42,9 +42,9 @@ def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[M
     middle = axis(prompt)
     money = "-" if one.unpriced else dollars(one.cost_usd / cases)
     half, most = one.latency(0.5), one.latency(0.9)
-    said = gettext("{money} a case", money=money)
+    said = gettext("{money} per case", money=money)
     if half is not None and most is not None:
-        said = gettext("{cost} · {half:.2g} s, 90 % ≤ {most:.2g} s", cost=said, half=half, most=most)
+        said = gettext("{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=said, half=half, most=most)
     return [
         text(LEFT - 12, y + 26, shorten(name, 24), "name"),
         node(
