@@ -1,4 +1,4 @@
-"""The metrics that benchmarks were published with, by their authors' rules; `dataset.benchmark` chooses them."""
+"""Metrics of the published benchmarks, by their authors' rules; `dataset.benchmark` selects them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def _share(
     modes: tuple[str, ...] = BOTH,
     better: Better | None = "higher",
 ) -> MetricSpec:
-    """Return a share; `better` is `None` where it measures the models that were judged, or annotators."""
+    """Return the row of a share; `better` is `None` if it measures the judged models or the annotators."""
     return MetricSpec(name, title, definition, better=better, headline=headline, source=source, modes=modes)
 
 
 def _coefficient(
     name: str, title: str, definition: str, source: str, *, headline: bool = False, modes: tuple[str, ...] = SCORES
 ) -> MetricSpec:
-    """Return a coefficient of agreement or correlation."""
+    """Return the row of a coefficient of agreement or correlation."""
     return MetricSpec(
         name,
         title,
@@ -42,7 +42,7 @@ def _coefficient(
 
 
 def _correlations(name: str, title: str, over: str, source: str, *, headline: bool = False) -> list[MetricSpec]:
-    """Return the three coefficients of scores and grades by one dimension."""
+    """Return the rows of the three coefficients between scores and grades of one dimension."""
     names = {
         "pearson": (PEARSON, "Pearson's r"),
         "spearman": (SPEARMAN, "Spearman's rho"),
@@ -52,7 +52,7 @@ def _correlations(name: str, title: str, over: str, source: str, *, headline: bo
         _coefficient(
             f"{name}/{end}",
             f"{title}, {words}",
-            f"{own} of scores and grades by one dimension, {over}.",
+            f"{own} between scores and grades of one dimension, {over}.",
             source,
             headline=headline,
         )
@@ -61,11 +61,11 @@ def _correlations(name: str, title: str, over: str, source: str, *, headline: bo
 
 
 def _undetermined(name: str, title: str, source: str) -> MetricSpec:
-    """Return what stands for the coefficients of a dimension that has none."""
+    """Return the row that replaces the coefficients of a dimension without any."""
     return MetricSpec(
         name,
         title,
-        "Has no value: stands for the coefficients of a dimension that was not judged or not graded.",
+        "Never has a value: replaces the coefficients of a dimension that was not judged or not graded.",
         low=None,
         high=None,
         unit="none",
@@ -93,10 +93,10 @@ BENCHMARK_TITLES: Final = {
     "topical_chat": "Topical-Chat",
     "helpsteer": "HelpSteer",
 }
-"""The benchmarks by the first part of their metrics' names; these are the same in every language."""
+"""Titles of benchmarks by the first part of their metrics' names; the same in every language."""
 
 _POOLED = "over all responses"
-_LEVELS = "over all summaries (sample), averaged over documents (summary), or over the systems' means (system)"
+_LEVELS = "over all summaries (sample), per document and averaged (summary), or over system means (system)"
 _LLMBAR = "Zeng et al. 2024, arXiv 2310.07641, section 4"
 _JUDGEBENCH = "Tan et al. 2025, arXiv 2410.12784, section 4.1"
 _REWARDBENCH = "Lambert et al. 2024, arXiv 2403.13787, section 4"
@@ -114,71 +114,70 @@ _SUMMEVAL = "Fabbri et al. 2021, TACL 9, section 5; Zhong et al. 2022, arXiv 221
 _TOPICAL_CHAT = "Zhong et al. 2022, arXiv 2210.07197, section 4.3"
 _HELPSTEER = "Wang et al. 2024, arXiv 2406.08673, section 2"
 
-_ORDERS = "mean of the two orders' accuracies, each set counting the same"
-_SAME = "share of the pairs of which both orders name the same output, each set counting the same"
-_NET = "share of the labeled pairs whose votes over both orders sum to more than 0: +1 for the label, -1 against it"
-_SUBSET = "Share of pairs whose chosen response scores higher than the rejected one; a tie said by the judge is a half"
-_VOTES = "share of the annotators' votes that equal the judge's verdict"
-_PREFERENCE = "Mean preference for the model's output over the baseline's, a tie being a half"
-_CONTROLLED = "Mean preference for the model's output at equal length, predicted by AlpacaEval's own regression"
+_ORDERS = "Mean accuracy of the two orders, averaged over sets"
+_SAME = "Share of pairs for which both orders name the same output, averaged over sets"
+_NET = "Share of labeled pairs whose votes over both orders have a positive sum: +1 for the label, -1 against it"
+_SUBSET = "Share of pairs whose chosen response beats the rejected one; a tie called by the judge counts as half"
+_PREFERENCE = "Mean preference for the model's output over the baseline's, a tie counting as half"
+_CONTROLLED = "Mean preference for the model's output at equal length, predicted by AlpacaEval's regression"
 _SCORED = (
-    "Mean of the model's verdicts against the baseline over both orders: win 1, tie 1/2, loss 0, those of much "
-    "better or worse counting three times"
+    "Mean verdict for the model against the baseline over both orders (win 1, tie 1/2, loss 0), with weight 3 for "
+    "much better or much worse"
 )
-_HALLUCINATION = "Share of answers judged to be without hallucination"
-_INVALID = "an answer whose verdict could not be read counting as hallucinated"
+_HALLUCINATION = "Share of answers judged free of hallucination"
+_INVALID = "an unreadable verdict counting as hallucination"
 
 BENCHMARK_ROWS: Final = (
     _share(
         "llmbar/mean_accuracy",
         "mean accuracy of the orders",
-        f"Over all sets, the {_ORDERS}.",
+        f"{_ORDERS}.",
         _LLMBAR,
         headline=True,
     ),
     _share(
         "llmbar/agreement_rate",
         "same verdict in both orders",
-        f"Over all sets, the {_SAME}.",
+        f"{_SAME}.",
         _LLMBAR,
         headline=True,
     ),
     _share(
         "llmbar/mean_accuracy/{set}",
         "mean accuracy of the orders, {set}",
-        f"Of one set, or of the adversarial ones, the {_ORDERS}.",
+        f"{_ORDERS}; for one set, or for the adversarial sets.",
         _LLMBAR,
     ),
     _share(
         "llmbar/agreement_rate/{set}",
         "same verdict in both orders, {set}",
-        f"Of one set, or of the adversarial ones, the {_SAME}.",
+        f"{_SAME}; for one set, or for the adversarial sets.",
         _LLMBAR,
     ),
     _share(
         "judgebench/net_vote_accuracy",
         "accuracy by net votes",
-        f"The {_NET}.",
+        f"{_NET}.",
         _JUDGEBENCH,
         headline=True,
     ),
     _share(
         "judgebench/net_vote_accuracy/{category}",
         "accuracy by net votes, {category}",
-        f"Of one category, the {_NET}.",
+        f"{_NET}; for one category.",
         _JUDGEBENCH,
     ),
     _share(
         "rewardbench/score",
         "score",
-        "Mean of the sections' accuracies, the prior test sets left out.",
+        "Mean accuracy of the four sections, without the prior test sets.",
         _REWARDBENCH,
         headline=True,
     ),
     _share(
         "rewardbench/{section}",
         "{section}",
-        "A section's accuracy: the mean of its subsets, weighted as published.",
+        "Accuracy of one section: the mean of its subsets, weighted as published.",
         _REWARDBENCH,
         headline=True,
     ),
@@ -186,16 +185,18 @@ BENCHMARK_ROWS: Final = (
     _share(
         "rewardbench2/score",
         "score",
-        "Mean of all subsets.",
+        "Mean of the scores of all subsets.",
         _REWARDBENCH2,
         headline=True,
     ),
     MetricSpec(
         "rewardbench2/ties",
         "score on ties",
-        "Weighted score of prompts with several correct answers and their reference prompts with one.",
-        "0.3 of the accuracy on each kind, 0.2 of how often the gap between correct and wrong answers exceeds "
-        "the spread of correct ones, 0.2 of the same with the reference's gap too, 0.01 of mean tanh(their ratio - 1)",
+        "Weighted score of prompts with several correct answers and of their reference prompts with one correct "
+        "answer.",
+        "0.3 × accuracy on each kind of prompt, 0.2 × how often the gap between correct and wrong answers exceeds "
+        "the spread of the correct ones, 0.2 × the same with the smaller of this gap and the reference's, 0.01 × "
+        "mean tanh(smaller gap / spread - 1)",
         unit="score",
         low=-0.01,
         high=1.01,
@@ -207,87 +208,95 @@ BENCHMARK_ROWS: Final = (
     _share(
         "rewardbench2/{subset}",
         "{subset}",
-        "Share of prompts whose chosen response scores higher than the rejected ones; where it shares the highest "
-        "score with others, it gets one part of as many.",
+        "Share of prompts whose chosen response scores higher than all rejected ones; if k responses share the "
+        "highest score, the chosen one counts 1/k.",
         _REWARDBENCH2,
         headline=True,
     ),
     _share(
         "rm_bench/average",
         "average accuracy",
-        "Mean of the accuracies of the three levels of difficulty.",
+        "Mean accuracy of the three difficulty levels.",
         _RM_BENCH,
         headline=True,
     ),
     _share(
         "rm_bench/{level}",
         "{level}",
-        "Share of comparisons of a level of difficulty whose chosen response is strictly better, domains counting the "
-        "same: hard where the rejected one is of the fancier style, normal where both are of one, else easy.",
+        "Share of comparisons of one difficulty level whose chosen response is strictly better, averaged over "
+        "domains: hard if the rejected response has the fancier style, normal if the styles are the same, easy if "
+        "the chosen one has it.",
         _RM_BENCH,
         headline=True,
     ),
     _share(
         "rm_bench/{domain}",
         "{domain}",
-        "Accuracy of one domain over the three levels; safety is the mean of its two parts.",
+        "Accuracy of one domain over the three difficulty levels; safety is the mean of its two parts.",
         _RM_BENCH,
         headline=True,
     ),
-    _share("mt_bench/agreement", "agreement with people", f"The {_VOTES}.", _MT_BENCH, headline=True),
+    _share(
+        "mt_bench/agreement",
+        "agreement with annotators",
+        "Share of the annotators' votes that equal the judge's verdict.",
+        _MT_BENCH,
+        headline=True,
+    ),
     _share(
         "mt_bench/human_agreement",
-        "agreement among people",
-        "Share of the pairs of annotators' votes on one pair of responses that are equal.",
+        "agreement among annotators",
+        "Share of pairs of annotators' votes on the same responses that agree.",
         _MT_BENCH,
         headline=True,
         better=None,
     ),
     _share(
         "mt_bench/agreement_without_ties",
-        "agreement with people, ties aside",
-        f"Of votes and verdicts that are no ties, the {_VOTES}.",
+        "agreement with annotators, without ties",
+        "Share of the annotators' votes that equal the judge's verdict, among votes and verdicts that are not ties.",
         _MT_BENCH,
         headline=True,
     ),
     _share(
         "mt_bench/human_agreement_without_ties",
-        "agreement among people, ties aside",
-        "Share of the pairs of annotators' votes that are equal, ties left out.",
+        "agreement among annotators, without ties",
+        "Share of pairs of annotators' votes on the same responses that agree, without ties.",
         _MT_BENCH,
         headline=True,
         better=None,
     ),
     _share(
         "mt_bench/agreement/{turn}",
-        "agreement with people, {turn}",
-        f"Of one turn, the {_VOTES}.",
+        "agreement with annotators, {turn}",
+        "Share of the annotators' votes in one turn that equal the judge's verdict.",
         _MT_BENCH,
     ),
     _share(
         "mt_bench/human_agreement/{turn}",
-        "agreement among people, {turn}",
-        "Of one turn, the share of the pairs of annotators' votes that are equal.",
+        "agreement among annotators, {turn}",
+        "Share of pairs of annotators' votes on the same responses that agree, in one turn.",
         _MT_BENCH,
         better=None,
     ),
     _share(
         "mt_bench/agreement_without_ties/{turn}",
-        "agreement with people, ties aside, {turn}",
-        f"Of one turn's votes and verdicts that are no ties, the {_VOTES}.",
+        "agreement with annotators, without ties, {turn}",
+        "Share of the annotators' votes in one turn that equal the judge's verdict, among votes and verdicts that "
+        "are not ties.",
         _MT_BENCH,
     ),
     _share(
         "mt_bench/human_agreement_without_ties/{turn}",
-        "agreement among people, ties aside, {turn}",
-        "Of one turn, the share of the pairs of annotators' votes that are equal, ties left out.",
+        "agreement among annotators, without ties, {turn}",
+        "Share of pairs of annotators' votes on the same responses that agree, in one turn, without ties.",
         _MT_BENCH,
         better=None,
     ),
     _share(
         "mt_bench/win_rate/{model}",
         "win rate, {model}",
-        "A model's share of wins over all pairs it is in, a tie counting half.",
+        "Share of a model's pairs that it wins, a tie counting as half.",
         _MT_BENCH,
         headline=True,
         modes=PAIRS,
@@ -296,7 +305,7 @@ BENCHMARK_ROWS: Final = (
     MetricSpec(
         "mt_bench/score/{model}",
         "score, {model}",
-        "A model's mean score over all turns.",
+        "Mean score of a model over all turns.",
         unit="units of the scale",
         low=None,
         high=None,
@@ -307,7 +316,7 @@ BENCHMARK_ROWS: Final = (
     MetricSpec(
         "mt_bench/score/{model}/{turn}",
         "score, {model}, {turn}",
-        "A model's mean score of one turn.",
+        "Mean score of a model in one turn.",
         unit="units of the scale",
         low=None,
         high=None,
@@ -317,28 +326,29 @@ BENCHMARK_ROWS: Final = (
     _share(
         "pandalm/accuracy",
         "accuracy",
-        "Share of pairs whose verdict is the majority of the annotators, the first one's choice where all differ.",
+        "Share of pairs whose verdict equals the annotators' majority choice, or the first annotator's choice if "
+        "all differ.",
         _PANDALM,
         headline=True,
     ),
     _share(
         "pandalm/precision",
         "macro precision",
-        "Mean over A, tie and B of the share of verdicts of a class that are right.",
+        "Share of verdicts of a class that are correct, averaged over A, tie and B.",
         _PANDALM,
         headline=True,
     ),
     _share(
         "pandalm/recall",
         "macro recall",
-        "Mean over A, tie and B of the share of labels of a class that the verdict equals.",
+        "Share of labels of a class that the verdict equals, averaged over A, tie and B.",
         _PANDALM,
         headline=True,
     ),
     _share(
         "pandalm/f1",
         "macro F1",
-        "Mean over A, tie and B of the harmonic mean of precision and recall.",
+        "Harmonic mean of precision and recall, averaged over A, tie and B.",
         _PANDALM,
         headline=True,
     ),
@@ -353,7 +363,7 @@ BENCHMARK_ROWS: Final = (
     _share(
         "alpaca_eval/length_controlled_win_rate",
         "length-controlled win rate",
-        f"{_CONTROLLED}; needs all its instructions and its df_gamed.csv.",
+        f"{_CONTROLLED}; requires all its instructions and its df_gamed.csv.",
         "Dubois et al. 2024, arXiv 2404.04475, section 3",
         headline=True,
         better=None,
@@ -361,7 +371,7 @@ BENCHMARK_ROWS: Final = (
     _share(
         "alpaca_eval/win_rate/{model}",
         "win rate, {model}",
-        f"{_PREFERENCE}, of one model.",
+        f"{_PREFERENCE}; for one model.",
         _ALPACA_EVAL,
         headline=True,
         better=None,
@@ -369,7 +379,7 @@ BENCHMARK_ROWS: Final = (
     _share(
         "alpaca_eval/length_controlled_win_rate/{model}",
         "length-controlled win rate, {model}",
-        f"{_CONTROLLED}, of one model.",
+        f"{_CONTROLLED}; for one model.",
         "Dubois et al. 2024, arXiv 2404.04475, section 3",
         headline=True,
         better=None,
@@ -378,7 +388,7 @@ BENCHMARK_ROWS: Final = (
     _share(
         "arena_hard/score/{part}",
         "score, {part}",
-        f"{_SCORED}; of one model, or of one category where there is one model.",
+        f"{_SCORED}; for one model, or for one category if there is only one model.",
         _ARENA_HARD,
         headline=True,
         better=None,
@@ -386,56 +396,56 @@ BENCHMARK_ROWS: Final = (
     _share(
         "arena_hard/score/{model}/{category}",
         "score, {model}, {category}",
-        f"{_SCORED}; of one model and category.",
+        f"{_SCORED}; for one model and category.",
         _ARENA_HARD,
         better=None,
     ),
     _share(
         "auto_j/agreement",
-        "agreement with people",
-        "Share of the labeled pairs whose verdict equals the annotators' label in both orders.",
+        "agreement with annotators",
+        "Share of labeled pairs whose verdict equals the annotators' label in both orders.",
         _AUTO_J,
         headline=True,
     ),
     _share(
         "auto_j/agreement/{scenario}",
-        "agreement with people, {scenario}",
-        "Of one group of scenarios, the share of the labeled pairs whose verdict equals the label in both orders.",
+        "agreement with annotators, {scenario}",
+        "Share of labeled pairs whose verdict equals the annotators' label in both orders; for one group of scenarios.",
         _AUTO_J,
     ),
     _share(
         "auto_j/consistency",
         "consistency",
-        "Share of the pairs with one verdict in both orders.",
+        "Share of pairs with the same verdict in both orders.",
         _AUTO_J,
         headline=True,
     ),
     _share(
         "auto_j/consistency/{scenario}",
         "consistency, {scenario}",
-        "Of one group of scenarios, the share of the pairs with one verdict in both orders.",
+        "Share of pairs with the same verdict in both orders; for one group of scenarios.",
         _AUTO_J,
     ),
     _share(
         "faireval/accuracy",
         "accuracy",
-        "Share of the labeled pairs whose verdict, the sign of the mean over all samples and both orders, equals the "
-        "label.",
+        "Share of labeled pairs whose verdict equals the label; the verdict is the sign of the mean margin over "
+        "all samples and both orders.",
         _FAIREVAL,
         headline=True,
     ),
     _coefficient(
         "faireval/kappa",
         "Cohen's kappa",
-        "Cohen's kappa of these verdicts and the labels over win, tie and lose.",
+        "Cohen's kappa between these verdicts and the labels over win, tie and lose.",
         _FAIREVAL,
         headline=True,
         modes=BOTH,
     ),
     MetricSpec(
         "faireval/conflict_rate",
-        "orders that conflict",
-        "Share of the pairs whose two orders give different verdicts.",
+        "orders that disagree",
+        "Share of pairs whose two orders give different verdicts.",
         better="lower",
         headline=True,
         source=_FAIREVAL,
@@ -450,7 +460,7 @@ BENCHMARK_ROWS: Final = (
     ),
     _share(
         "halluqa/non_hallucination_rate_strict",
-        "answers without hallucination, invalid ones counted",
+        "answers without hallucination, invalid verdicts counted",
         f"{_HALLUCINATION}, {_INVALID}.",
         _HALLUQA,
         headline=True,
@@ -459,49 +469,49 @@ BENCHMARK_ROWS: Final = (
     _share(
         "halluqa/non_hallucination_rate/{part}",
         "answers without hallucination, {part}",
-        f"{_HALLUCINATION}; of one model, or of one kind of question where there is one model.",
+        f"{_HALLUCINATION}; for one model, or for one kind of question if there is only one model.",
         _HALLUQA,
         better=None,
     ),
     _share(
         "halluqa/non_hallucination_rate_strict/{part}",
-        "answers without hallucination, invalid ones counted, {part}",
-        f"{_HALLUCINATION}, {_INVALID}; of one model, or of one kind of question where there is one model.",
+        "answers without hallucination, invalid verdicts counted, {part}",
+        f"{_HALLUCINATION}, {_INVALID}; for one model, or for one kind of question if there is only one model.",
         _HALLUQA,
         better=None,
     ),
     _share(
         "halluqa/non_hallucination_rate/{model}/{category}",
         "answers without hallucination, {model}, {category}",
-        f"{_HALLUCINATION}; of one model and kind of question.",
+        f"{_HALLUCINATION}; for one model and kind of question.",
         _HALLUQA,
         better=None,
     ),
     _share(
         "halluqa/non_hallucination_rate_strict/{model}/{category}",
-        "answers without hallucination, invalid ones counted, {model}, {category}",
-        f"{_HALLUCINATION}, {_INVALID}; of one model and kind of question.",
+        "answers without hallucination, invalid verdicts counted, {model}, {category}",
+        f"{_HALLUCINATION}, {_INVALID}; for one model and kind of question.",
         _HALLUQA,
         better=None,
     ),
     _coefficient(
         "prometheus/pearson",
         "Pearson correlation",
-        "Pearson's r of scores, samples averaged, and reference scores over all responses.",
+        "Pearson's r between scores (mean of the samples) and reference scores over all responses.",
         _PROMETHEUS,
         headline=True,
     ),
     _coefficient(
         "prometheus/kendall",
         "Kendall's tau",
-        "Kendall's tau-b of scores, samples averaged, and reference scores over all responses.",
+        "Kendall's tau-b between scores (mean of the samples) and reference scores over all responses.",
         _PROMETHEUS,
         headline=True,
     ),
     _coefficient(
         "prometheus/spearman",
         "Spearman correlation",
-        "Spearman's rho of scores, samples averaged, and reference scores over all responses.",
+        "Spearman's rho between scores (mean of the samples) and reference scores over all responses.",
         _PROMETHEUS,
         headline=True,
     ),
@@ -514,20 +524,20 @@ BENCHMARK_ROWS: Final = (
     _coefficient(
         "helpsteer/{dimension}/weighted_kappa",
         "{dimension}, quadratic kappa",
-        "Cohen's kappa with quadratic weights of scores and grades by one attribute.",
+        "Cohen's kappa with quadratic weights between scores and grades of one attribute.",
         _HELPSTEER,
     ),
     _coefficient(
         "helpsteer/{dimension}/pearson",
         "{dimension}, Pearson correlation",
-        "Pearson's r of scores and grades by one attribute.",
+        "Pearson's r between scores and grades of one attribute.",
         _HELPSTEER,
     ),
     _undetermined("helpsteer/{dimension}", "{dimension}", _HELPSTEER),
     _share(
         "helpsteer/preference_accuracy",
         "accuracy on preferences",
-        "Share of the preferences that are no ties whose verdict is the same; a verdict of tie is wrong.",
+        "Share of preferences other than ties that the verdict equals; a verdict of tie counts as wrong.",
         "Wang et al. 2025, arXiv 2410.01257",
         headline=True,
     ),

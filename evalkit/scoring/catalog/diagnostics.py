@@ -1,4 +1,4 @@
-"""Beyond verdicts: annotators, confidence, scores, systems, corrected rates, variance, cost, panels, other runs."""
+"""Metrics beyond verdicts: annotators, confidence, systems, corrected rates, variance, cost, panels and other runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Final
 
 from evalkit.scoring.catalog.spec import NO_INTERVAL, PAIRS, POINTWISE, MetricSpec
 
-GAPS = "inverted test, without the bias of small bins"
+GAPS = "inverted test, corrected for the bias of small bins"
 
 DIAGNOSTIC_ROWS: Final = (
     # Annotators.
     MetricSpec(
         "human/alpha",
-        "Krippendorff's alpha among people",
-        "Krippendorff's alpha of the annotators' labels: nominal for choices, interval for grades.",
-        "1 - observed / expected disagreement",
+        "Krippendorff's alpha among annotators",
+        "Krippendorff's alpha among annotators: nominal for choices, interval for grades.",
+        "1 - observed disagreement / expected disagreement",
         unit="coefficient",
         low=-1.0,
         chance=0.0,
@@ -23,9 +23,9 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "human/ceiling",
-        "A person's agreement with the others",
-        "How an annotator agrees with the others: the share equal to their most frequent choice, or Pearson's r with "
-        "their mean grade.",
+        "Annotator's agreement with the others",
+        "Agreement of an annotator with the other annotators of an item: the share of labels equal to their most "
+        "frequent choice, or Pearson's r with their mean grade.",
         unit="share or coefficient",
         low=-1.0,
         source="Nili et al. 2014, PLoS Comput. Biol. 10, e1003553",
@@ -33,8 +33,8 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "human/judge",
-        "The judge's agreement with the same others",
-        "How the judge agrees with the same other annotators that each annotator is held against.",
+        "Judge's agreement with the same annotators",
+        "Agreement of the judge with the same other annotators, measured in the same way.",
         unit="share or coefficient",
         low=-1.0,
         better="higher",
@@ -43,10 +43,10 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "human/gap",
-        "Judge less person",
-        "The judge's agreement with the other annotators less an annotator's, over the labels that the judge has an "
-        "answer for.",
-        "human/judge - human/ceiling",
+        "Judge minus annotator",
+        "The judge's agreement with the other annotators minus an annotator's, over the labels of items that the "
+        "judge answered.",
+        "human/judge - human/ceiling, over the same labels",
         unit="difference",
         low=-2.0,
         high=2.0,
@@ -55,17 +55,18 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "human/advantage",
-        "Advantage over single people",
-        "Mean over annotators of how often the judge is at least as close to the other annotators as the annotator is.",
+        "Advantage over single annotators",
+        "Share of an annotator's labels for which the judge is at least as close to the other annotators as the "
+        "annotator is, averaged over annotators.",
         better="higher",
         source="Calderon et al. 2025, arXiv 2501.10970, section 3",
         needs="labels by annotator",
     ),
     MetricSpec(
         "human/alt_test",
-        "People the judge could stand in for",
-        "Share of annotators against whom a one-sided test finds the judge no worse by `scoring.alt_test_epsilon` or "
-        "more; from 0.5 on it may replace them.",
+        "Annotators the judge could replace",
+        "Share of annotators for whom a one-sided test finds the judge at most `scoring.alt_test_epsilon` worse; "
+        "at 0.5 or more, the judge may replace annotators.",
         better="higher",
         source="Calderon et al. 2025, arXiv 2501.10970, section 3",
         needs="labels by annotator",
@@ -74,14 +75,14 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "self/own_rate",
         "Own family's response wins",
-        "Of the decided pairs with one response of the judge's own model family, the share that this response wins.",
+        "Among decided pairs with one response from the judge's own model family, the share that this response wins.",
         needs="model names",
     ),
     MetricSpec(
         "self/preference",
         "Own-family preference at equal label",
-        "How much more often the judge follows the label where it favors its own family's response than where it "
-        "favors the other one.",
+        "Share of pairs labeled for the own family's response that it wins, minus the share of pairs labeled for "
+        "the other response that the other wins.",
         "P(own wins | label own) - P(other wins | label other)",
         unit="difference of shares",
         low=-1.0,
@@ -89,11 +90,12 @@ DIAGNOSTIC_ROWS: Final = (
         source="Wataoka et al. 2024, arXiv 2410.21819, eq. 1",
         needs="model names",
     ),
-    # Confidence: of labeled pairs with a winner and a stated confidence.
+    # Confidence: over labeled pairs with a winner and a stated confidence.
     MetricSpec(
         "calibration/ece",
-        "Calibration error",
-        "Mean distance of accuracy from mean confidence over ten equal bins, without what chance alone adds to it.",
+        "Calibration error (ECE)",
+        "Mean absolute difference between accuracy and mean confidence over ten bins of equal width, weighted by "
+        "bin size, without the bias that noise adds.",
         "Σ n_b / n · |accuracy_b - confidence_b|",
         better="lower",
         headline=True,
@@ -104,7 +106,7 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "calibration/brier",
         "Brier score",
-        "Mean square of the stated confidence less the outcome (1 right, 0 wrong).",
+        "Mean squared difference between stated confidence and outcome (1 correct, 0 wrong).",
         better="lower",
         headline=True,
         modes=PAIRS,
@@ -113,9 +115,9 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "calibration/slope",
         "Calibration slope",
-        "Slope, without intercept, of being right on the logit of the confidence: 1 is calibrated, below 1 confidence "
-        "claims too much.",
-        "1 / T of temperature scaling",
+        "Slope, without intercept, of a logistic regression of correctness on the logit of the confidence: 1 for "
+        "a calibrated judge, below 1 for an overconfident one.",
+        "1 / T, where T is the temperature of temperature scaling",
         unit="slope",
         low=None,
         high=None,
@@ -124,8 +126,8 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "calibration/ece_temperature",
-        "Calibration error after temperature",
-        "Calibration error after temperature scaling fitted on the other four of five folds.",
+        "Calibration error after temperature scaling",
+        "Calibration error after temperature scaling, fitted out of fold on four of five folds.",
         better="lower",
         source="Guo et al. 2017, arXiv 1706.04599, section 4.2",
         modes=PAIRS,
@@ -133,16 +135,16 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "calibration/brier_temperature",
-        "Brier score after temperature",
-        "Brier score after temperature scaling fitted on the other four of five folds.",
+        "Brier score after temperature scaling",
+        "Brier score after temperature scaling, fitted out of fold on four of five folds.",
         better="lower",
         source="Guo et al. 2017, arXiv 1706.04599, section 4.2",
         modes=PAIRS,
     ),
     MetricSpec(
         "calibration/ece_isotonic",
-        "Calibration error after isotonic",
-        "Calibration error after isotonic regression fitted on the other four of five folds.",
+        "Calibration error after isotonic regression",
+        "Calibration error after isotonic regression, fitted out of fold on four of five folds.",
         better="lower",
         source="Zadrozny and Elkan 2002, KDD, 694-699",
         modes=PAIRS,
@@ -150,8 +152,8 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "calibration/brier_isotonic",
-        "Brier score after isotonic",
-        "Brier score after isotonic regression fitted on the other four of five folds.",
+        "Brier score after isotonic regression",
+        "Brier score after isotonic regression, fitted out of fold on four of five folds.",
         better="lower",
         source="Zadrozny and Elkan 2002, KDD, 694-699",
         modes=PAIRS,
@@ -160,7 +162,7 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "score/mean",
         "Mean score",
-        "Mean score of the responses in units of the scale, before any normalization.",
+        "Mean score of the responses in units of the scale, before normalization.",
         unit="units of the scale",
         low=None,
         high=None,
@@ -169,8 +171,8 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "score/distinct",
-        "Different scores used",
-        "How many different scores the judge gave, before any normalization.",
+        "Distinct scores used",
+        "Number of distinct scores that the judge gave, before normalization.",
         unit="scores",
         high=None,
         headline=True,
@@ -181,8 +183,8 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "ranking/rating/{system}",
         "{system}: rating",
-        "A system's rating by the Bradley-Terry model with ties, in Elo points with mean 0.",
-        "maximum likelihood of Davidson's model; 400 points are odds of ten to one",
+        "Rating of a system by the Bradley-Terry model with ties, in Elo points with mean 0.",
+        "maximum likelihood of Davidson's model; a difference of 400 points means odds of ten to one",
         unit="Elo points",
         low=None,
         high=None,
@@ -193,15 +195,15 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "ranking/win_rate/{system}",
         "{system}: win rate",
-        "A system's wins and half of its ties, as a share of its comparisons with other systems.",
+        "Share of a system's comparisons with other systems that it wins, a tie counting as half.",
         chance=0.5,
         needs="several systems",
     ),
     MetricSpec(
         "ranking/separated",
-        "Pairs of systems told apart",
-        "Share of the pairs of systems whose ratings differ significantly.",
-        "t-tests of differences in rating, adjusted together (Holm)",
+        "Pairs of systems that differ",
+        "Share of pairs of systems whose ratings differ significantly.",
+        "t-tests of rating differences, with p-values adjusted over all pairs (Holm)",
         better="higher",
         source="Holm 1979, Scand. J. Statist. 6, 65-70",
         needs="several systems",
@@ -209,9 +211,9 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "jnd/noise",
-        "Noticeable difference, from noise",
-        "The difference that repeat noise alone exceeds in 1 - `scoring.confidence` of comparisons.",
-        "z · √(variance of repeats · mean 1 / answers), of scores times √2",
+        "Noticeable difference, from repeats",
+        "The difference that noise between repeats alone exceeds with a probability of 1 - `scoring.confidence`.",
+        "z · √(mean variance of repeats · mean of 1 / number of answers), times √2 for scores",
         unit="units of the margin or the score",
         high=None,
         better="lower",
@@ -220,20 +222,22 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "jnd/labels",
         "Noticeable difference, from labels",
-        "The margin at which the judge's choice is the label three times out of four.",
-        "ln 3 / b, b fitted by P(right) = 1 / (1 + exp(-b·|margin|))",
+        "The margin at which the judge's choice equals the label three times out of four.",
+        "ln 3 / b, with b fitted to P(correct) = 1 / (1 + exp(-b·|margin|))",
         unit="units of the margin or the score",
         high=None,
         better="lower",
         source="Luce 1959, Individual Choice Behavior, section 2.B",
         needs="labels",
     ),
-    # Rates corrected by a labeled part.
+    # Rates corrected by labels.
     MetricSpec(
         "corrected/win_rate/a",
         "Response A wins, corrected by labels",
-        "Share of pairs whose label would be A, estimated from the labels and the judge's verdicts on the other pairs.",
-        "mean_L(y) + k (mean_U(f) - mean_L(f)), y labels, f verdicts, L labeled, U unlabeled, k of least variance",
+        "Share of pairs whose label would be A, estimated from the labels and from the judge's verdicts on the "
+        "unlabeled pairs.",
+        "mean_L(y) + k (mean_U(f) - mean_L(f)), with labels y, verdicts f, labeled pairs L, unlabeled pairs U, "
+        "and k that minimizes the variance",
         source="Angelopoulos et al. 2023, arXiv 2301.09633; Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, "
         "section 6",
         modes=PAIRS,
@@ -242,7 +246,8 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "corrected/win_rate/b",
         "Response B wins, corrected by labels",
-        "Share of pairs whose label would be B, estimated from the labels and the judge's verdicts on the other pairs.",
+        "Share of pairs whose label would be B, estimated from the labels and from the judge's verdicts on the "
+        "unlabeled pairs.",
         "as corrected/win_rate/a",
         source="Angelopoulos et al. 2023, arXiv 2301.09633; Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, "
         "section 6",
@@ -252,7 +257,8 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "corrected/tie_rate",
         "Ties, corrected by labels",
-        "Share of pairs whose label would be a tie, estimated from the labels and the verdicts on the other pairs.",
+        "Share of pairs whose label would be a tie, estimated from the labels and from the judge's verdicts on "
+        "the unlabeled pairs.",
         "as corrected/win_rate/a",
         source="Angelopoulos et al. 2023, arXiv 2301.09633; Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, "
         "section 6",
@@ -262,8 +268,8 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "corrected/score_mean",
         "Mean grade, corrected by labels",
-        "Mean grade that annotators would give, estimated from their grades and the judge's scores of the other "
-        "responses.",
+        "Mean grade that annotators would give, estimated from their grades and from the judge's scores of the "
+        "ungraded responses.",
         "as corrected/win_rate/a",
         unit="units of the grades",
         low=None,
@@ -275,17 +281,18 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "corrected/rogan_gladen",
-        "Upper level, errors taken out",
-        "Share of responses of the upper of two levels, with the judge's errors on labeled ones taken out.",
-        "(rate + specificity - 1) / (sensitivity + specificity - 1), cut to [0, 1]",
+        "Upper level, corrected for judge errors",
+        "Share of responses at the upper of two levels, corrected for the judge's sensitivity and specificity on "
+        "graded responses.",
+        "(rate + specificity - 1) / (sensitivity + specificity - 1), clipped to [0, 1]",
         source="Rogan and Gladen 1978, Am. J. Epidemiol. 107, 71-76",
         modes=POINTWISE,
         needs="grades on a scale of two levels",
     ),
     MetricSpec(
         "corrected/rogan_gladen/a",
-        "Response A wins, errors taken out",
-        "Share of pairs that A wins, with the judge's errors on labeled pairs taken out.",
+        "Response A wins, corrected for judge errors",
+        "Share of pairs that A wins, corrected for the judge's sensitivity and specificity on labeled pairs.",
         "as corrected/rogan_gladen",
         source="Rogan and Gladen 1978, Am. J. Epidemiol. 107, 71-76",
         modes=PAIRS,
@@ -293,8 +300,8 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "corrected/rogan_gladen/b",
-        "Response B wins, errors taken out",
-        "Share of pairs that B wins, with the judge's errors on labeled pairs taken out.",
+        "Response B wins, corrected for judge errors",
+        "Share of pairs that B wins, corrected for the judge's sensitivity and specificity on labeled pairs.",
         "as corrected/rogan_gladen",
         source="Rogan and Gladen 1978, Am. J. Epidemiol. 107, 71-76",
         modes=PAIRS,
@@ -304,14 +311,14 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "variance/case",
         "Variance between cases",
-        "Share of the variance of single judgments that is between cases, or units within them.",
-        "variance components of a crossed design; components below 0 count as 0",
+        "Share of the variance of single judgments between cases, or between units within cases.",
+        "variance components of a crossed design, negative components set to 0",
         source="Brennan 2001, Generalizability Theory",
     ),
     MetricSpec(
         "variance/order",
         "Variance by order",
-        "Share of the variance of single judgments that comes with the order, by itself or with the case.",
+        "Share of the variance of single judgments from the order, including its interaction with the case.",
         "as variance/case",
         source="Brennan 2001, Generalizability Theory",
         modes=PAIRS,
@@ -319,7 +326,7 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "variance/criterion",
         "Variance by criterion",
-        "Share of the variance of single judgments that comes with the criterion, by itself or with the case.",
+        "Share of the variance of single judgments from the criterion, including its interaction with the case.",
         "as variance/case",
         source="Brennan 2001, Generalizability Theory",
         modes=POINTWISE,
@@ -328,7 +335,7 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "variance/judge",
         "Variance by judge",
-        "Share of the variance of single judgments that comes with the judge, by itself or with the case.",
+        "Share of the variance of single judgments from the judge, including its interaction with the case.",
         "as variance/case",
         source="Brennan 2001, Generalizability Theory",
         needs="a panel",
@@ -336,54 +343,54 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "variance/sample",
         "Variance between repeats",
-        "Share of the variance of single judgments that is left when the same is asked again.",
+        "Share of the variance of single judgments that remains between repeats of the same request.",
         "as variance/case",
         source="Brennan 2001, Generalizability Theory",
     ),
     # Expectations over log-probabilities.
     MetricSpec(
         "weighted/rate",
-        "Answers weighted by probability",
-        "Share of readable judgments that have probabilities of their answer.",
+        "Answers with probabilities",
+        "Share of readable judgments that have probabilities for their answer.",
         better="higher",
         needs="log-probabilities",
     ),
     MetricSpec(
         "weighted/mass",
-        "Probability seen on the scale",
-        "Mean probability that was seen on values of the scale.",
+        "Probability on values of the scale",
+        "Mean probability of the returned tokens that are values of the scale.",
         better="higher",
         needs="log-probabilities",
     ),
     MetricSpec(
         "weighted/open",
-        "Probability shared out evenly",
-        "Mean probability that was not seen and is shared out evenly over the values that it could be of.",
+        "Probability not returned",
+        "Mean probability that was not returned and is spread evenly over the values it could belong to.",
         better="lower",
         needs="log-probabilities",
     ),
-    # What judging takes.
+    # Cost.
     MetricSpec(
         "cost/per_case",
-        "Cost of a case, US$",
-        "Mean over cases of what their answers cost when they were made, those from the store included.",
+        "Cost per case, US$",
+        "Mean over cases of the cost of their answers when they were requested, stored answers included.",
         unit="US$",
         high=None,
         better="lower",
     ),
     MetricSpec(
         "latency/per_case",
-        "Latency of a case, s",
-        "Mean over cases of the sum of their answers' latencies when they were made, those from the store included.",
+        "Latency per case, s",
+        "Mean over cases of the total latency of their answers when they were requested, stored answers included.",
         unit="seconds",
         high=None,
         better="lower",
     ),
-    # Missing answers, as shares of the judgments that were to be made.
+    # Missing answers, as shares of the requested judgments.
     MetricSpec(
         "missing/unparseable",
         "Unparseable answers",
-        "Share of judgments whose answer could not be read.",
+        "Share of judgments whose answer could not be parsed.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
@@ -406,16 +413,16 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "missing/budget",
-        "Calls the budget kept from being made",
-        "Share of judgments whose call the budget did not allow.",
+        "Calls cut off by the budget",
+        "Share of judgments whose call was not made because of the budget.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
     ),
     MetricSpec(
         "missing/one_pass",
-        "Verdicts that rest on one order",
-        "Share of the pairs with a verdict that rest on one order because the other is missing.",
+        "Verdicts from one order only",
+        "Share of pairs with a verdict for which one of the two orders is missing.",
         better="lower",
         modes=PAIRS,
         needs="net votes",
@@ -423,9 +430,9 @@ DIAGNOSTIC_ROWS: Final = (
     # Panels. Each judge's own metrics are named judge/NAME/METRIC.
     MetricSpec(
         "panel/alpha",
-        "Krippendorff's alpha of the judges",
-        "Krippendorff's alpha of the judges' votes: nominal over winners, interval over scores.",
-        "1 - observed / expected disagreement",
+        "Krippendorff's alpha among judges",
+        "Krippendorff's alpha among the judges' votes: nominal for winners, interval for scores.",
+        "1 - observed disagreement / expected disagreement",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -436,8 +443,8 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "panel/unanimous",
-        "Judges of one mind",
-        "Share of the pairs with two votes or more on which all votes are the same.",
+        "Unanimous votes",
+        "Share of pairs with at least two votes on which all votes agree.",
         better="higher",
         modes=PAIRS,
         needs="a panel",
@@ -446,14 +453,14 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "between/agreement",
         "Same verdict in both runs",
-        "Share of the pairs with a verdict in both runs on which the verdicts are the same.",
+        "Share of pairs with a verdict in both runs on which the verdicts agree.",
         better="higher",
         scope="comparison",
     ),
     MetricSpec(
         "between/kappa",
-        "Cohen's kappa of two runs",
-        "Cohen's kappa of the verdicts of two runs.",
+        "Cohen's kappa between two runs",
+        "Cohen's kappa between the verdicts of two runs.",
         "as agreement/kappa",
         unit="coefficient",
         low=-1.0,
@@ -464,23 +471,23 @@ DIAGNOSTIC_ROWS: Final = (
     ),
     MetricSpec(
         "between/contradiction",
-        "Scores against comparisons",
-        "Of the pairs with a winner both by scores and by comparison, the share whose winners are opposite.",
+        "Scores contradict comparisons",
+        "Among pairs with a winner both by scores and by comparison, the share with opposite winners.",
         better="lower",
         source="arXiv 2509.21117",
         scope="comparison",
     ),
     MetricSpec(
         "between/difference",
-        "Scores unlike comparisons",
-        "Share of the pairs read in both runs on which scores and comparisons do not say the same, ties included.",
+        "Scores differ from comparisons",
+        "Share of pairs read in both runs on which scores and comparisons give different outcomes, ties included.",
         better="lower",
         scope="sweep",
     ),
     MetricSpec(
         "leaderboard/behind_best",
-        "Behind the best configuration",
-        "A configuration's value less that of the highest one, over the units that both read.",
+        "Difference from the best configuration",
+        "A configuration's value minus that of the highest-ranked one, over the units that both read.",
         unit="difference",
         low=None,
         high=None,

@@ -1,4 +1,4 @@
-"""What verdicts and scores say: ties, wins, order, repeats, length, cycles, and agreement with labels and grades."""
+"""Metrics of verdicts and scores: ties, wins, order, repeats, length, cycles, agreement with labels and grades."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "tie_rate",
         "Ties",
-        "Share of the pairs with a verdict whose verdict is a tie.",
+        "Share of pairs with a verdict whose verdict is a tie.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
     ),
     MetricSpec(
         "tie_rate/judged",
-        "Ties said by the judge",
-        "Share of the pairs with a verdict that are ties because the judge called them ties.",
+        "Ties called by the judge",
+        "Share of pairs with a verdict that are ties because the judge called them ties.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
@@ -30,8 +30,8 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "tie_rate/swap_disagreement",
-        "Ties made by disagreeing orders",
-        "Share of the pairs with a verdict that are ties because the two orders disagree.",
+        "Ties from disagreeing orders",
+        "Share of pairs with a verdict that are ties because the two orders disagree.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
@@ -39,16 +39,16 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "tie_rate/threshold",
-        "Ties under the threshold",
-        "Share of the pairs with a verdict that are ties because of `tie.threshold` or `tie.min_confidence`.",
+        "Ties from the threshold",
+        "Share of pairs with a verdict that are ties because of `tie.threshold` or `tie.min_confidence`.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
     ),
     MetricSpec(
         "tie_rate/equal_scores",
-        "Ties made by equal scores",
-        "Share of the pairs with a verdict that are ties because the two responses have equal scores.",
+        "Ties from equal scores",
+        "Share of pairs with a verdict that are ties because the two responses have equal scores.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
@@ -56,8 +56,9 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "tie_rate/split",
-        "Ties made by a split of votes or samples",
-        "Share of the pairs with a verdict that are ties because a panel's votes, or a judge's samples, cancel out.",
+        "Ties from split votes or samples",
+        "Share of pairs with a verdict that are ties because no outcome has a majority of the panel's votes or of "
+        "the judge's samples.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
@@ -67,27 +68,27 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "forced_rate",
         "Ties forced to a winner",
-        "Share of verdicts that would be ties and were settled because ties are forbidden.",
+        "Share of pairs with a verdict that would be ties but were given a winner because ties are forbidden.",
         better="lower",
         needs="forbidden ties",
     ),
     MetricSpec(
         "win_rate/a",
         "Response A wins",
-        "Share of the pairs with a verdict that response A wins.",
+        "Share of pairs with a verdict in which response A wins.",
         headline=True,
     ),
     MetricSpec(
         "win_rate/b",
         "Response B wins",
-        "Share of the pairs with a verdict that response B wins.",
+        "Share of pairs with a verdict in which response B wins.",
         headline=True,
     ),
-    # What the order does.
+    # Order and repeats.
     MetricSpec(
         "position/consistency",
         "Same verdict in both orders",
-        "Share of the pairs read in both orders whose two passes have the same verdict.",
+        "Share of pairs read in both orders whose two passes give the same verdict.",
         better="higher",
         headline=True,
         modes=PAIRS,
@@ -95,35 +96,35 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "position/first_rate",
         "First shown wins",
-        "Share of the passes with a winner that the response shown first wins; where each pair was shown in one order, "
-        "position and quality cannot be separated.",
+        "Share of passes with a winner in which the response shown first wins; if each pair was shown in one "
+        "order only, position and quality cannot be separated.",
         chance=0.5,
         headline=True,
         modes=PAIRS,
     ),
     MetricSpec(
         "position/repeat_consistency",
-        "Same answer twice in one order",
-        "Probability that two samples of one pair in one order have the same verdict, averaged over both orders and "
-        "over the pairs with two readable samples in each.",
-        "mean of Σ c(c - 1) / (n(n - 1)), c being the samples of one order with each verdict",
+        "Same verdict in repeats of one order",
+        "Probability that two samples of a pair in the same order give the same verdict, averaged over both "
+        "orders and over pairs with at least two readable samples in each order.",
+        "mean of Σ c(c - 1) / (n(n - 1)), where c counts the samples of one order with each verdict and n all of them",
         better="higher",
         modes=PAIRS,
     ),
     MetricSpec(
         "position/swap_consistency",
-        "Same answer in both orders, sample by sample",
-        "Probability that a sample of one order and a sample of the other have the same verdict, over the pairs with "
-        "two readable samples in each order.",
-        "mean of Σ c₁c₂ / (n₁n₂), c₁ and c₂ being the samples of each order with each verdict",
+        "Same verdict in samples of both orders",
+        "Probability that a sample of one order and a sample of the other order give the same verdict, averaged "
+        "over pairs with at least two readable samples in each order.",
+        "mean of Σ c₁c₂ / (n₁n₂), where c₁ and c₂ count the samples of each order with each verdict",
         better="higher",
         modes=PAIRS,
     ),
     MetricSpec(
         "position/order_effect",
-        "What the order adds to noise",
-        "How much less two samples agree if their orders differ than if they are of one order: 0 for a judge without "
-        "an order effect, however noisy, and 1 for one that always takes the first.",
+        "Order effect beyond noise",
+        "How much less often two samples agree when their orders differ than when they are the same: 0 for a "
+        "judge without an order effect, however noisy, and 1 for a judge that always picks the first response.",
         "position/repeat_consistency - position/swap_consistency",
         unit="difference of shares",
         low=-1.0,
@@ -135,15 +136,15 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "position/identical_preference",
         "Preference between identical responses",
-        "Share of the passes over two identical responses in which one is preferred to the other.",
+        "Share of passes over two identical responses in which the judge prefers one of them.",
         better="lower",
         modes=PAIRS,
     ),
     MetricSpec(
         "third_pass/settled_rate",
-        "Disagreements a third judgment settles",
-        "Of the pairs whose orders disagree and that have a third judgment, the share in which it agrees with one of "
-        "the orders.",
+        "Disagreements settled by a third judgment",
+        "Among pairs whose orders disagree and that have a third judgment, the share in which it agrees with one "
+        "of the orders.",
         better="higher",
         modes=PAIRS,
         needs="a third pass",
@@ -151,8 +152,9 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "samples/spread",
         "Spread of repeats",
-        "Mean over the questions with two readable samples or more of the standard deviation of their samples.",
-        "mean of s, with n - 1 in its denominator; a question is one order of a pair, or one response",
+        "Standard deviation of the samples of a question (one order of a pair, or one response), averaged over "
+        "questions with at least two readable samples.",
+        "mean of √(Σ (x - mean)² / (n - 1))",
         unit="units of the margin or the score",
         high=None,
         better="lower",
@@ -161,32 +163,33 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "samples/flip_rate",
         "Two repeats differ",
-        "Probability that two samples of one question differ in the winner (pairs) or in the score.",
+        "Probability that two samples of one question differ in the winner (pairs) or in the score (responses).",
         better="lower",
         headline=True,
         needs="samples",
     ),
     MetricSpec(
         "samples/unanimous",
-        "Same answer every time",
-        "Share of the questions with two readable samples or more whose samples all say the same.",
+        "All repeats agree",
+        "Share of questions with at least two readable samples whose samples all agree.",
         better="higher",
         needs="samples",
     ),
-    # What length does.
+    # Length.
     MetricSpec(
         "length/longer_rate",
         "Longer response wins",
-        "Of the pairs with a winner and responses of unequal length in characters, the share that the longer response "
-        "wins; the longer response may be the better one.",
+        "Among pairs with a winner and responses of different length in characters, the share in which the longer "
+        "response wins; the longer response may also be the better one.",
         chance=0.5,
         headline=True,
     ),
     MetricSpec(
         "length/slope",
-        "Log odds for a standard deviation of length",
-        "By how much one standard deviation of the log ratio of lengths raises the log odds that response A wins.",
-        "slope of a logistic regression, with an intercept, of the verdict (a tie is 1/2) on ln(length A / length B)",
+        "Length effect (log odds per SD)",
+        "Increase in the log odds that response A wins for one standard deviation of the log length ratio.",
+        "slope of a logistic regression, with intercept, of the verdict (A 1, tie 1/2, B 0) on ln(length A / "
+        "length B) / its standard deviation",
         unit="log odds",
         low=None,
         high=None,
@@ -195,8 +198,8 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "length/slope_at_label",
         "Length effect at equal label",
-        "The slope on length with the label held equal: what length does to the judge beyond what it does to labels.",
-        "as length/slope, with the label (1, 0, -1) as a second variable",
+        "The same slope with the label held constant: how length affects the judge beyond its effect on the labels.",
+        "as length/slope, with the label (A 1, tie 0, B -1) as a second variable",
         unit="log odds",
         low=None,
         high=None,
@@ -206,22 +209,23 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "length/win_rate",
         "Win rate of A, ties half",
-        "Wins of response A and half of its ties, as a share of the pairs with a verdict.",
+        "Share of pairs with a verdict in which response A wins, a tie counting as half.",
     ),
     MetricSpec(
         "length/controlled_win_rate",
         "Win rate of A at equal length",
-        "Win rate of response A had both responses been of one length.",
-        "logistic regression of the verdict on tanh(difference in characters / its standard deviation), at 0; without "
-        "the paper's terms for models and instructions and its regularization",
+        "Estimated win rate of response A if both responses had the same length, a tie counting as half.",
+        "logistic regression, with intercept, of the verdict on tanh(difference in characters / its standard "
+        "deviation), evaluated at 0, without the paper's terms for models and instructions and without its "
+        "regularization",
         source="Dubois et al. 2024, arXiv 2404.04475, section 3",
     ),
     MetricSpec(
         "length/score_slope",
-        "Score gained by tenfold length",
-        "By how many units of the scale a tenfold length raises a score, within cases where a case has several "
-        "responses, else across them.",
-        "least squares of the score on log10(characters)",
+        "Score gain per tenfold length",
+        "Increase in score for a tenfold length, within cases if any case has several responses, otherwise across "
+        "cases.",
+        "least-squares slope of the score on log10(characters)",
         unit="units of the scale",
         low=None,
         high=None,
@@ -230,8 +234,8 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "length/score_slope_at_grade",
-        "The same at equal grade",
-        "By how many units of the scale a tenfold length raises a score, with the annotators' grade held equal.",
+        "Score gain per tenfold length at equal grade",
+        "Increase in score for a tenfold length, with the annotators' grade held constant.",
         "as length/score_slope, with the grade as a second variable",
         unit="units of the scale",
         low=None,
@@ -240,12 +244,12 @@ VERDICT_ROWS: Final = (
         modes=POINTWISE,
         needs="grades",
     ),
-    # Conflicts among the responses of a case: of cases with at least three, with an outcome for every pair.
+    # Conflicts within a case: over cases with at least three responses and an outcome for every pair.
     MetricSpec(
         "conflict/rate",
         "Cases with a cycle",
-        "Share of the cases with at least three responses and an outcome for every pair in which some wins make a "
-        "cycle (A > B > C > A).",
+        "Share of cases with at least three responses and an outcome for every pair whose wins contain a cycle (A "
+        "> B > C > A).",
         better="lower",
         chance="conflict/chance_rate",
         headline=True,
@@ -254,8 +258,8 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "conflict/nodes",
         "Responses in cycles",
-        "Number of responses that lie in a cycle of wins, over all cases.",
-        "responses in strongly connected components of more than one",
+        "Number of responses that are part of a cycle of wins, summed over cases.",
+        "responses in strongly connected components of more than one response",
         unit="responses",
         high=None,
         better="lower",
@@ -264,7 +268,7 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "conflict/triads",
         "Cyclic triples",
-        "Number of triples of responses that beat one another in a circle, over all cases.",
+        "Number of triples of responses that beat one another in a cycle, summed over cases.",
         unit="triples",
         high=None,
         better="lower",
@@ -272,9 +276,9 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "conflict/zeta",
-        "Consistence (zeta)",
-        "Kendall's coefficient of consistence, of the cases with a winner in every pair.",
-        "1 - cyclic triples / the most there can be: (n³ - n) / 24 for odd n, (n³ - 4n) / 24 for even n",
+        "Consistency (Kendall's zeta)",
+        "Kendall's coefficient of consistence over the cases with a winner in every pair, pooled over case sizes.",
+        "1 - cyclic triples / their maximum, which is (n³ - n) / 24 for odd n and (n³ - 4n) / 24 for even n",
         unit="coefficient",
         better="higher",
         source="Kendall and Babington Smith 1940, Biometrika 31, 324-345",
@@ -283,15 +287,15 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "conflict/chance_rate",
         "Cycles expected by chance",
-        "Share of cases that would have a cycle if each pair were a tie at the run's tie rate and else a coin toss.",
+        "Expected share of cases with a cycle if each pair were a tie at the run's tie rate and otherwise a coin toss.",
         headline=True,
         hidden_at_zero=True,
         needs="comparisons, or ties as edges",
     ),
     MetricSpec(
         "conflict/ratio",
-        "Cycles against chance",
-        "The rate of cases with a cycle divided by the rate expected by chance.",
+        "Cycles relative to chance",
+        "Share of cases with a cycle divided by the share expected by chance.",
         "conflict/rate / conflict/chance_rate",
         unit="ratio",
         high=None,
@@ -304,15 +308,16 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "conflict/weak_rate",
         "Intransitive ties",
-        "Share of the same cases in which ties do not carry over: A = B and B = C, and yet A > C.",
+        "Share of the same cases in which ties are not transitive: A = B and B = C, but A > C.",
         better="lower",
         headline=True,
         hidden_at_zero=True,
     ),
     MetricSpec(
         "conflict/reversals",
-        "Verdicts to reverse to end all cycles",
-        "Least number of verdicts to reverse so that no case's wins make a cycle, over all cases.",
+        "Verdicts to reverse to remove all cycles",
+        "Minimum number of verdicts to reverse so that no case contains a cycle, summed over cases; it is an "
+        "upper bound if more than 12 responses of a case are connected by cycles.",
         unit="verdicts",
         high=None,
         better="lower",
@@ -323,15 +328,16 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "conflict/rate/{criterion}",
         "{criterion}: cases with a cycle",
-        "Share of cases in which one criterion's own outcomes make a cycle.",
+        "Share of cases in which the outcomes by one criterion contain a cycle.",
         better="lower",
         modes=PAIRS,
         needs="several criteria",
     ),
     MetricSpec(
         "conflict/condorcet",
-        "Cycles that no criterion has",
-        "Share of cases whose verdicts make a cycle although no single criterion's outcomes do (Condorcet's paradox).",
+        "Cycles without a cycle in any criterion",
+        "Share of cases whose verdicts contain a cycle although the outcomes by no single criterion do "
+        "(Condorcet's paradox).",
         better="lower",
         source="Condorcet 1785, Essai",
         modes=PAIRS,
@@ -339,8 +345,8 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "criteria/overall_disagreement",
-        "Overall winner against weighted criteria",
-        "Share of judgments whose overall winner is not the one that the weighted winners by criterion come to.",
+        "Overall winner differs from weighted criteria",
+        "Share of judgments whose overall winner differs from the weighted mean of their winners by criterion.",
         better="lower",
         modes=PAIRS,
     ),
@@ -348,15 +354,16 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/accuracy",
         "Accuracy (agreement with labels)",
-        "Share of the labeled pairs with a verdict whose verdict equals the label; a tie equals a label of tie only.",
+        "Share of labeled pairs with a verdict whose verdict equals the label; a tie is correct only if the label "
+        "is a tie.",
         better="higher",
-        chance="what kappa sets to 0: Σ share of each class among labels × among verdicts",
+        chance="the expected agreement in kappa: Σ share of each class among labels × share among verdicts",
         headline=True,
     ),
     MetricSpec(
         "agreement/accuracy_decided",
         "Accuracy among decided pairs",
-        "Of the pairs whose verdict and label both name a winner, the share in which it is the same.",
+        "Among pairs whose verdict and label both name a winner, the share in which they name the same one.",
         better="higher",
         chance=0.5,
         headline=True,
@@ -364,9 +371,8 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/kappa",
         "Cohen's kappa",
-        "Agreement of verdicts and labels (A, tie, B) beyond what their shares alone would give; not defined where all "
-        "labels are of one class.",
-        "(p - e) / (1 - e), p being accuracy and e the agreement expected by chance",
+        "Agreement of verdicts and labels (A, tie, B) beyond chance, undefined if all labels belong to one class.",
+        "(p - e) / (1 - e), where p is accuracy and e the agreement expected by chance",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -376,30 +382,32 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "agreement/accuracy_per_order",
-        "Agreement, mean of the orders",
-        "Mean over both orders of the share of readable passes over labeled pairs that equal the label.",
+        "Accuracy, mean of both orders",
+        "Share of readable passes over labeled pairs that equal the label, computed per order and averaged over "
+        "both orders.",
         better="higher",
         headline=True,
         modes=PAIRS,
     ),
     MetricSpec(
         "agreement/accuracy_first_order",
-        "Agreement in the case's own order",
-        "Share of readable passes over labeled pairs in the case's own order that equal the label.",
+        "Accuracy in the case's own order",
+        "Share of readable passes over labeled pairs that equal the label, in the case's own order, if both "
+        "orders were judged.",
         better="higher",
         modes=PAIRS,
     ),
     MetricSpec(
         "agreement/accuracy_second_order",
-        "Agreement in the swapped order",
-        "Share of readable passes over labeled pairs in the swapped order that equal the label.",
+        "Accuracy in the swapped order",
+        "Share of readable passes over labeled pairs that equal the label, in the swapped order.",
         better="higher",
         modes=PAIRS,
     ),
     MetricSpec(
         "agreement/accuracy_both_orders",
-        "Right in both orders",
-        "Share of the labeled pairs read in both orders of which both passes equal the label.",
+        "Correct in both orders",
+        "Share of labeled pairs read in both orders in which both passes equal the label.",
         better="higher",
         headline=True,
         modes=PAIRS,
@@ -407,7 +415,7 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/pearson",
         "Pearson correlation",
-        "Pearson's r of scores and the annotators' grades over all graded responses.",
+        "Pearson's r between scores and annotators' grades over all graded responses.",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -419,8 +427,8 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/spearman",
         "Spearman correlation",
-        "Spearman's rho of scores and the annotators' grades over all graded responses.",
-        "Pearson's r of mid-ranks, ranked anew in every resample",
+        "Spearman's rho between scores and annotators' grades over all graded responses.",
+        "Pearson's r of mid-ranks, recomputed in every resample",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -432,7 +440,7 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/kendall",
         "Kendall's tau",
-        "Kendall's tau-b of scores and the annotators' grades over all graded responses.",
+        "Kendall's tau-b between scores and annotators' grades over all graded responses.",
         "Σ sgn(Δx) sgn(Δy) / √(Σ |sgn(Δx)| Σ |sgn(Δy)|) over pairs of responses",
         unit="coefficient",
         low=-1.0,
@@ -444,9 +452,10 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "agreement/kappa_weighted",
-        "Kappa, a tie half wrong",
-        "Kappa with linear weights: a tie taken for a win, or a win for a tie, is half as wrong as a win for a loss.",
-        "1 - Σ w·observed / Σ w·expected, w = 0, 1/2, 1",
+        "Weighted kappa (tie half wrong)",
+        "Kappa with linear weights: confusing a tie with a win counts half as much as confusing a win with a loss.",
+        "1 - Σ w·observed / Σ w·expected, with w = 0 for the same class, 1/2 for a tie against a win, 1 for "
+        "opposite winners",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -456,9 +465,10 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/ac1",
         "Gwet's AC1",
-        "Agreement of verdicts and labels beyond chance that does not fall to 0 because nearly all labels are of one "
-        "class.",
-        "(p - e) / (1 - e), e = Σ π(1 - π) / (q - 1), π being the mean share of a class and q the number of classes",
+        "Agreement of verdicts and labels beyond chance; unlike kappa, it does not fall to 0 when nearly all "
+        "labels belong to one class.",
+        "(p - e) / (1 - e), e = Σ π(1 - π) / (q - 1), where π is the mean share of a class among labels and "
+        "verdicts and q the number of classes (2 without ties, otherwise 3)",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -468,7 +478,7 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/pearson_within",
         "Pearson correlation within cases",
-        "Mean over cases of Pearson's r of the scores and grades of the case's own responses.",
+        "Pearson's r between the scores and grades of a case's responses, averaged over cases.",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -480,7 +490,7 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/spearman_within",
         "Spearman correlation within cases",
-        "Mean over cases of Spearman's rho of the scores and grades of the case's own responses.",
+        "Spearman's rho between the scores and grades of a case's responses, averaged over cases.",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -492,7 +502,7 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/kendall_within",
         "Kendall's tau within cases",
-        "Mean over cases of Kendall's tau-b of the scores and grades of the case's own responses.",
+        "Kendall's tau-b between the scores and grades of a case's responses, averaged over cases.",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -503,9 +513,10 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "agreement/kappa_quadratic",
-        "Kappa of scores and grades, quadratic",
-        "Kappa with quadratic weights of scores and grades on one scale, which is their concordance correlation.",
-        "1 - mean (score - grade)² / its mean were scores and grades paired at random",
+        "Quadratic kappa of scores and grades",
+        "Kappa with quadratic weights between scores and grades on the same scale, which equals their concordance "
+        "correlation.",
+        "1 - mean (score - grade)² / its expected value if scores and grades were paired at random",
         unit="coefficient",
         low=-1.0,
         better="higher",
@@ -515,8 +526,8 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "agreement/error",
-        "Mean distance of scores from grades",
-        "Mean absolute distance of scores from the annotators' grades.",
+        "Mean absolute error of scores",
+        "Mean absolute difference between scores and annotators' grades.",
         unit="units of the scale",
         high=None,
         better="lower",
