@@ -1,4 +1,4 @@
-"""Whether a judge is shown to be better than chance, and by which metric: for sentences and recommendations alike."""
+"""Comparison of a judge with chance, shared by sentences and recommendations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ ACCURACY, DECIDED, KAPPA = "agreement/accuracy", "agreement/accuracy_decided", "
 PER_ORDER, FIRST = "agreement/accuracy_per_order", "position/first_rate"
 CORRELATIONS = ("agreement/spearman", "agreement/kendall", "agreement/pearson")
 ONE_ORDER = "every pair in one order"
-"""How the note of `position/first_rate` begins where each pair was shown in one order only."""
+"""Prefix of the note of `position/first_rate` if each pair was shown in one order only."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChanceTest:
-    """On which side of chance a judge is; `metric` decided that, and is `None` where no metric could."""
+    """The side of chance that a judge is on.
+
+    Attributes:
+        side: the side, by the interval of the metric.
+        metric: the metric that decides; `None` if no metric does.
+        chance: the chance level of the metric.
+    """
 
     side: Side
     metric: Metric | None = None
@@ -26,7 +32,7 @@ class ChanceTest:
 
 
 def side(metric: Metric, chance: float) -> Side:
-    """Say on which side of `chance` a metric's interval lies; `unclear` if it holds it, `unknown` if there is none."""
+    """Return the side of `chance` that a metric's interval lies on, `unclear` if it contains it."""
     if metric.low is None or metric.high is None:
         return "unknown"
     if metric.low <= chance <= metric.high:
@@ -35,25 +41,25 @@ def side(metric: Metric, chance: float) -> Side:
 
 
 def known(metrics: Mapping[str, Metric], name: str) -> Metric | None:
-    """Return a metric that has a value, or `None`."""
+    """Return a metric if it has a value, otherwise `None`."""
     metric = metrics.get(name)
     return metric if metric is not None and metric.value is not None else None
 
 
 def one_order(metrics: Mapping[str, Metric]) -> bool:
-    """Say whether every pair was shown in one order, so that position and quality cannot be separated."""
+    """Return whether each pair was shown in one order only, so that position and quality cannot be separated."""
     first = metrics.get(FIRST)
     return first is not None and ONE_ORDER in (first.note or "")
 
 
 def against_chance(metrics: Mapping[str, Metric]) -> ChanceTest | None:
-    """Return on which side of chance a judge's agreement with the labels is, `None` where nothing can be compared.
+    """Return the side of chance that a judge's agreement with labels is on, or `None` if nothing can be compared.
 
-    Of pairs shown in both orders, in random order, or scored one by one, a judge that ignores the responses is right in
-    half of those that it decides, whatever the labels are: `agreement/accuracy_decided` is held against 0.5. Accuracy
-    itself would not do, since it counts ties as wrong, nor kappa, which is 0 where all labels are of one class. Where
-    each pair was shown in one order, always naming the first response can be right more than half of the time: there,
-    kappa decides. Of graded responses, it is the first known correlation.
+    If pairs are shown in both orders or in random order, or responses are scored one by one, a judge that ignores the
+    responses is right on half of the pairs that it decides, for any labels. `agreement/accuracy_decided` is therefore
+    compared with 0.5. Accuracy counts ties as wrong, and kappa is 0 if all labels belong to one class. If each pair is
+    shown in one order only, always choosing the first response can be right more often, so kappa decides. For graded
+    responses, the first known correlation decides.
     """
     accuracy = known(metrics, ACCURACY)
     if accuracy is None:
@@ -62,7 +68,7 @@ def against_chance(metrics: Mapping[str, Metric]) -> ChanceTest | None:
     kappa = known(metrics, KAPPA)
     if one_order(metrics):
         return _by_kappa(kappa)
-    if DECIDED not in metrics:  # scored by an older version
+    if DECIDED not in metrics:  # metrics of an older version
         found = known(metrics, PER_ORDER) or accuracy
         return ChanceTest(side(found, 0.5), found) if side(found, 0.5) == "above" else _by_kappa(kappa, accuracy)
     decided = known(metrics, DECIDED)
@@ -74,8 +80,9 @@ def against_chance(metrics: Mapping[str, Metric]) -> ChanceTest | None:
 
 
 def _by_kappa(kappa: Metric | None, otherwise: Metric | None = None) -> ChanceTest:
+    """Compare kappa with 0; without kappa compare `otherwise` with 0.5."""
     if kappa is None:
         return ChanceTest("unknown" if otherwise is None else side(otherwise, 0.5), otherwise)
-    if kappa.low is None:  # verdicts that are all equal have a kappa of 0 in every resample
+    if kappa.low is None:  # if all verdicts are equal, kappa is 0 in every resample
         return ChanceTest("unknown" if kappa.value else "unclear", kappa, 0.0)
     return ChanceTest(side(kappa, 0.0), kappa, 0.0)

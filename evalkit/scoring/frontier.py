@@ -1,4 +1,4 @@
-"""What each useful tie threshold would give: ties against agreement and transitivity, at no cost."""
+"""The trade-off of tie thresholds: ties against agreement and transitivity, without new calls."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from evalkit.scoring.verdicts.pairs import at_threshold, useful_thresholds
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """What one tie threshold would give, all else as configured.
+    """The results of one tie threshold, with all other settings unchanged.
 
-    `threshold` is in the units of `tie.threshold`. `tie_rate` is over the pairs that have a margin; `accuracy` counts a
-    tie against a label A or B as wrong, `decided_accuracy` leaves ties out; `weak_rate` is as `conflict/weak_rate`.
+    Attributes:
+        threshold: the threshold, in the units of `tie.threshold`.
+        tie_rate: the share of ties among pairs with a margin.
+        accuracy: the accuracy, a tie counting as wrong unless the label is a tie.
+        decided_accuracy: the accuracy without ties.
+        weak_rate: the share of cases with intransitive ties, as `conflict/weak_rate`.
     """
 
     threshold: float
@@ -35,10 +39,16 @@ def frontier(
     winners_at: Callable[[float], Codes] | None = None,
     margins: Floats | None = None,
 ) -> tuple[FrontierPoint, ...]:
-    """Return what each threshold at which something changes would give, ties allowed and all else as configured.
+    """Return the results of each threshold at which a verdict changes.
 
-    Where the threshold is not for the margins that were resolved, `margins` are those that it is for, and `winners_at`
-    what it makes of them.
+    Ties are allowed, and all other settings are unchanged.
+
+    Args:
+        verdicts: the verdicts.
+        min_confidence: `tie.min_confidence`.
+        winners_at: returns the winners under a threshold, if it applies before a panel's vote; by default it applies to
+            the margins of the verdicts.
+        margins: the margins that the threshold applies to, if not those of the verdicts.
     """
 
     def of_margins(threshold: float) -> Codes:
@@ -66,9 +76,9 @@ def _mean(hit: Bools, among: Bools) -> float | None:
 
 
 def _weak_rate(verdicts: VerdictColumns, winner: Codes) -> float | None:
-    found = []
+    parts = []
     for _, winners in groups(verdicts.pairs, winner):
-        whole = winners[(winners != NONE).all(axis=1)]
-        found.append(weak_violation(*matrices(whole)))
-    every = np.concatenate([np.zeros(0, dtype=bool), *found])
-    return round_metric(every.mean()) if len(every) else None
+        complete = winners[(winners != NONE).all(axis=1)]
+        parts.append(weak_violation(*matrices(complete)))
+    violations = np.concatenate([np.zeros(0, dtype=bool), *parts])
+    return round_metric(violations.mean()) if len(violations) else None

@@ -36,5 +36,5 @@ def test_a_judge_that_no_metric_is_called_by_is_refused(metric: str) -> None:
 def test_judges_whose_metrics_would_go_by_one_name_are_refused_before_anything_is_asked() -> None:
     alike = [{"model": "openai/one", "name": "my judge"}, {"model": "openai/two", "name": "my_judge"}]
     config = RunConfig(judge={"name": "p", "model": None, "judges": alike}, criteria=[{"name": "q"}])
-    with pytest.raises(ConfigError, match=r"my judge and my_judge cannot be told apart in names of metrics"):
+    with pytest.raises(ConfigError, match=r"the metrics of judges my judge and my_judge would have the same names"):
         build_evaluator(config)

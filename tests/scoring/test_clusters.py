@@ -212,8 +212,8 @@ def test_a_share_of_rows_is_that_of_the_slow_bootstrap():
 def test_quantiles_of_students_t_are_scipys():
     from scipy.special import stdtrit
 
-    from evalkit.scoring.stats.bootstrap import student
+    from evalkit.scoring.stats.bootstrap import student_quantile
 
     for degrees in (*range(1, 40), 99, 100, 999, 1000, 1001, 5000, 10**6):
         for p in (0.0005, 0.005, 0.025, 0.05, 0.1):
-            assert student(p, degrees) == pytest.approx(float(stdtrit(degrees, p)), rel=1e-12)
+            assert student_quantile(p, degrees) == pytest.approx(float(stdtrit(degrees, p)), rel=1e-12)

@@ -11,8 +11,8 @@ from scipy import stats
 from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
 from evalkit.scoring.stats import bootstrap, clusters
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, of_share, wilson
-from evalkit.scoring.stats.bounded_intervals import bounded_mean, inverted, without_noise
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
+from evalkit.scoring.stats.bounded_intervals import bounded_mean, debiased_sum, invert_test
 from evalkit.scoring.stats.clusters import Clusters
 
 
@@ -163,7 +163,7 @@ def test_a_wider_confidence_is_a_wider_interval(configure, make_case, passes):
 @pytest.mark.parametrize(("hits", "method"), [(0, "exact"), (4, "exact"), (1, "wilson"), (2, "wilson")])
 def test_a_share_by_itself_is_bounded_exactly_where_all_are_alike(hits, method):
     expected = stats.binomtest(hits, 4).proportion_ci(method=method)
-    assert of_share(hits / 4, 4, 0.95) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert share_interval(hits / 4, 4, 0.95) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 @pytest.mark.parametrize(("ones", "n"), [(19, 20), (12, 20), (5, 6)])
@@ -182,8 +182,8 @@ def test_noise_alone_is_no_calibration_error():
         gaps = generator.normal(scale=0.02, size=10)
         noise = generator.normal(scale=0.02, size=(400, 10))
         plain.append(np.abs(gaps).sum())
-        cleared.append(without_noise(gaps, np.full(10, 0.02)))
-        covered += inverted(gaps, noise, 0.95)[0] == 0.0
+        cleared.append(debiased_sum(gaps, np.full(10, 0.02)))
+        covered += invert_test(gaps, noise, 0.95)[0] == 0.0
     assert np.mean(plain) > 0.15
     assert np.mean(cleared) < 0.06
     assert covered > 0.93 * 200
@@ -195,6 +195,6 @@ def test_a_planted_calibration_error_is_covered():
     hits = 0
     for _ in range(200):
         gaps = true + generator.normal(scale=0.02, size=5)
-        low, high = inverted(gaps, generator.normal(scale=0.02, size=(400, 5)), 0.95)
+        low, high = invert_test(gaps, generator.normal(scale=0.02, size=(400, 5)), 0.95)
         hits += low <= 0.1 <= high
     assert 0.91 * 200 <= hits <= 0.99 * 200

@@ -161,5 +161,5 @@ def test_samples_are_averaged(configure):
 
 def test_single_responses_and_lists_do_not_mix(configure):
     single = Judgment("c", (0,), (0,), 0, "m", "ok", 1.0)
-    with pytest.raises(ConfigError, match="judgments of 1, 4 responses each cannot be scored together"):
+    with pytest.raises(ConfigError, match="judgments of 1 and 4 responses cannot be scored together"):
         score_run(configure(mode={"name": "listwise"}), [CASE], [single, listed(((0, 1, 2, 3),))])

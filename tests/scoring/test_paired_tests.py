@@ -43,7 +43,7 @@ def test_mcnemar_equals_statsmodels(b, c):
     exact = b + c < 25
     p, test = mcnemar(lead(b, c))
     if not b + c:
-        assert (p, test) == (None, "the runs are right and wrong in the same cases")
+        assert (p, test) == (None, "the runs are correct on the same cases")
         return
     expected = reference([[5, b], [c, 5]], exact=exact, correction=True).pvalue
     if b == c and not exact:
@@ -78,7 +78,7 @@ def test_wilcoxon_equals_scipy(differences):
     p, test = wilcoxon(values)
     nonzero = [d for d in differences if d]
     if not nonzero:
-        assert (p, test) == (None, "the runs do not differ in any case")
+        assert (p, test) == (None, "the runs do not differ on any case")
         return
     exact = len(nonzero) <= 50 and len({abs(d) for d in nonzero}) == len(nonzero)
     expected = stats.wilcoxon(nonzero, method="exact" if exact else "asymptotic", correction=not exact).pvalue

@@ -97,18 +97,18 @@ def test_pointwise_is_independent_of_order_too(pointwise, make_case, judged):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"case_id": "zzz"}, "case 'zzz': judged, but not among the cases"),
-        ({"unit": (0, 2), "shown": (0, 2)}, r"case 'c': responses \[0, 2\] were judged, and the case has 2"),
+        ({"case_id": "zzz"}, "case 'zzz': this case was judged but is not in the dataset"),
+        ({"unit": (0, 2), "shown": (0, 2)}, r"case 'c': responses \[0, 2\] were judged, but the case has 2"),
         ({"unit": (1, 0)}, r"case 'c': responses \[1, 0\] were judged"),
         ({"unit": (1, 1), "shown": (1, 1)}, r"case 'c': responses \[1, 1\] were judged"),
         ({"shown": (0, 0)}, r"case 'c': unit \[0, 1\] was shown as \[0, 0\]"),
-        ({"sample": 0}, r"case 'c': responses \[0, 1\] are judged twice.*sample 0; keep one"),
-        ({"unit": (0,), "shown": (0,)}, "judgments of 1, 2 responses each"),
-        ({"unit": (0, 1, 2), "shown": (0, 1, 2)}, r"case 'c': responses \[0, 2\] were judged, and the case has 2"),
+        ({"sample": 0}, r"case 'c': responses \[0, 1\] have two judgments.*sample 0; keep one"),
+        ({"unit": (0,), "shown": (0,)}, "judgments of 1 and 2 responses"),
+        ({"unit": (0, 1, 2), "shown": (0, 1, 2)}, r"case 'c': responses \[0, 2\] were judged, but the case has 2"),
         ({"unit": (0, 1, 2), "shown": (0, 1)}, r"case 'c': unit \[0, 1, 2\] was shown as \[0, 1\]"),
         ({"ranking": ((0,), (0,))}, r"case 'c': unit \[0, 1\] was ranked as \[\[0\], \[0\]\]"),
         ({"ranking": ((0,), (2,))}, r"case 'c': unit \[0, 1\] was ranked as \[\[0\], \[2\]\]"),
-        ({"unit": (), "shown": ()}, "judgments of 0, 2 responses each"),
+        ({"unit": (), "shown": ()}, "judgments of 0 and 2 responses"),
     ],
 )
 def test_judgments_that_do_not_belong(configure, make_case, judged, passes, change, message):
@@ -119,7 +119,7 @@ def test_judgments_that_do_not_belong(configure, make_case, judged, passes, chan
 
 def test_a_response_scored_twice(pointwise, make_case, judged):
     twice = [judged("c", (1,), criteria={"quality": 3})] * 2
-    with pytest.raises(ConfigError, match=r"responses \[1\] are judged twice"):
+    with pytest.raises(ConfigError, match=r"responses \[1\] have two judgments"):
         score_run(pointwise(), [make_case("c")], twice)
 
 

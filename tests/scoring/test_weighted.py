@@ -48,7 +48,9 @@ def test_scores_are_expectations_and_break_ties(pointwise, make_case, judged):
 
 def test_one_judgment_without_probabilities_is_a_mistake_where_they_are_a_must(configure, make_case, pair):
     pair[1] = replace(pair[1], weighted=None)
-    with pytest.raises(ConfigError, match=r"judge\.logprobs: judgments by m have no probabilities; judge again"):
+    with pytest.raises(
+        ConfigError, match=r"judge\.logprobs: some judgments by m have no probabilities; rerun the judge"
+    ):
         score_run(configure(judge=ASKED), [make_case("c")], pair)
 
 

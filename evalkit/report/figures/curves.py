@@ -13,7 +13,7 @@ from evalkit.report.counts import RATIOS, LengthClass
 from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, grid, legend, line, node, path, text
 from evalkit.report.metric_names import Words
-from evalkit.scoring.stats.bootstrap import of_share
+from evalkit.scoring.stats.bootstrap import share_interval
 
 WIDTH, HEIGHT = 420.0, 330.0
 AFTER = ("temperature", "isotonic")
@@ -99,7 +99,7 @@ def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
     drawn.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["times_longer"], "axis"))
     for place, one in used:
         at, share = 44 + step * (place + 0.5), one.longer / one.decided
-        low, high = of_share(share, one.clusters, level)
+        low, high = share_interval(share, one.clusters, level)
         said = f"{one.longer} / {one.decided} ({one.clusters})"
         drawn.append(
             node(

@@ -1,4 +1,4 @@
-"""Cases as columns: every pair of responses with its label, and numbers for each response."""
+"""Cases as columns: every pair of responses with its label, and per-response numbers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from evalkit.types import Annotation, Case, Unit, Winner
 
 @dataclass(frozen=True, slots=True)
 class PairColumns:
-    """Every pair of responses of every case, in case order and then by response.
+    """Every pair of responses of every case, ordered by case and then by response.
 
     Attributes:
-        case: (pairs,) the place of its case.
-        i: (pairs,) the place of its first response in the case.
-        j: (pairs,) the place of its second response, above `i`.
-        label: (pairs,) what people chose, A, TIE or B; NONE where nobody did.
-        longer: (pairs,) which response has more characters, A, TIE or B; NONE where a text is not there.
-        start: (cases,) the place of each case's first pair.
-        sizes: (cases,) how many responses each case has.
+        case: (pairs,) the index of its case.
+        i: (pairs,) the index of its first response in the case.
+        j: (pairs,) the index of its second response, greater than `i`.
+        label: (pairs,) the label, A, TIE or B; NONE without one.
+        longer: (pairs,) the response with more characters, A, TIE or B; NONE if a text is missing.
+        start: (cases,) the index of each case's first pair.
+        sizes: (cases,) the number of responses of each case.
     """
 
     case: Ints
@@ -40,18 +40,18 @@ class PairColumns:
         return len(self.case)
 
     def place(self, case: int, i: int, j: int) -> int:
-        """Return the place of one pair (i, j) of a case."""
+        """Return the index of the pair (i, j) of a case."""
         n = int(self.sizes[case])
         return int(self.start[case]) + i * n - i * (i + 1) // 2 + (j - i - 1)
 
     def find(self, case: Ints, i: Ints, j: Ints) -> Ints:
-        """Return the place of each pair (i, j) of a case."""
+        """Return the index of each pair (i, j) of a case, for arrays of the same shape."""
         n = self.sizes[case]
         return np.asarray(self.start[case] + i * n - i * (i + 1) // 2 + (j - i - 1))
 
 
 def all_pairs(cases: Sequence[Case]) -> PairColumns:
-    """Lay out the pairs of all cases, in case order and then by response index."""
+    """Return the pairs of all cases, ordered by case and then by response."""
     sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
     counts = sizes * (sizes - 1) // 2
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
@@ -66,19 +66,19 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
     lengths = flat(cases, lambda c: [len(r.text) or np.nan for r in c.responses])
     graded = grades(cases)
     label = sign(graded[first] - graded[second])
-    choice, further = _choices(cases)
+    choice, further_labels = _choices(cases)
     own = (i == 0) & (j == 1) & (choice[case] != NONE)
     label[own] = choice[case[own]]
     pairs = PairColumns(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
-    for number, said in further.items():
-        _choose(pairs, number, said)
+    for number, labels in further_labels.items():
+        _label_pairs(pairs, number, labels)
     return pairs
 
 
-def _choose(pairs: PairColumns, case: int, said: Sequence[Annotation]) -> None:
-    """Label a case's further pairs with what most people chose of each, where no grade says which is better."""
+def _label_pairs(pairs: PairColumns, case: int, labels: Sequence[Annotation]) -> None:
+    """Label the other pairs of a case with the annotators' majority choice, unless grades already do."""
     votes: dict[Unit, list[Winner]] = {}
-    for annotation in said:
+    for annotation in labels:
         for unit, winner in choices_in(annotation):
             votes.setdefault(unit, []).append(winner)
     for unit, winners in votes.items():
@@ -90,13 +90,13 @@ def _choose(pairs: PairColumns, case: int, said: Sequence[Annotation]) -> None:
 
 
 def _choices(cases: Sequence[Case]) -> tuple[Codes, dict[int, list[Annotation]]]:
-    """Return each case's label of its first pair, and by its number what people said of cases' further pairs."""
-    codes, further = [], {}
+    """Return each case's label of its first pair, and the annotations that label other pairs, by case index."""
+    codes, further_labels = [], {}
     for number, case in enumerate(cases):
         codes.append(CODES[case.label])
-        if case.labels and any(isinstance(said, Mapping) for said in case.labels.values()):
-            further[number] = list(case.labels.values())
-    return np.array(codes, dtype=np.int8), further
+        if case.labels and any(isinstance(labels, Mapping) for labels in case.labels.values()):
+            further_labels[number] = list(case.labels.values())
+    return np.array(codes, dtype=np.int8), further_labels
 
 
 def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floats:
@@ -105,5 +105,5 @@ def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floa
 
 
 def grades(cases: Sequence[Case]) -> Floats:
-    """Return people's grade of each response, NaN where nobody graded it."""
+    """Return the annotators' grade of each response, NaN without a grade."""
     return flat(cases, lambda c: [np.nan if r.grade is None else r.grade for r in c.responses])

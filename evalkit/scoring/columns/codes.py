@@ -1,4 +1,4 @@
-"""Winners, reasons and kinds of answers as small integers."""
+"""Winners, reasons and answer kinds as small integers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evalkit.scoring.stats.arrays import FUZZ, Codes, Floats
 from evalkit.types import Judgment, Reason, Winner
 
 A, TIE, B, NONE = 1, 0, -1, -2
-"""Winners as numbers: the sign of a margin, and a number that is no sign for a missing one."""
+"""Winners as numbers: the sign of a margin, and -2 for a missing winner."""
 NAMES: dict[int, Winner] = {A: "A", TIE: "TIE", B: "B"}
 CODES = {name: code for code, name in NAMES.items()} | {None: NONE}
 
@@ -20,18 +20,19 @@ def sign(values: Floats) -> Codes:
 
 
 KINDS = ("unparseable", "refused", "failed", "budget", "ok", "repaired")
-"""What became of an answer; `budget` is a call that was never made, because the cap was reached."""
+"""Kinds of answers; `budget` is a call that was not made because the budget was used up."""
 READABLE = KINDS.index("ok")
+"""The first kind that is readable."""
 
 
 STATED, RANKING, IMPLIED = range(3)
-"""Where a row of judgments comes from: a judgment of a pair or a response, a ranking, or what a ranking implies."""
+"""Origins of a row of judgments: a judgment of a pair or response, a ranking, or an implication of a ranking."""
 
 
 def kind_of(judgment: Judgment) -> str:
-    """Return why a judgment has no value, or its status where it has one."""
-    never_made = judgment.status == "failed" and judgment.error_kind == "budget"
-    return "budget" if never_made else judgment.status
+    """Return the reason why a judgment has no value, or its status if it has one."""
+    cut_off = judgment.status == "failed" and judgment.error_kind == "budget"
+    return "budget" if cut_off else judgment.status
 
 
 JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL = range(7)

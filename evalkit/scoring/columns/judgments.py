@@ -1,4 +1,4 @@
-"""Judgments as columns, read in one pass over the objects, in an order that does not depend on theirs."""
+"""Judgments as columns, read in one pass and sorted independently of the input order."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.types import Case, Judgment, Unit
 
 Shape: TypeAlias = tuple[Unit, Unit]
-"""The responses judged, ascending, and the order in which they were shown."""
+"""The judged responses, ascending, and the order in which they were shown."""
 Places: TypeAlias = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgmentColumns:
-    """Judgments, a row each, sorted by case, unit, order shown, sample and judge; NaN where one has no such number.
+    """Judgments as rows, sorted by case, unit, order shown, sample and judge; NaN for a missing number.
 
-    A ranking (`RANKING` in `origin`) is followed by rows for what it says of each pair and each response of its unit
-    (`IMPLIED`); every other judgment is `STATED`.
+    A ranking (`RANKING` in `origin`) is followed by rows for the pairs and responses that it implies (`IMPLIED`). Every
+    other judgment is `STATED`.
 
     Attributes:
-        case: (n,) the place of the judgment's case.
-        shape: (n,) the place in `shapes` of its unit and order shown.
-        sample: (n,) its sample, from 0; for the implied scores of responses, numbered through all orders.
-        judge: (n,) the place in `judges` of who it is by.
-        arbiter: (n,) the place in `judges` of who gave it if it is a third judgment, else -1.
-        kind: (n,) what became of the answer, a place in `KINDS`.
+        case: (n,) the index of the judgment's case.
+        shape: (n,) the index in `shapes` of its unit and order shown.
+        sample: (n,) its sample, from 0; implied scores of responses are numbered across orders.
+        judge: (n,) the index in `judges` of the judge it counts for.
+        arbiter: (n,) the index in `judges` of the author of a third judgment, otherwise -1.
+        kind: (n,) the kind of answer, an index into `KINDS`.
         origin: (n,) STATED, RANKING or IMPLIED.
         value: (n,) the overall value: a margin in [-1, 1] for a pair, scale units for a response.
-        confidence: (n,) the probability stated, in [0, 1].
-        criteria: (n, names) the value by each criterion, in the units of `value`.
-        answer: (n,) a number of the completion it rests on: one number for all judgments of one completion.
-        cost: (n,) US$ that this completion took.
-        latency: (n,) seconds that it took; NaN where that is not known, as for answers of a batch.
+        confidence: (n,) the stated probability, in [0, 1].
+        criteria: (n, names) the value by criterion, in the units of `value`.
+        answer: (n,) a number that identifies the completion; judgments from one completion share it.
+        cost: (n,) the cost of the completion in dollars.
+        latency: (n,) the latency of the completion in seconds; NaN if unknown, as for answers of a batch.
         shapes: units and orders shown, in the order of the rows.
         judges: names of judges and arbiters, sorted.
         names: names of the criteria.
-        expected: (n, 1 + names) value and criteria as expectations over the answer's probabilities; none if no
+        expected: (n, 1 + names) value and criteria as expectations over the answer's probabilities; `None` if no
             judgment has probabilities.
-        mass: (n,) the probability of all values of the scale together; none as above.
-        open: (n,) the probability that was not among those returned; none as above.
+        mass: (n,) the total probability of the values of the scale; `None` as above.
+        open: (n,) the probability that was not returned; `None` as above.
     """
 
     case: Ints
@@ -77,55 +77,55 @@ class JudgmentColumns:
 
     @property
     def i(self) -> Ints:
-        """The lowest response of each unit, by its place in the case."""
+        """The lowest response index of each unit, (n,)."""
         return self._by_shape(lambda unit, _: unit[0] if unit else -1)
 
     @property
     def j(self) -> Ints:
-        """The highest response of each unit: the second of a pair."""
+        """The highest response index of each unit, (n,): the second response of a pair."""
         return self._by_shape(lambda unit, _: unit[-1] if unit else -1)
 
     @property
     def swapped(self) -> Ints:
-        """1 where the responses were shown in another order than the unit's own, else 0."""
+        """1 if the responses were not shown in the unit's own order, else 0, (n,)."""
         return self._by_shape(lambda unit, shown: int(shown != unit))
 
     def _by_shape(self, read: Callable[[Unit, Unit], int]) -> Ints:
-        """Return a number of each row's unit and order shown."""
+        """Return a number for each row from its unit and order shown."""
         return np.array([read(*shape) for shape in self.shapes], dtype=np.int64)[self.shape]
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The names of the judges that these are by, sorted."""
+        """The names of the judges of these judgments, sorted."""
         return tuple(self.judges[place] for place in np.unique(self.judge))
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """The units that were judged, each once; not those that rankings imply."""
+        """The distinct units that were judged, without those implied by rankings."""
         return tuple({self.shapes[place][0] for place in np.unique(self.shape[self.origin != IMPLIED])})
 
     @property
     def readable(self) -> Bools:
-        """Which of them could be read."""
+        """Which judgments were readable, (n,)."""
         return np.asarray(self.kind >= READABLE)
 
     @property
     def giver(self) -> Places:
-        """Who gave each, as a place in `judges`."""
+        """The author of each judgment, an index into `judges`, (n,)."""
         return np.where(self.arbiter < 0, self.judge, self.arbiter).astype(np.int32)
 
     @property
     def weighted(self) -> Bools:
-        """Which have probabilities, and so an expectation."""
+        """Which judgments have probabilities, and so an expectation, (n,)."""
         return np.zeros(len(self), dtype=bool) if self.mass is None else np.asarray(~np.isnan(self.mass))
 
     @property
     def asked(self) -> JudgmentColumns:
-        """Those that were asked for, without what rankings imply."""
+        """The requested judgments, without those implied by rankings."""
         return self.where(self.origin != IMPLIED)
 
     def where(self, rows: Bools) -> JudgmentColumns:
-        """Return some of them, in their order."""
+        """Return the selected rows in order."""
         if rows.all():
             return self
         kept: dict[str, Any] = {}
@@ -135,7 +135,7 @@ class JudgmentColumns:
         return replace(self, **kept)
 
     def select(self, judge: str | None = None, *, third: bool | None = None) -> JudgmentColumns:
-        """Return those by one judge, or that are third judgments or not."""
+        """Return the judgments of one judge, or those that are third judgments or not."""
         rows = np.ones(len(self), dtype=bool)
         if judge is not None:
             rows &= self.judge == (self.judges.index(judge) if judge in self.judges else -1)
@@ -144,7 +144,7 @@ class JudgmentColumns:
         return self.where(rows)
 
     def of_units(self, size: int) -> JudgmentColumns:
-        """Return those of units of so many responses, stated or implied by a ranking."""
+        """Return the judgments of units of `size` responses, stated or implied by a ranking."""
         sizes = np.array([len(unit) for unit, _ in self.shapes], dtype=np.int64)
         return self.where((self.origin != RANKING) & (sizes[self.shape] == size))
 
@@ -155,12 +155,17 @@ _ARRAYS = tuple(
 
 
 def read_judgments(cases: Sequence[Case], judgments: Iterable[Judgment], names: Sequence[str]) -> JudgmentColumns:
-    """Read judgments, each once and one at a time; `names` are the criteria wanted.
+    """Return judgments as columns.
+
+    Args:
+        cases: the cases.
+        judgments: the judgments, each read once.
+        names: the names of the criteria to keep.
 
     Raises:
-        ConfigError: if a judgment is of no known case, or a ranking is not of its own responses.
+        ConfigError: if a judgment is of an unknown case, or a ranking is not of its own responses.
     """
-    rows = _Rows(cases, names)
+    rows = _ColumnBuilder(cases, names)
     counts: Counter[tuple[str, str]] = Counter()
     for judgment in judgments:
         if not is_list(judgment):
@@ -169,7 +174,7 @@ def read_judgments(cases: Sequence[Case], judgments: Iterable[Judgment], names: 
         rows.add(judgment, RANKING)
         for pair in list_pairs(judgment):
             rows.add(pair, IMPLIED)
-        # Both orders of a list score the same responses: numbered through, they are samples of one score.
+        # Both orders of a list score the same responses, so they are samples of one score.
         place = (judgment.judge, judgment.case_id)
         for single in list_scores(judgment, counts[place]):
             rows.add(single, IMPLIED)
@@ -177,8 +182,8 @@ def read_judgments(cases: Sequence[Case], judgments: Iterable[Judgment], names: 
     return rows.columns()
 
 
-class _Rows:
-    """Columns in the making: plain arrays, since a list would hold an object for every number."""
+class _ColumnBuilder:
+    """Builds columns in plain arrays, which take less memory than lists of objects."""
 
     def __init__(self, cases: Sequence[Case], names: Sequence[str]) -> None:
         self._cases = {case.id: place for place, case in enumerate(cases)}
@@ -196,7 +201,7 @@ class _Rows:
         large, places, numbers = self._large, self._places, self._numbers
         case, judges, arbiter = self._cases.get(judgment.case_id), self._judges, judgment.arbiter
         if case is None:
-            raise ConfigError("judged, but not among the cases", where=f"case '{judgment.case_id}'")
+            raise ConfigError("this case was judged but is not in the dataset", where=f"case '{judgment.case_id}'")
         if judgment.weighted is not None and origin != RANKING:
             self._weighted.append(len(large["case"]))
             stated = judgment.weighted.criteria
@@ -220,7 +225,7 @@ class _Rows:
         numbers["latency"].append(_number(completion.latency or None if completion else None))
 
     def columns(self) -> JudgmentColumns:
-        """Return the columns, sorted; the arrays they are made from are given up one by one."""
+        """Return the sorted columns, and free the arrays they are made from."""
         shapes, judges = sorted(self._shapes, key=_shape_order), sorted(self._judges)
         columns: dict[str, Any] = {}
         for group, kind in ((self._large, "q"), (self._places, "i"), (self._codes, "b"), (self._numbers, "d")):
@@ -235,7 +240,7 @@ class _Rows:
             _renumbered(columns[name], self._judges, judges) for name in ("judge", "arbiter")
         )
         if self._weighted:
-            columns |= self._spread(count, width)
+            columns |= self._expectations(count, width)
         keys = [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
         order = np.lexsort(keys)
         if (np.diff(order) < 0).any():
@@ -243,7 +248,7 @@ class _Rows:
                 columns[name] = columns[name][order]
         return JudgmentColumns(**columns, shapes=tuple(shapes), judges=tuple(judges), names=self._names)
 
-    def _spread(self, count: int, width: int) -> dict[str, Floats]:
+    def _expectations(self, count: int, width: int) -> dict[str, Floats]:
         """Return the expectations as columns, NaN for judgments without probabilities."""
         rows = np.array(self._weighted)
         found = {"expected": np.full((count, 1 + width), np.nan)} | {
@@ -260,7 +265,7 @@ def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
 
 
 def _renumbered(places: Places, known: Iterable[Any], ordered: Sequence[Any]) -> Places:
-    """Return places among `known` as places among the same, ordered; -1 stays."""
+    """Return indices into `known` as indices into `ordered`, which holds the same items; -1 stays -1."""
     new = {one: place for place, one in enumerate(ordered)}
     table = np.array([*(new[one] for one in known), -1], dtype=np.int32)
     return table[places]
@@ -271,16 +276,22 @@ def _number(value: float | None) -> float:
 
 
 def of_one_judge(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints, size: int) -> JudgmentColumns:
-    """Return the judgments of units of `size` responses; `sizes` says how many responses each case has.
+    """Return one judge's judgments of units of `size` responses.
+
+    Args:
+        cases: the cases.
+        judgments: the judgments.
+        sizes: (cases,) the number of responses of each case.
+        size: the number of responses of a unit.
 
     Raises:
-        ConfigError: if a judgment is of an unknown unit or order, is there twice, or if several judges made them.
+        ConfigError: if a unit or order is unknown, a judgment is duplicated, or several judges made the judgments.
     """
     own = judgments.of_units(size)
     _check_units(cases, own, sizes, size)
     _check_once(cases, own)
     if len(own.by) > 1:
-        raise ConfigError(f"judgments of several judges ({', '.join(own.by)}) are read as those of one")
+        raise ConfigError(f"expected the judgments of one judge, found several: {', '.join(own.by)}")
     return own
 
 
@@ -290,13 +301,13 @@ def _check_units(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints,
     if bad.any():
         place, (unit, _) = _first(judgments, bad)
         raise ConfigError(
-            f"responses {list(unit)} were judged, and the case has {int(sizes[place])}, in units of {size}",
+            f"responses {list(unit)} were judged, but the case has {int(sizes[place])} responses, in units of {size}",
             where=f"case '{cases[place].id}'",
         )
     ordered = [tuple(sorted(shown)) == unit for unit, shown in judgments.shapes]
-    astray = ~np.array(ordered, dtype=bool)[judgments.shape]
-    if astray.any():
-        place, (unit, shown) = _first(judgments, astray)
+    unordered = ~np.array(ordered, dtype=bool)[judgments.shape]
+    if unordered.any():
+        place, (unit, shown) = _first(judgments, unordered)
         raise ConfigError(f"unit {list(unit)} was shown as {list(shown)}", where=f"case '{cases[place].id}'")
 
 
@@ -306,7 +317,7 @@ def _first(judgments: JudgmentColumns, rows: Bools) -> tuple[int, Shape]:
 
 
 def _check_once(cases: Sequence[Case], judgments: JudgmentColumns) -> None:
-    """Refuse two judgments of one unit, order and sample; sorted, they are neighbors."""
+    """Reject two judgments of one unit, order and sample; in sorted columns they are neighbors."""
     same = np.ones(max(len(judgments) - 1, 0), dtype=bool)
     for column in (judgments.case, judgments.shape, judgments.sample):
         same &= column[1:] == column[:-1]
@@ -314,7 +325,7 @@ def _check_once(cases: Sequence[Case], judgments: JudgmentColumns) -> None:
         place, (unit, _) = _first(judgments, np.append(same, False))
         sample = int(judgments.sample[np.flatnonzero(same)[0]])
         raise ConfigError(
-            f"responses {list(unit)} are judged twice in the same order as sample {sample}",
+            f"responses {list(unit)} have two judgments in the same order and sample {sample}",
             where=f"case '{cases[place].id}'",
             remedy="keep one of the two judgments",
         )

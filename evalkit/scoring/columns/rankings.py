@@ -1,4 +1,4 @@
-"""Rankings of several responses at once, taken apart: into pairs, which everything else knows, and into scores."""
+"""Rankings of several responses, decomposed into pairs and into scores."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from evalkit.types import Judgment, Ranking
 
 
 def is_list(judgment: Judgment) -> bool:
-    """Say whether a judgment is of several responses at once."""
+    """Return whether a judgment is of more than two responses or is a ranking."""
     return judgment.ranking is not None or len(judgment.unit) > 2
 
 
 def list_pairs(judgment: Judgment) -> list[Judgment]:
-    """Return a ranking as one judgment for each pair of its unit, in the order shown.
+    """Return a ranking as one judgment per pair of its unit, with the pair in the order shown.
 
-    The margin of a pair is the difference of its scores. A response that was left out is missing for its pairs, and so
-    is every pair of a list that could not be read.
+    The margin of a pair is the difference of its scores. Pairs with an omitted response are missing, and so are all
+    pairs of a ranking that could not be read.
 
     Raises:
-        ConfigError: if a list was shown, or ranked, as others than its own responses.
+        ConfigError: if the responses shown or ranked are not those of the unit.
     """
     _check(judgment)
     place = {index: at for at, index in enumerate(judgment.shown)}
@@ -33,7 +33,7 @@ def list_pairs(judgment: Judgment) -> list[Judgment]:
             unit=(i, j),
             shown=(i, j) if place[i] < place[j] else (j, i),
             value=_margin(overall, i, j),
-            criteria=_stated({name: _margin(scores, i, j) for name, scores in by_criterion.items()}),
+            criteria=_without_missing({name: _margin(scores, i, j) for name, scores in by_criterion.items()}),
             ranking=None,
             rankings={},
             weighted=None,
@@ -43,10 +43,10 @@ def list_pairs(judgment: Judgment) -> list[Judgment]:
 
 
 def list_scores(judgment: Judgment, sample: int) -> list[Judgment]:
-    """Return a ranking as one judgment for each response of its unit, with its score, of the sample named.
+    """Return a ranking as one judgment per response of its unit, with its score, as sample `sample`.
 
     Raises:
-        ConfigError: as `list_pairs` does.
+        ConfigError: as `list_pairs`.
     """
     _check(judgment)
     overall, by_criterion = _scores(judgment)
@@ -57,7 +57,7 @@ def list_scores(judgment: Judgment, sample: int) -> list[Judgment]:
             shown=(index,),
             sample=sample,
             value=overall.get(index),
-            criteria=_stated({name: scores.get(index) for name, scores in by_criterion.items()}),
+            criteria=_without_missing({name: scores.get(index) for name, scores in by_criterion.items()}),
             ranking=None,
             rankings={},
             weighted=None,
@@ -67,10 +67,10 @@ def list_scores(judgment: Judgment, sample: int) -> list[Judgment]:
 
 
 def scores_of(ranking: Ranking | None) -> dict[int, float]:
-    """Return the score in [0, 1] of each response in a ranking: the share of the others that it beats, a tie as half.
+    """Return the score in [0, 1] of each ranked response: the share of the others that it beats.
 
-    This is Borda's count (Borda 1781, Mém. Acad. R. Sci. 657-665) divided by its most, with tied responses sharing the
-    mean of their places. A ranking of fewer than two responses says nothing.
+    A tie counts as half. This is Borda's count (Borda 1781, Mém. Acad. R. Sci. 657-665) divided by its maximum, where
+    tied responses share their mean rank. A ranking of fewer than two responses has no scores.
     """
     ranked = sum(len(group) for group in ranking or ())
     if ranking is None or ranked < 2:
@@ -101,5 +101,5 @@ def _margin(scores: Mapping[int, float], i: int, j: int) -> float | None:
     return scores[i] - scores[j] if i in scores and j in scores else None
 
 
-def _stated(values: Mapping[str, float | None]) -> dict[str, float]:
+def _without_missing(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}

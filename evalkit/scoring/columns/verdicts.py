@@ -1,4 +1,4 @@
-"""Verdicts as columns: what each order of each pair says, each response's score, and what they come to."""
+"""Verdicts as columns: the result of each order of each pair, the score of each response, and the verdicts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from evalkit.scoring.stats.bootstrap import Tally
 
 @dataclass(frozen=True, slots=True)
 class PassColumns:
-    """What each order of each pair says, its samples combined: arrays of (pair, order), order 0 being the unit's own.
+    """The result of each order of each pair, with samples combined. Order 0 is the unit's own order.
 
     Attributes:
-        winner: (pairs, 2) who won; NONE where nothing could be read. `tie.threshold` is for pairs, not for passes.
-        margin: (pairs, 2) the margin, in [-1, 1], positive for the unit's first response; NaN is missing.
-        confidence: (pairs, 2) the probability that the winner is right; NaN is unstated.
-        asked: (pairs, 2) whether it was asked for.
+        winner: (pairs, 2) the winner; NONE if unreadable. `tie.threshold` applies to pairs, not to passes.
+        margin: (pairs, 2) the margin in [-1, 1], positive for the unit's first response; NaN if missing.
+        confidence: (pairs, 2) the probability that the winner is correct; NaN if unstated.
+        asked: (pairs, 2) whether the order was requested.
         both: whether both orders of every pair were to be judged.
-        third: (pairs,) who won the third judgment of a pair whose orders disagree, NONE where there is none.
-        third_margin: (pairs,) the margin of the third judgment, NaN where there is none; none if nobody gave any.
+        third: (pairs,) the winner of the third judgment of a pair whose orders disagree; NONE if there is none.
+        third_margin: (pairs,) the margin of the third judgment, NaN if there is none; `None` without third judgments.
         third_confidence: (pairs,) its confidence, likewise.
     """
 
@@ -39,31 +39,31 @@ class PassColumns:
 
     @property
     def read(self) -> Bools:
-        """Which passes have a winner or a tie."""
+        """Which passes have a winner or a tie, (pairs, 2)."""
         return np.asarray(self.winner != NONE)
 
     @property
     def complete(self) -> Bools:
-        """Which pairs have both passes."""
+        """Which pairs have both passes, (pairs,)."""
         return np.asarray(self.read.all(axis=1))
 
     @property
     def differ(self) -> Bools:
-        """Which pairs have two passes with different winners."""
+        """Which pairs have two passes with different winners, (pairs,)."""
         return np.asarray(self.complete & (self.winner[:, 0] != self.winner[:, 1]))
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreColumns:
-    """A row for each response of each case, in order; NaN is missing.
+    """One row for each response of each case, in order; NaN if missing.
 
     Attributes:
-        case: (responses,) the place of its case.
-        index: (responses,) its place in the case.
+        case: (responses,) the index of its case.
+        index: (responses,) its index in the case.
         raw: (responses,) its score in scale units, samples combined.
-        score: (responses,) the same as `scoring.normalize` and `scoring.length_control` want it.
-        confidence: (responses,) the mean of the confidences stated.
-        grade: (responses,) people's grade.
+        score: (responses,) the score after `scoring.normalize` and `scoring.length_control`.
+        confidence: (responses,) the mean stated confidence.
+        grade: (responses,) the annotators' grade.
         offset: (cases,) the row of each case's first response.
     """
 
@@ -78,22 +78,22 @@ class ScoreColumns:
 
 @dataclass(frozen=True, slots=True)
 class VerdictColumns:
-    """The verdicts of one judge, or of a panel: a row for each pair of `pairs`; metrics are computed from these.
+    """The verdicts of one judge or a panel, one row for each pair; metrics are computed from them.
 
     Attributes:
         pairs: every pair of responses of every case, with its label.
-        lean: (pairs,) who won before the tie rules; NONE is missing.
-        winner: (pairs,) who won after them.
-        reason: (pairs,) why, a place in `REASONS`.
-        margin: (pairs,) the margin, in units of `tie.threshold`; NaN is missing.
-        confidence: (pairs,) the probability that the winner is right; NaN is unstated.
-        settle: (pairs,) the margin that decides where ties are forbidden.
-        surer: (pairs,) who won the more confident pass.
-        judgments: what the verdicts rest on: judgments of pairs, or in mode pointwise of single responses.
-        passes: what each order says; none where scores imply the verdicts.
-        scores: each response's score; none where only pairs were judged.
-        ranks: the scores of single responses that rankings imply; none where nothing was ranked.
-        panel: the name of the panel whose judges voted; none where one judge judged.
+        lean: (pairs,) the winner before the tie rules; NONE if missing.
+        winner: (pairs,) the winner after the tie rules.
+        reason: (pairs,) the reason, an index into `REASONS`.
+        margin: (pairs,) the margin in units of `tie.threshold`; NaN if missing.
+        confidence: (pairs,) the probability that the winner is correct; NaN if unstated.
+        settle: (pairs,) the margin that decides if ties are forbidden.
+        surer: (pairs,) the winner of the more confident pass.
+        judgments: the judgments behind the verdicts: of pairs, or in mode pointwise of single responses.
+        passes: the result of each order; `None` if the verdicts are implied by scores.
+        scores: the score of each response; `None` if only pairs were judged.
+        ranks: the scores of single responses implied by rankings; `None` without rankings.
+        panel: the name of the panel that voted; `None` for a single judge.
     """
 
     pairs: PairColumns
@@ -117,12 +117,12 @@ class VerdictColumns:
 
     @property
     def present(self) -> Bools:
-        """Which pairs have a verdict."""
+        """Which pairs have a verdict, (pairs,)."""
         return np.asarray(self.winner != NONE)
 
     @property
     def labelled(self) -> Bools:
-        """Which pairs people have judged."""
+        """Which pairs have a label, (pairs,)."""
         return np.asarray(self.pairs.label != NONE)
 
     @property

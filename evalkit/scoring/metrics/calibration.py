@@ -12,7 +12,7 @@ from evalkit.core.hashing import digest
 from evalkit.scoring.columns.codes import FORCED, TIE
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, of_share
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share_interval
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, regression
 from evalkit.types import Case
@@ -239,7 +239,7 @@ def _curve(found: StatedConfidence, clusters: Clusters, level: float) -> list[di
 
 def _bin(found: StatedConfidence, inside: Any, number: int, clusters: Clusters, level: float) -> dict[str, Any]:
     accuracy = float(found.right[inside].mean())
-    low, high = of_share(accuracy, len(np.unique(clusters.of_rows(found.case[inside]))), level)
+    low, high = share_interval(accuracy, len(np.unique(clusters.of_rows(found.case[inside]))), level)
     return {
         "from": number / BINS,
         "to": (number + 1) / BINS,

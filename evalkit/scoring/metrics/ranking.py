@@ -426,7 +426,7 @@ def _with(games: Games, scoring: ScoringConfig, what: str, place: int, value: fl
         covered=np.bincount(games.cluster[mine], minlength=games.clusters.count) > 0,
         why=NO_MAXIMUM if mine.any() else "this system was compared with no other",
     )
-    return as_metric(statistic, value, draws, scoring, games.clusters.themselves())
+    return as_metric(statistic, value, draws, scoring, games.clusters.of_clusters())
 
 
 def _apart(games: Games, scoring: ScoringConfig, found: Standing) -> Floats | None:

@@ -12,7 +12,7 @@ from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, runs
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.aggregate import judgment_values
-from evalkit.scoring.verdicts.pairs import passes_of, said
+from evalkit.scoring.verdicts.pairs import passes_of, winner_values
 
 UNREAD = "no question has two samples that were read"
 
@@ -32,7 +32,7 @@ def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Stati
         question, case = scored.offset[judgments.case] + judgments.i, scored.case
         span = Scale.of(config.rubric).span
     else:
-        question, case, result, span = passes_of(judgments, pairs), np.repeat(pairs.case, 2), said(value), 2.0
+        question, case, result, span = passes_of(judgments, pairs), np.repeat(pairs.case, 2), winner_values(value), 2.0
     there = np.isfinite(value)
     asked, read = (np.bincount(rows, minlength=len(case)) for rows in (question, question[there]))
     several, lost = read > 1, (read < 2) & (asked > 1)

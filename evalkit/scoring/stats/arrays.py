@@ -1,4 +1,4 @@
-"""Arrays of numbers: their types, sums by group, ratios, and how results are rounded."""
+"""Array types, grouped sums, ratios and rounding."""
 
 from __future__ import annotations
 
@@ -13,59 +13,71 @@ Ints: TypeAlias = NDArray[np.int64]
 Codes: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
 FUZZ = 1e-9
-"""Margins closer than this are equal: weights such as 0.1 + 0.2 leave dust of 1e-16."""
-
-
-# Sums of floats differ in their last bits between machines; what is handed out must not.
+"""Tolerance for equal margins: sums of weights such as 0.1 + 0.2 are off by 1e-16."""
 DECIMALS = 12
+"""Decimals of a reported number: the last bits of a sum of floats differ between machines."""
 
 
 def round_metric(value: float) -> float | None:
-    """Return `value` as a plain float rounded to 12 decimals, never -0.0; none if it is not a finite number."""
+    """Return `value` as a float rounded to 12 decimals and never -0.0, or `None` if it is not finite."""
     return round(float(value), DECIMALS) + 0.0 if isfinite(value) else None
 
 
-def divide(over: Floats, under: Floats) -> Floats:
-    """Return `over` / `under`, NaN where `under` is 0."""
-    return np.asarray(np.divide(over, under, out=np.full(np.shape(over), np.nan), where=under != 0))
+def divide(numerator: Floats, denominator: Floats) -> Floats:
+    """Return `numerator` / `denominator` elementwise, NaN where the denominator is 0."""
+    out = np.full(np.shape(numerator), np.nan)
+    return np.asarray(np.divide(numerator, denominator, out=out, where=denominator != 0))
 
 
-def group_mean(place: Ints, values: Floats, size: int) -> Floats:
-    """Return the mean of the values at each of `size` places, missing ones (NaN) left out; NaN where there is none."""
-    there = np.isfinite(values)
-    counts = np.bincount(place[there], minlength=size)
-    sums = np.bincount(place[there], weights=values[there], minlength=size)
-    return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
-
-
-def combine(how: str, place: Ints, values: Floats, size: int) -> Floats:
-    """Return one number of the values at each of `size` places, missing ones (NaN) left out; NaN where there is none.
+def group_mean(group: Ints, values: Floats, size: int) -> Floats:
+    """Return the mean of each group's values, ignoring NaN.
 
     Args:
-        how: `mean`, `median` (of an even number, the mean of the middle two), or `majority`: the value that most have,
-            and the mean of several such values.
-        place: where each value stands.
-        values: the values.
-        size: how many places there are.
+        group: (n,) the group of each value, from 0.
+        values: (n,) the values.
+        size: the number of groups.
+
+    Returns:
+        (size,) the means, NaN for a group without values.
     """
-    there = np.isfinite(values)
-    order = np.lexsort((values[there], place[there]))
-    place, values = place[there][order], values[there][order]
-    if how == "median":
-        return _median(place, values, size)
-    if how == "majority":
-        place, values, length = runs(place, values)
-        most = np.zeros(size, dtype=np.int64)
-        np.maximum.at(most, place, length)
-        chosen = length == most[place]
-        place, values = place[chosen], values[chosen]
-    counts = np.bincount(place, minlength=size)
-    sums = np.bincount(place, weights=values, minlength=size)
+    finite = np.isfinite(values)
+    counts = np.bincount(group[finite], minlength=size)
+    sums = np.bincount(group[finite], weights=values[finite], minlength=size)
     return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
 
 
-def _median(place: Ints, values: Floats, size: int) -> Floats:
-    counts = np.bincount(place, minlength=size)
+def combine(how: str, group: Ints, values: Floats, size: int) -> Floats:
+    """Return one number for each group's values, ignoring NaN.
+
+    Args:
+        how: `mean`, `median` (for an even number of values the mean of the middle two) or `majority` (the most frequent
+            value, or the mean of several most frequent ones).
+        group: (n,) the group of each value, from 0.
+        values: (n,) the values.
+        size: the number of groups.
+
+    Returns:
+        (size,) the combined values, NaN for a group without values.
+    """
+    finite = np.isfinite(values)
+    order = np.lexsort((values[finite], group[finite]))
+    group, values = group[finite][order], values[finite][order]
+    if how == "median":
+        return _median(group, values, size)
+    if how == "majority":
+        group, values, length = runs(group, values)
+        longest = np.zeros(size, dtype=np.int64)
+        np.maximum.at(longest, group, length)
+        chosen = length == longest[group]
+        group, values = group[chosen], values[chosen]
+    counts = np.bincount(group, minlength=size)
+    sums = np.bincount(group, weights=values, minlength=size)
+    return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
+
+
+def _median(group: Ints, values: Floats, size: int) -> Floats:
+    """Return each group's median; `values` are sorted by group, then by value."""
+    counts = np.bincount(group, minlength=size)
     starts, filled = np.cumsum(counts) - counts, counts > 0
     found = np.full(size, np.nan)
     low, high = starts + (counts - 1) // 2, starts + counts // 2
@@ -73,9 +85,9 @@ def _median(place: Ints, values: Floats, size: int) -> Floats:
     return found
 
 
-def runs(place: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
-    """Return the runs of equal values at one place, of values sorted by place and size: place, value and length."""
+def runs(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
+    """Return the runs of equal values as (group, value, length), for values sorted by group and value."""
     new = np.ones(len(values), dtype=bool)
-    new[1:] = (place[1:] != place[:-1]) | (np.diff(values) > FUZZ)
+    new[1:] = (group[1:] != group[:-1]) | (np.diff(values) > FUZZ)
     starts = np.flatnonzero(new)
-    return place[starts], values[starts], np.diff(np.append(starts, len(values)))
+    return group[starts], values[starts], np.diff(np.append(starts, len(values)))

@@ -1,8 +1,8 @@
 """Statistics as functions of per-case sums, and their intervals by resampling clusters of cases.
 
-A cluster is drawn whole, with all its cases and their pairs, orders, samples and responses: rows of one case are not
-independent, nor are cases of one cluster. Since a statistic needs only the totals of its columns over clusters, one
-resample is one product of weights and columns.
+A cluster is resampled as a whole, with all its cases and their pairs, orders, samples and responses. Rows of one case
+are dependent, and so are cases of one cluster. A statistic depends only on column totals over clusters, so one resample
+is one product of weights and columns.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bounded_intervals import FEW, bounded_mean, inverted, noise_of, without_noise
+from evalkit.scoring.stats.bounded_intervals import FEW, bounded_mean, debiased_sum, invert_test, standard_errors
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 
 FLOATS = 2**20
-"""So many numbers at most are made floats at once to be summed."""
+"""At most this many numbers are converted to floats at a time."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Table:
-    """Columns with a number for each of `cases`: bytes where all are whole and small, as most counts are, else floats.
+    """Columns of per-case numbers: bytes if all values are small integers, as most counts are, else floats.
 
-    One array makes one table, for as long as both are there.
+    The same array yields the same table, as long as both exist.
     """
 
     columns: tuple[NDArray[Any], ...]
@@ -43,30 +43,30 @@ class Table:
 
     @classmethod
     def of(cls, columns: Floats | Table) -> Table:
-        """Return columns, given as an array of (cases, columns), as a table."""
+        """Return an array of (cases, columns) as a table."""
         if isinstance(columns, Table):
             return columns
         array, table = cls._known.get(id(columns), (None, None))
         if array is not None and table is not None and array() is columns and (found := table()) is not None:
             return found
-        made = cls(tuple(_least(column) for column in columns.T), len(columns))
+        made = cls(tuple(_smallest_dtype(column) for column in columns.T), len(columns))
         cls._known[id(columns)] = weakref.ref(columns), weakref.ref(made)
         weakref.finalize(columns, cls._known.pop, id(columns), None)
         return made
 
     def totals(self, weights: Floats) -> Floats:
-        """Return the columns' sums under each row of weights."""
+        """Return the column sums (rows, columns) under each row of weights (rows, cases)."""
         return totals_of(self.columns, weights)
 
 
-def _least(column: Floats) -> NDArray[Any]:
+def _smallest_dtype(column: Floats) -> NDArray[Any]:
     with np.errstate(invalid="ignore"):
         small = column.astype(np.uint8)
     return small if np.array_equal(small, column) else np.array(column, dtype=np.float64)
 
 
 def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
-    """Return the sums of columns, (rows, columns), under each row of weights, (rows, cases)."""
+    """Return the sums (rows, columns) of the columns under each row of weights (rows, cases)."""
     width = max(1, FLOATS // max(1, weights.shape[1]))
     parts = [columns[start : start + width] for start in range(0, len(columns), width)]
     sums = [weights @ np.stack(part, axis=1, dtype=np.float64, casting="safe") for part in parts]
@@ -74,22 +74,31 @@ def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
 
 
 UNVARYING = "the same in every resample: no interval"
+"""Note of a metric that does not vary."""
 Bounds: TypeAlias = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One number of a run, in a form that can be resampled.
+    """A number of a run, in a form that can be resampled.
 
-    `columns` has a row for each case, and is held as a `Table`; `value` maps their totals, or for `weighted` statistics
-    the weights of the cases themselves, to one number for each row: NaN where it is not defined, which `why` then
-    explains. It rests on the cases that are `covered`, by default those with a number other than 0 in a column; a
-    `proportion` lies in [0, 1]. Resamples in which it is not defined are left out; for a `strict` one, which is
-    undefined where it would be extreme, too many of them leave no interval.
-
-    Of one with `gaps`, so many columns' absolute totals are summed and divided by the last column's: its value is
-    without the bias of their noise, and its interval inverts a test. One with `ends` is the mean of values between
-    them, the first column over the second.
+    Attributes:
+        name: the metric's name.
+        columns: (cases, columns) the per-case numbers, held as a `Table`.
+        value: maps column totals (rows, columns) to one number for each row, NaN if undefined.
+        n: the number of units behind it.
+        missing: the number of missing units.
+        worst: the lowest and highest value if every missing unit had counted against it, or for it.
+        proportion: whether it lies in [0, 1].
+        weighted: whether `value` takes the weights of cases (rows, cases) instead of totals.
+        strict: whether it is undefined exactly where it would be extreme, so that too many undefined resamples leave no
+            interval; otherwise undefined resamples are ignored.
+        note: a remark on the value.
+        why: why the value is undefined, if it is.
+        covered: (cases,) the cases it depends on; by default those with a nonzero number in any column.
+        gaps: the number of columns whose absolute totals are summed and divided by the total of the last column; the
+            value is corrected for the bias of their noise, and the interval inverts a test.
+        ends: the bounds of the values whose mean it is, the first column divided by the second.
     """
 
     name: str
@@ -112,11 +121,11 @@ class Statistic:
 
     @property
     def table(self) -> Table:
-        """The columns."""
+        """The columns as a table."""
         return Table.of(self.columns)
 
     def clusters(self, clusters: Clusters) -> int:
-        """Return how many clusters it rests on."""
+        """Return the number of clusters it depends on."""
         if self.covered is not None:
             return clusters.covered(self.covered)
         table = self.table
@@ -126,21 +135,21 @@ class Statistic:
         return clusters.covered(some)
 
     def observed(self) -> float:
-        """Return the value on the cases as they are, each once."""
+        """Return the value on the observed cases."""
         weights = np.ones((1, self.table.cases))
         return float(self.value(weights if self.weighted else self.table.totals(weights))[0])
 
     def estimate(self, clusters: Clusters) -> float:
-        """Return the observed value, without the bias of noise where it is a sum of absolute values."""
+        """Return the observed value, corrected for the bias of noise if it is a sum of absolute values."""
         observed = self.observed()
         if not self.gaps or isnan(observed):
             return observed
         columns = np.stack(self.table.columns, axis=1, dtype=np.float64)
         values, of = columns[:, : self.gaps], columns[:, -1]
-        return without_noise(values.sum(axis=0) / of.sum(), noise_of(values, of, clusters))
+        return debiased_sum(values.sum(axis=0) / of.sum(), standard_errors(values, of, clusters))
 
     def parts(self) -> list[Statistic]:
-        """Return the gaps as statistics of their own."""
+        """Return the gaps as separate statistics."""
         return [replace(self, value=partial(_gap, place), gaps=0) for place in range(self.gaps)]
 
 
@@ -149,9 +158,9 @@ def _gap(place: int, totals: Floats) -> Floats:
 
 
 class SharedStatistic:
-    """Several numbers that one computation gives: it is done once for each block of resamples.
+    """Several numbers from one computation, done once for each block of resamples.
 
-    Statistics that use it must hold the same array of columns, so that they are handed the same array of totals.
+    Statistics that use it must share one array of columns, so that they receive the same array of totals.
     """
 
     def __init__(self, compute: Callable[[Floats], Floats]) -> None:
@@ -172,7 +181,12 @@ class SharedStatistic:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts rows by case: `case` holds each row's case, `cases` how many there are."""
+    """Sums of rows by case.
+
+    Attributes:
+        case: (rows,) the case of each row.
+        cases: the number of cases.
+    """
 
     case: Ints
     cases: int
@@ -186,13 +200,22 @@ class Tally:
         name: str,
         hit: Bools,
         among: Bools,
-        lost: Bools,
+        unread: Bools,
         *,
         note: str | None = None,
         why: str = "nothing to count",
     ) -> Statistic:
-        """Return the share of `hit` rows `among` rows that were read; each `lost` row could have been either."""
-        n, hits, missing = int(among.sum()), int((hit & among).sum()), int(lost.sum())
+        """Return the share of rows in `among` that are also in `hit`.
+
+        Args:
+            name: the metric's name.
+            hit: (rows,) which rows count.
+            among: (rows,) which rows were read.
+            unread: (rows,) which rows are missing and could have been either.
+            note: a remark on the value.
+            why: why the value is undefined, if no row was read.
+        """
+        n, hits, missing = int(among.sum()), int((hit & among).sum()), int(unread.sum())
         return Statistic(
             name,
             np.stack([self(hit & among), self(among)], axis=1),
@@ -206,17 +229,17 @@ class Tally:
         )
 
 
-def share(hits: float, of: float, open_: float) -> Bounds:
-    """Return the least and the largest share of `of` when `open_` of them may be hits beside the `hits`."""
-    return (hits / of, (hits + open_) / of) if of else (None, None)
+def share(hits: float, total: float, unknown: float) -> Bounds:
+    """Return the lowest and highest share of hits in `total`, `unknown` of which may be hits in addition to `hits`."""
+    return (hits / total, (hits + unknown) / total) if total else (None, None)
 
 
 def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> dict[str, Metric]:
     """Return each statistic as a Metric with its percentile interval (Efron 1979, Ann. Statist. 7, 1-26).
 
-    The percentiles are expanded for the number of clusters, see `tail_of`.
-    A proportion of exactly 0 or 1 is the same in every resample; it gets the exact binomial interval over clusters
-    instead (`all_alike`). Anything else that never varies has no interval, and says so.
+    The percentiles are expanded for the number of clusters (`tail_of`). A proportion of exactly 0 or 1 does not vary
+    between resamples and has the exact binomial interval over clusters instead (`exact_interval`). Any other statistic
+    that does not vary has no interval and a note.
     """
     return measure_with_draws(statistics, scoring, clusters)[0]
 
@@ -224,7 +247,7 @@ def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: C
 def measure_with_draws(
     statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters
 ) -> tuple[dict[str, Metric], Floats]:
-    """Return what `measure` does, and the value of each statistic (rows) in each resample (columns)."""
+    """Return the metrics as `measure` does, and the value of each statistic (rows) in each resample (columns)."""
     parts = [part for statistic in statistics for part in statistic.parts()]
     rows = resample([*statistics, *parts], scoring, clusters)
     draws, rest, found = rows[: len(statistics)], rows[len(statistics) :], {}
@@ -232,14 +255,16 @@ def measure_with_draws(
         value = statistic.estimate(clusters)
         metric = as_metric(statistic, value, values, scoring, clusters)
         own, rest = rest[: statistic.gaps], rest[statistic.gaps :]
-        found[statistic.name] = _better(statistic, metric, own, scoring, clusters)
-        # So that differences of two runs are those of their estimates.
+        found[statistic.name] = _special_interval(statistic, metric, own, scoring, clusters)
+        # Differences of two runs are then differences of their estimates.
         values += value - statistic.observed() if statistic.gaps else 0.0
     return found, draws
 
 
-def _better(statistic: Statistic, metric: Metric, gaps: Floats, scoring: ScoringConfig, clusters: Clusters) -> Metric:
-    """Return a metric with an interval that percentiles of resamples are not good enough for; else as it is."""
+def _special_interval(
+    statistic: Statistic, metric: Metric, gaps: Floats, scoring: ScoringConfig, clusters: Clusters
+) -> Metric:
+    """Return the metric with a special interval where percentiles of resamples are not accurate enough."""
     n, value = statistic.clusters(clusters), metric.value
     if value is None:
         return metric
@@ -252,8 +277,8 @@ def _better(statistic: Statistic, metric: Metric, gaps: Floats, scoring: Scoring
     if statistic.gaps:
         seen = np.array([part.observed() for part in statistic.parts()])
         defined = gaps[:, np.isfinite(gaps).all(axis=0)].T
-        wider = _further(n, scoring.confidence) / NormalDist().inv_cdf((1 - scoring.confidence) / 2)
-        low, high = inverted(seen, (defined - seen) * wider, scoring.confidence)
+        wider = _expanded_quantile(n, scoring.confidence) / NormalDist().inv_cdf((1 - scoring.confidence) / 2)
+        low, high = invert_test(seen, (defined - seen) * wider, scoring.confidence)
     elif statistic.ends is not None and n <= FEW:
         sums, counts = (clusters.sums(column) for column in statistic.table.columns)
         low, high = bounded_mean(sums, counts, statistic.ends, scoring.bootstrap, scoring.confidence, scoring.seed)
@@ -267,22 +292,22 @@ def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: 
     out = np.full((len(statistics), scoring.bootstrap), np.nan)
     if not clusters.cases:
         return out
-    different, places = _different_columns({id(statistic.table): statistic.table for statistic in statistics})
-    summed = different if clusters.number is None else [clusters.sums(column) for column in different]
+    distinct, places = _distinct_columns({id(statistic.table): statistic.table for statistic in statistics})
+    summed = distinct if clusters.number is None else [clusters.sums(column) for column in distinct]
     some_weighted = any(statistic.weighted for statistic in statistics)
     for rows, weights in clusters.draw(scoring.bootstrap, scoring.seed):
         sums = totals_of(summed, weights)
         totals = {name: sums[:, columns] for name, columns in places.items()}
-        by_case = clusters.spread(weights) if some_weighted else weights
+        by_case = clusters.to_cases(weights) if some_weighted else weights
         for row, statistic in enumerate(statistics):
             out[row, rows] = statistic.value(by_case if statistic.weighted else totals[id(statistic.table)])
     return out
 
 
-def _different_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
-    """Return the tables' columns, each of them once, and where among them each table's columns stand.
+def _distinct_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
+    """Return the distinct columns of all tables, and the positions of each table's columns among them.
 
-    Statistics share much of what they count: of a million judgments' columns, less than half are different ones.
+    Statistics share much of what they count: fewer than half of the columns of a large run are distinct.
     """
     known: dict[bytes, int] = {}
     kept: list[NDArray[Any]] = []
@@ -299,7 +324,15 @@ def _different_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]],
 
 
 def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: ScoringConfig, clusters: Clusters) -> Metric:
-    """Return a statistic's observed value with its interval from its values in resamples, as `measure` does."""
+    """Return a statistic's observed value as a Metric, with its interval from its values in resamples.
+
+    Args:
+        statistic: the statistic.
+        value: its observed value.
+        draws: (resamples,) its values in resamples.
+        scoring: the confidence and the number of resamples.
+        clusters: the clusters that were resampled.
+    """
     low, high, caveat = _interval(statistic, value, draws, scoring.confidence, clusters)
     notes = [statistic.why] if isnan(value) else [statistic.note, caveat]
     worst_low, worst_high = (None if bound is None else round_metric(bound) for bound in statistic.worst)
@@ -325,7 +358,7 @@ def _interval(
     if n < 2:
         return None, None, f"one {unit}: no interval"
     if statistic.proportion and value in (0.0, 1.0):
-        low, high = all_alike(value, n, confidence)
+        low, high = exact_interval(value, n, confidence)
         return round_metric(low), round_metric(high), f"all {n} {unit}s agree: exact binomial interval"
     defined = draws[np.isfinite(draws)]
     if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
@@ -347,25 +380,25 @@ _CORNISH_FISHER = (
 
 @cache
 def tail_of(n: int, confidence: float) -> float:
-    """Return the share of resamples beyond each end of an interval from so many clusters, two or more.
+    """Return the share of resamples beyond each end of an interval, for `n` clusters, at least two.
 
-    The plain percentile interval is too short by what separates Student's t from the normal distribution, and the
-    resamples' own variance from an unbiased one: both are put right by taking percentiles further out, those of
-    sqrt(n / (n - 1)) t (Hesterberg 2015, Am. Stat. 69, 371-386, "expanded percentile interval"). A
-    percentile p of B resamples stands at place p (B + 1) among them, so that p is the chance of a further one below it
-    (Davison and Hinkley 1997, Bootstrap Methods and their Application, ch. 2).
+    The plain percentile interval is too narrow by the ratio of Student's t to the normal quantile and by the bias of
+    the resamples' variance. Both are corrected by percentiles further out, those of sqrt(n / (n - 1)) t (Hesterberg
+    2015, Am. Stat. 69, 371-386, "expanded percentile interval"). The percentile p of B resamples is at rank p (B + 1),
+    so that p is the probability that a new value is below it (Davison and Hinkley 1997, Bootstrap Methods and their
+    Application, ch. 2).
     """
-    return NormalDist().cdf(_further(n, confidence))
+    return NormalDist().cdf(_expanded_quantile(n, confidence))
 
 
-def _further(n: int, confidence: float) -> float:
-    return sqrt(n / (n - 1)) * student((1 - confidence) / 2, n - 1)
+def _expanded_quantile(n: int, confidence: float) -> float:
+    return sqrt(n / (n - 1)) * student_quantile((1 - confidence) / 2, n - 1)
 
 
-def student(p: float, degrees: int) -> float:
-    """Return the quantile of Student's t (Abramowitz and Stegun 1964, 26.7.3, 26.7.4, and beyond a thousand 26.7.5).
+def student_quantile(p: float, degrees: int) -> float:
+    """Return the quantile of Student's t (Abramowitz and Stegun 1964, 26.7.3, 26.7.4; above 1000 degrees 26.7.5).
 
-    SciPy knows it too, but takes an eighth of a whole run's work to be imported, and every run needs this quantile.
+    SciPy has it too, but importing SciPy takes an eighth of the time of a whole run, and every run needs this quantile.
     """
     if degrees > 1000:
         z = NormalDist().inv_cdf(p)
@@ -377,7 +410,7 @@ def student(p: float, degrees: int) -> float:
     factors = np.cumprod([1.0, *ratios]) if degrees > 1 else np.zeros(0)
     powers = 2 * np.arange(len(factors)) + odd
     low, high = -pi / 2, pi / 2
-    for _ in range(80):  # halves the interval to the last bit
+    for _ in range(80):  # bisection to the last bit
         angle = (low + high) / 2
         sides = sin(angle) * float(factors @ cos(angle) ** powers)
         inside = 2 / pi * (angle + sides) if odd else sides
@@ -385,24 +418,24 @@ def student(p: float, degrees: int) -> float:
     return sqrt(degrees) * tan((low + high) / 2)
 
 
-def all_alike(p: float, n: int, confidence: float) -> tuple[float, float]:
+def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
     """Return the exact interval of a proportion `p` of 0 or 1 among `n` (Clopper and Pearson 1934, Biometrika 26, 404).
 
-    Of a judge that prefers either with chance 1/2, four cases in a row agree one time in eight: Wilson's interval would
-    call that a preference, at a confidence of 0.95.
+    If a judge prefers either response with probability 1/2, four cases in a row agree one time in eight. Wilson's
+    interval would call that a preference at a confidence of 0.95.
     """
     far = 1 - ((1 - confidence) / 2) ** (1 / n)
     return (0.0, far) if p == 0.0 else (1 - far, 1.0)
 
 
-def of_share(p: float, n: int, confidence: float) -> tuple[float, float]:
-    """Return the interval of a share `p` of `n` by itself: exact where all are alike, else Wilson's."""
-    return all_alike(p, n, confidence) if p in (0.0, 1.0) else wilson(p, n, confidence)
+def share_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
+    """Return the interval of a single share `p` of `n`: exact for 0 and 1, otherwise Wilson's."""
+    return exact_interval(p, n, confidence) if p in (0.0, 1.0) else wilson(p, n, confidence)
 
 
 def wilson(p: float, n: int, confidence: float) -> tuple[float, float]:
     """Return the score interval of a proportion `p` of `n` (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212)."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    center = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, center - half), min(1.0, center + half)

@@ -1,4 +1,4 @@
-"""Intervals of what the percentile interval is wrong for: sums of absolute values, and means close to an end."""
+"""Intervals for statistics whose percentile interval is invalid: sums of absolute values and means near a bound."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from evalkit.scoring.stats.clusters import Clusters
 
 STEPS = 40
 FEW = 1000
-"""With more clusters than this the end of the range no longer matters to the mean's interval."""
+"""With more clusters than this, the bounds no longer affect the interval of the mean."""
 
 
-def without_noise(gaps: Floats, errors: Floats) -> float:
-    """Return the sum of absolute gaps without what their noise adds to it.
+def debiased_sum(gaps: Floats, errors: Floats) -> float:
+    """Return the sum of absolute gaps, corrected for what their noise adds to it.
 
-    Noise alone makes absolute values large: of normal gaps t d with standard errors s, the sum is expected to be that
-    of folded normals. Returned is t times the observed sum, for the t at which as much is expected as was observed, and
-    0 where noise alone would give more (MacKinnon and Smith 1998, J. Econometrics 85, 205-230: a nonlinear correction
-    of bias; for calibration errors compare Roelofs et al. 2022, arXiv 2012.08668).
+    Noise makes absolute values larger. For normal gaps t g with standard errors s, the expected sum is that of folded
+    normals. The result is t times the observed sum, for the t whose expected sum equals the observed one, and 0 if
+    noise alone would give more (MacKinnon and Smith 1998, J. Econometrics 85, 205-230; for calibration errors compare
+    Roelofs et al. 2022, arXiv 2012.08668).
+
+    Args:
+        gaps: (k,) the observed gaps.
+        errors: (k,) their standard errors.
     """
     from scipy.special import ndtr
 
@@ -33,50 +37,64 @@ def without_noise(gaps: Floats, errors: Floats) -> float:
         folded = size * (1 - 2 * ndtr(-z)) + unit * np.sqrt(2 / np.pi) * np.exp(-z * z / 2)
         return float(np.where(noisy, folded, size).sum())
 
-    seen = float(np.abs(gaps).sum())
-    return _smallest(expected, seen) * seen
+    observed = float(np.abs(gaps).sum())
+    return _first_crossing(expected, observed) * observed
 
 
-def inverted(gaps: Floats, noise: Floats, confidence: float) -> tuple[float, float]:
-    """Return the interval of the sum of absolute gaps by inverting a test (Carpenter 1999, J. R. Stat. Soc. B 61, 159).
+def invert_test(gaps: Floats, noise: Floats, confidence: float) -> tuple[float, float]:
+    """Return the interval of the sum of absolute gaps by inverting a test.
 
-    Asked of each t is whether the observed sum would be unusual if the gaps were t times those observed, with the
-    `noise` (resamples, gaps) that resampling found; not rejected are the t of the interval.
+    For each t, the test asks whether the observed sum is unusual if the gaps were t times those observed. The interval
+    holds every t that is not rejected (Carpenter 1999, J. R. Stat. Soc. B 61, 159).
+
+    Args:
+        gaps: (k,) the observed gaps.
+        noise: (resamples, k) the noise of the gaps in each resample.
+        confidence: the confidence of the interval.
     """
-    seen, tail = float(np.abs(gaps).sum()), (1 - confidence) / 2
+    observed, tail = float(np.abs(gaps).sum()), (1 - confidence) / 2
 
     def quantile(of: float) -> Callable[[float], float]:
         return lambda t: float(np.quantile(np.abs(t * gaps + noise).sum(axis=1), of, method="weibull"))
 
-    low, high = (_smallest(quantile(of), seen) * seen for of in (1 - tail, tail))
+    low, high = (_first_crossing(quantile(of), observed) * observed for of in (1 - tail, tail))
     return low, high
 
 
-def _smallest(increasing: Callable[[float], float], seen: float) -> float:
-    """Return the t of 0 or more at which a function of it first reaches what was seen."""
-    if seen <= 0 or increasing(0.0) >= seen:
+def _first_crossing(increasing: Callable[[float], float], target: float) -> float:
+    """Return the smallest t >= 0 at which an increasing function reaches `target`."""
+    if target <= 0 or increasing(0.0) >= target:
         return 0.0
     low, high = 0.0, 1.0
-    while increasing(high) < seen and high < 1e6:
+    while increasing(high) < target and high < 1e6:
         low, high = high, 2 * high
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if increasing(middle) < seen else (low, middle)
+        low, high = (middle, high) if increasing(middle) < target else (low, middle)
     return high
 
 
 def bounded_mean(
     sums: Floats, counts: Floats, ends: tuple[float, float], resamples: int, confidence: float, seed: int
 ) -> tuple[float, float]:
-    """Return the interval of a mean of values that lie between `ends`, from sums and counts by cluster.
+    """Return the interval of a mean of values between `ends`.
 
-    The Bayesian bootstrap (Rubin 1981, Ann. Statist. 9, 130-134) with half a cluster more at the end that an interval
-    limit looks to. With a whole one it is Gaffke's interval (2005), which never covers too rarely (Learned-Miller and
-    Thomas 2019, arXiv 1905.06208), and of shares of ones Clopper and Pearson's; half a one is Jeffreys' (Brown, Cai and
-    DasGupta 2001, Statist. Sci. 16, 101-133), less wide. Few correlations, most of them high, have no tail to resample.
+    This is the Bayesian bootstrap (Rubin 1981, Ann. Statist. 9, 130-134) with half a cluster added at the end of the
+    range. With a whole cluster it is Gaffke's interval (2005), which never undercovers (Learned-Miller and Thomas 2019,
+    arXiv 1905.06208), and for shares Clopper and Pearson's. With half a cluster it is Jeffreys', which is narrower
+    (Brown, Cai and DasGupta 2001, Statist. Sci. 16, 101-133). A few correlations that are mostly high have no lower
+    tail to resample.
+
+    Args:
+        sums: (clusters,) the sum of the values of each cluster.
+        counts: (clusters,) the number of values of each cluster.
+        ends: the lowest and highest possible value.
+        resamples: the number of resamples.
+        confidence: the confidence of the interval.
+        seed: the seed of the resamples.
     """
-    there = counts > 0
-    sums, counts = sums[there], counts[there]
+    nonempty = counts > 0
+    sums, counts = sums[nonempty], counts[nonempty]
     generator, tail = np.random.default_rng(seed), (1 - confidence) / 2
     weights = generator.standard_gamma(1.0, size=(resamples, len(sums)))
     extra = generator.standard_gamma(0.5, size=resamples) * counts.mean()
@@ -87,13 +105,19 @@ def bounded_mean(
     return low, high
 
 
-def noise_of(values: Floats, of: Floats, clusters: Clusters) -> Floats:
-    """Return the standard errors of columns' totals over the total of `of`, both given by case."""
-    shares = np.stack([clusters.sums(column) for column in values.T], axis=1)
-    counts = clusters.sums(of)
-    shares, counts = shares[counts > 0], counts[counts > 0]
-    n, total = len(counts), float(counts.sum())
+def standard_errors(values: Floats, counts: Floats, clusters: Clusters) -> Floats:
+    """Return the standard errors of column totals divided by the total of `counts`.
+
+    Args:
+        values: (cases, columns) the columns.
+        counts: (cases,) the denominator.
+        clusters: the clusters of the cases.
+    """
+    sums = np.stack([clusters.sums(column) for column in values.T], axis=1)
+    sizes = clusters.sums(counts)
+    sums, sizes = sums[sizes > 0], sizes[sizes > 0]
+    n, total = len(sizes), float(sizes.sum())
     if n < 2:
         return np.zeros(values.shape[1])
-    apart = shares - counts[:, None] * shares.sum(axis=0) / total
-    return np.asarray(np.sqrt((apart**2).sum(axis=0) * n / (n - 1)) / total)
+    residuals = sums - sizes[:, None] * sums.sum(axis=0) / total
+    return np.asarray(np.sqrt((residuals**2).sum(axis=0) * n / (n - 1)) / total)

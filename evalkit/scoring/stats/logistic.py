@@ -1,4 +1,4 @@
-"""Logistic regression of outcomes in [0, 1], resampled by cases with one Newton step a resample."""
+"""Logistic regression of outcomes in [0, 1], resampled by case with one Newton step per resample."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally
 STEPS = 60
 SMALL = 1e-10
 VANISHED = 1e-6
-"""Once so little of the information is left, outcomes are all but certain: they separate, and no finite fit is best."""
-Read: TypeAlias = Callable[[Floats], Floats]
-SEPARATED = "the outcomes are separated: no finite coefficient fits best"
-COLLINEAR = "the columns do not vary apart from one another"
+"""Below this share of the initial information, the outcomes are separated and no finite fit is optimal."""
+Extract: TypeAlias = Callable[[Floats], Floats]
+"""Maps coefficients (rows, columns) to one number for each row."""
+SEPARATED = "the outcomes are separated: no finite coefficient is optimal"
+COLLINEAR = "the columns are collinear"
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Coefficients that maximise the likelihood, or none and `why`; rows are weighted alike."""
+    """Coefficients that maximize the likelihood, or `None` and the reason."""
 
     coefficients: Floats | None
-    why: str = ""
+    reason: str = ""
 
 
 def expit(values: Floats) -> Floats:
-    """Return 1 / (1 + exp(-x)), without overflow."""
+    """Return 1 / (1 + exp(-x)) without overflow."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * values)))
 
 
@@ -41,8 +42,12 @@ def logit(values: Floats) -> Floats:
 def fit(design: Floats, outcome: Floats) -> Fit:
     """Fit E[y] = expit(X b) to outcomes in [0, 1] by Newton's method (McCullagh and Nelder 1989, section 4.4).
 
-    Outcomes strictly between 0 and 1, such as a tie's 1/2, make it the quasi-likelihood fit of Papke and Wooldridge
-    (1996, J. Appl. Econometrics 11, 619-632).
+    With outcomes strictly between 0 and 1, such as 1/2 for a tie, this is the quasi-likelihood fit of Papke and
+    Wooldridge (1996, J. Appl. Econometrics 11, 619-632).
+
+    Args:
+        design: (n, k) the design matrix X.
+        outcome: (n,) the outcomes y.
     """
     if not len(outcome) or np.linalg.matrix_rank(design) < design.shape[1]:
         return Fit(None, COLLINEAR)
@@ -64,10 +69,19 @@ def _information(design: Floats, b: Floats) -> Floats:
 
 
 def one_step(design: Floats, outcome: Floats, fitted: Floats, tally: Tally) -> Floats:
-    """Return by case the scores and the information matrix at the fit, which `after_step` reads.
+    """Return the scores and the information matrix at the fit by case, as columns for `after_step`.
 
-    A Newton step from the fit of all cases, with a resample's own scores and information, comes as close to the
-    resample's fit as its interval needs (Davidson and MacKinnon 1999, Int. Econ. Rev. 40, 487-508).
+    A Newton step from the fit of all cases, with the scores and information of a resample, approximates the fit of the
+    resample closely enough for an interval (Davidson and MacKinnon 1999, Int. Econ. Rev. 40, 487-508).
+
+    Args:
+        design: (n, k) the design matrix.
+        outcome: (n,) the outcomes.
+        fitted: (k,) the coefficients of all cases.
+        tally: the case of each row.
+
+    Returns:
+        (cases, k + k²) the scores, then the information.
     """
     p = expit(design @ fitted)
     spread = p * (1 - p)
@@ -78,13 +92,13 @@ def one_step(design: Floats, outcome: Floats, fitted: Floats, tally: Tally) -> F
 
 
 def after_step(totals: Floats, fitted: Floats) -> Floats:
-    """Return the coefficients (columns) of each resample (rows), NaN where its information is singular."""
+    """Return the coefficients (resamples, k) from the totals of `one_step`, NaN for singular information."""
     k = len(fitted)
     scores, information = totals[:, :k], totals[:, k:].reshape(-1, k, k)
     scale = np.abs(information).max(axis=(1, 2)) if len(information) else np.zeros(0)
-    sound = np.abs(np.linalg.det(information)) > SMALL * np.maximum(scale, SMALL) ** k
+    regular = np.abs(np.linalg.det(information)) > SMALL * np.maximum(scale, SMALL) ** k
     out = np.full(scores.shape, np.nan)
-    out[sound] = fitted + np.linalg.solve(information[sound], scores[sound][:, :, None])[:, :, 0]
+    out[regular] = fitted + np.linalg.solve(information[regular], scores[regular][:, :, None])[:, :, 0]
     return out
 
 
@@ -93,32 +107,38 @@ def regression(
     design: Floats,
     outcome: Floats,
     tally: Tally,
-    read: Read,
+    extract: Extract,
     *,
     missing: int = 0,
     proportion: bool = False,
-    note: str | None = None,
     why: str = "",
 ) -> Statistic:
-    """Return what `read` makes of the coefficients of a regression, or why there is none.
+    """Return a number extracted from the coefficients of a regression as a statistic.
 
-    `why` says what keeps the number from being identifiable although a fit may exist; empty if nothing does.
+    Args:
+        name: the metric's name.
+        design: (n, k) the design matrix.
+        outcome: (n,) the outcomes.
+        tally: the case of each row.
+        extract: maps coefficients to the number.
+        missing: the number of missing outcomes.
+        proportion: whether the number lies in [0, 1].
+        why: the reason why the number is not identifiable although a fit may exist; empty if it is.
     """
     found = Fit(None, why) if why else fit(design, outcome)
     n = len(outcome)
-    unbounded = "missing verdicts are left out and not bounded" if missing else None
-    notes = "; ".join(part for part in (note, unbounded) if part) or None
+    note = "missing verdicts are omitted and not bounded" if missing else None
     if found.coefficients is None:
-        nothing = np.zeros((tally.cases, 0))
-        return Statistic(name, nothing, lambda totals: np.full(len(totals), np.nan), n, missing, why=found.why)
+        empty = np.zeros((tally.cases, 0))
+        return Statistic(name, empty, lambda totals: np.full(len(totals), np.nan), n, missing, why=found.reason)
     fitted = found.coefficients
     columns = one_step(design, outcome, fitted, tally)
     return Statistic(
         name,
         columns,
-        lambda totals: read(after_step(totals, fitted)),
+        lambda totals: extract(after_step(totals, fitted)),
         n,
         missing,
         proportion=proportion,
-        note=notes,
+        note=note,
     )

@@ -1,4 +1,4 @@
-"""What a judgment's margin or score is made of: the overall value, or the weighted values by criterion."""
+"""A judgment's margin or score: its overall value, or the weighted values by criterion."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Floats
 
 AGGREGATE: Final = "scoring.aggregate="
-"""What notes about it begin with."""
+"""Prefix of notes about the setting."""
 WEIGHED: Final = "verdicts are the weighted mean of the winners by criterion"
 OVERALL: Final = "verdicts are the judge's overall winner"
 
 
 def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
-    """Return the config with `scoring.aggregate` settled for the whole run, by what all of its answers hold."""
+    """Return the config with `scoring.aggregate` resolved for the whole run, by the content of all its answers."""
     how = config.aggregate(by_criterion=bool(np.isfinite(judgments.criteria).any()))
     return config.model_copy(update={"scoring": config.scoring.model_copy(update={"aggregate": how})})
 
 
 def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str, ...]:
-    """Return which of the two a run of pairs or lists takes, where they could differ and it has answers."""
-    given, weights = bool(np.isfinite(judgments.criteria).any()), config.raw_weights()
+    """Return a note on which aggregate a run of pairs or lists uses, if the two could differ and it has answers."""
+    has_criteria, weights = bool(np.isfinite(judgments.criteria).any()), config.raw_weights()
     alone = all(len(unit) == 1 for unit in judgments.units)
-    if alone or not (given or judgments.readable.any()):
+    if alone or not (has_criteria or judgments.readable.any()):
         return ()
     name, unequal = f"{AGGREGATE}{config.scoring.aggregate}", len({*weights.values()}) > 1
-    if not given:
+    if not has_criteria:
         return (
             (f"{name}: {OVERALL}; weights have no effect: the output names no winners by criterion",) if unequal else ()
         )
@@ -44,19 +44,20 @@ def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str,
 
 
 def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
-    """Return each judgment's margin: the judge's overall one, or the weighted mean of its margins by criterion.
+    """Return each judgment's margin: the judge's overall margin, or the weighted mean of its margins by criterion.
 
-    A judgment that lacks a criterion of weight above 0 has no weighted margin. For a whole run `auto` is settled first.
+    A judgment that lacks a criterion with a weight above 0 has no weighted margin. For a whole run, `auto` is resolved
+    first.
 
     Raises:
-        ConfigError: if criteria are to be weighted and no judgment holds any.
+        ConfigError: if criteria are to be weighted and no judgment has any.
     """
-    given = bool(np.isfinite(judgments.criteria).any())
-    if config.aggregate(by_criterion=given) == "overall":
+    has_criteria = bool(np.isfinite(judgments.criteria).any())
+    if config.aggregate(by_criterion=has_criteria) == "overall":
         return judgments.value
-    if np.isfinite(judgments.value).any() and not given:
+    if np.isfinite(judgments.value).any() and not has_criteria:
         raise ConfigError(
-            "winners by criterion are to be weighted, and the judge gave none",
+            "scoring.aggregate=criteria needs winners by criterion, and the judge gave none",
             where="scoring.aggregate",
             remedy="use output=json, or set scoring.aggregate=auto",
         )
@@ -64,18 +65,18 @@ def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
 
 
 def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
-    """Return the confidence in each judgment's margin where it was stated in an overall winner that may be another.
+    """Return the confidence in each judgment's margin, if it was stated for an overall winner that may differ.
 
-    As of a panel's judges: of confidence c, the opposite winner has 1 - c, and 0.5 where either is a tie.
+    As for judges of a panel: with confidence c, the opposite winner has 1 - c, and 0.5 if either is a tie.
     """
-    stated, weighed = sign(judgments.value), sign(margins)
-    other = np.where((stated == TIE) | (weighed == TIE), 0.5, 1 - judgments.confidence)
-    known = np.isfinite(judgments.confidence) & (stated != NONE) & (weighed != NONE)
-    return np.where(known & (stated != weighed), other, judgments.confidence)
+    stated, weighted_winner = sign(judgments.value), sign(margins)
+    other = np.where((stated == TIE) | (weighted_winner == TIE), 0.5, 1 - judgments.confidence)
+    known = np.isfinite(judgments.confidence) & (stated != NONE) & (weighted_winner != NONE)
+    return np.where(known & (stated != weighted_winner), other, judgments.confidence)
 
 
 def weigh(judgments: JudgmentColumns, weights: dict[str, float]) -> Floats:
-    """Return the weighted mean of each judgment's criteria, NaN where one of weight above 0 is missing."""
+    """Return the weighted mean of each judgment's criteria, NaN if one with a weight above 0 is missing."""
     total = np.zeros(len(judgments))
     for place, name in enumerate(judgments.names):
         if weights[name] > 0:
@@ -84,13 +85,13 @@ def weigh(judgments: JudgmentColumns, weights: dict[str, float]) -> Floats:
 
 
 def judgment_values(config: RunConfig, verdicts: VerdictColumns) -> Floats:
-    """Return the number of each judgment that verdicts rest on: a margin of a pair, or a score in scale units."""
+    """Return the value of each judgment behind the verdicts: the margin of a pair, or a score in scale units."""
     if verdicts.passes is None:
         return judgment_scores(config, verdicts.judgments)
     return pair_margins(config, verdicts.judgments)
 
 
 def judgment_scores(config: RunConfig, judgments: JudgmentColumns) -> Floats:
-    """Return the score of each judgment, in scale units: the weighted mean of its criteria, or its one number."""
+    """Return the score of each judgment in scale units: the weighted mean of its criteria, or its overall value."""
     alone = np.isnan(judgments.criteria).all(axis=1)
     return np.where(alone, judgments.value, weigh(judgments, config.weights()))

@@ -1,4 +1,4 @@
-"""From columns back to Verdicts, the only objects that leave scoring beside metrics; each is made when asked for."""
+"""Verdict objects made from columns; each is created when it is accessed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from evalkit.types import Case, Orders, Verdict
 def verdict_objects(
     cases: Sequence[Case], verdicts: VerdictColumns, each: Mapping[str, VerdictColumns] | None = None, how: str = "mean"
 ) -> Sequence[Verdict]:
-    """Return a Verdict for each pair, before them one for each response where responses have scores, case by case.
+    """Return a Verdict for each pair, preceded by one for each response if responses have scores, case by case.
 
-    They are made when asked for, and do not keep the judgments they rest on.
+    They are created when accessed, and do not hold the judgments.
 
     Args:
         cases: the cases.
-        verdicts: the verdicts on them.
-        each: the verdicts of each judge of a panel by the judge's name: its votes.
-        how: how the samples of values by criterion are combined; those of a panel, and of rankings, are means over all
-            that there are.
+        verdicts: their verdicts.
+        each: the verdicts of each judge of a panel, by the judge's name.
+        how: how samples of values by criterion are combined; for panels and rankings they are averaged.
     """
     ids, judges = [case.id for case in cases], (each or {}).items()
     pairs = _PairVerdicts(ids, verdicts, {name: one.winner for name, one in judges}, how)
@@ -41,7 +40,7 @@ def verdict_objects(
 
 
 class _PairVerdicts(LazySequence[Verdict]):
-    """One Verdict for each pair, in order; where there are passes, with what each of them said."""
+    """One Verdict for each pair, in order, with the result of each pass if there are passes."""
 
     def __init__(self, ids: Sequence[str], verdicts: VerdictColumns, votes: Mapping[str, Codes], how: str) -> None:
         self._ids, self._pairs, self._judge, self._votes = ids, verdicts.pairs, verdicts.judge, votes
@@ -118,17 +117,17 @@ class _ScoreVerdicts(LazySequence[Verdict]):
 
 
 def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> dict[str, Floats]:
-    """Return each unit's value by each criterion; `place` is that of each judgment's unit, of `size`."""
+    """Return each unit's value by criterion; `place` is the index of each judgment's unit, out of `size`."""
     return dict(zip(judgments.names, by_criterion(judgments, place, size, how), strict=True))
 
 
 def _named(criteria: Mapping[str, Floats], place: int) -> dict[str, float]:
-    """Return one unit's values by criterion, those that are there."""
+    """Return one unit's values by criterion, without missing ones."""
     found = ((name, round_metric(values[place])) for name, values in criteria.items())
     return {name: value for name, value in found if value is not None}
 
 
-class _Both(LazySequence[Verdict]):
+class _Concatenation(LazySequence[Verdict]):
     """Two sequences, one after the other."""
 
     def __init__(self, first: Sequence[Verdict], second: Sequence[Verdict]) -> None:
@@ -144,6 +143,13 @@ class _Both(LazySequence[Verdict]):
 def interleave(
     scores: Sequence[Verdict], score_case: Ints, pairs: Sequence[Verdict], pair_case: Ints
 ) -> Sequence[Verdict]:
-    """Return verdicts case by case: first each response's, then each pair's; `…_case` says whose each is."""
+    """Return verdicts case by case: first each response's, then each pair's.
+
+    Args:
+        scores: the verdicts on responses.
+        score_case: (responses,) the case of each.
+        pairs: the verdicts on pairs.
+        pair_case: (pairs,) the case of each.
+    """
     order = np.argsort(np.concatenate([score_case, pair_case]), kind="stable")
-    return ReorderedSequence(_Both(scores, pairs), array("q", order.astype(np.int64).tobytes()))
+    return ReorderedSequence(_Concatenation(scores, pairs), array("q", order.astype(np.int64).tobytes()))

@@ -1,4 +1,4 @@
-"""One judge's verdicts: of single responses, of pairs, or of lists."""
+"""Verdicts of one judge on single responses, pairs or lists."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from evalkit.types import Case
 
 
 def resolve(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> VerdictColumns:
-    """Return the verdicts of one judge's judgments, of single responses, pairs or lists.
+    """Return the verdicts from one judge's judgments of single responses, pairs or lists.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        judgments: the judgments.
 
     Raises:
-        ConfigError: if the judgments do not belong to the cases, or do not hold what the settings ask for.
+        ConfigError: if the judgments do not belong to the cases or lack what the settings require.
     """
     pairs = all_pairs(cases)
     if by_score(config, judgments):
@@ -34,7 +39,7 @@ def resolve(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns
 
 
 def by_score(config: RunConfig, judgments: JudgmentColumns) -> bool:
-    """Say whether single responses were judged; a mode of someone else's is known by what its judgments are of.
+    """Return whether single responses were judged; a third-party mode is identified by the units of its judgments.
 
     Raises:
         ConfigError: if some judgments are of single responses and others are not.
@@ -42,8 +47,8 @@ def by_score(config: RunConfig, judgments: JudgmentColumns) -> bool:
     sizes = {len(unit) for unit in judgments.units} or {1 if config.mode.name == "pointwise" else 2}
     if 0 in sizes or (1 in sizes and len(sizes) > 1):
         raise ConfigError(
-            f"judgments of {', '.join(map(str, sorted(sizes)))} responses each cannot be scored together",
+            f"judgments of {' and '.join(map(str, sorted(sizes)))} responses cannot be scored together",
             where=f"mode '{config.mode.name}'",
-            remedy="judge either single responses, or pairs and lists",
+            remedy="judge either single responses or pairs and lists",
         )
     return sizes == {1}

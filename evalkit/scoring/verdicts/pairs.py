@@ -1,7 +1,7 @@
-"""Pairs: from un-swapped margins over orders and samples to one winner.
+"""Verdicts on pairs: from margins over orders and samples to one winner.
 
-Criteria make a judgment's margin (`aggregate`), samples a pass's, the two orders' passes the pair's;
-tie rules come last.
+Criteria are combined into a judgment's margin (`aggregate`), samples into a pass, the two orders' passes into the pair.
+Tie rules come last.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from evalkit.types import Case
 
 
 def at_threshold(verdicts: VerdictColumns, threshold: float, min_confidence: float) -> tuple[Codes, Bools]:
-    """Return the winners under a threshold and a least confidence, and which winners these made into ties.
+    """Return the winners under a threshold and a minimum confidence, and which winners became ties.
 
-    A margin exactly at the threshold is a tie. A winner whose confidence was not stated is kept.
+    A margin equal to the threshold is a tie. A winner without a stated confidence is kept.
     """
     won = (verdicts.lean != TIE) & (verdicts.lean != NONE)
     close = np.abs(verdicts.margin) <= threshold + FUZZ
@@ -36,16 +36,16 @@ def at_threshold(verdicts: VerdictColumns, threshold: float, min_confidence: flo
     return np.where(tied, TIE, verdicts.lean).astype(np.int8), tied
 
 
-MOST = 101
+MAX_THRESHOLDS = 101
 
 
 def useful_thresholds(margins: Floats) -> list[float]:
-    """Return 0 and each distinct absolute margin, at most 101 of them, spread evenly over the list of distinct ones."""
+    """Return 0 and the distinct absolute margins, or 101 of them spread evenly over the sorted list."""
     sizes = np.unique(np.round(np.abs(margins[np.isfinite(margins)]), 9))
     if not len(sizes):
         return []
     sizes = np.concatenate([[0.0], sizes[sizes > FUZZ]])
-    chosen = np.unique(np.linspace(0, len(sizes) - 1, min(MOST, len(sizes))).round().astype(int))
+    chosen = np.unique(np.linspace(0, len(sizes) - 1, min(MAX_THRESHOLDS, len(sizes))).round().astype(int))
     return [float(size) for size in sizes[chosen]]
 
 
@@ -58,7 +58,7 @@ def apply_ties(verdicts: VerdictColumns, tie: TieConfig, cases: Sequence[Case]) 
 
 
 def _forbid(verdicts: VerdictColumns, cases: Sequence[Case]) -> VerdictColumns:
-    """Settle every tie by margin, then by the surer pass, then by a coin that depends on case and texts only."""
+    """Settle every tie by margin, then by the surer pass, then by a coin toss that depends on case and texts only."""
     tied = verdicts.winner == TIE
     winner = np.where(tied, sign(verdicts.settle), verdicts.winner)
     winner = np.where(winner == TIE, verdicts.surer, winner).astype(np.int8)
@@ -69,63 +69,64 @@ def _forbid(verdicts: VerdictColumns, cases: Sequence[Case]) -> VerdictColumns:
 
 
 def coin(case: Case, i: int, j: int) -> int:
-    """Toss a coin (1 or -1) that always falls for the same text of a case, whichever of the two stands first."""
+    """Toss a coin (1 or -1) that always favors the same text of a case, in either order."""
     one, two = (digest([case.id, case.prompt, case.responses[index].text]) for index in (i, j))
-    if one == two:  # the same text twice: nothing but the position tells them apart
+    if one == two:  # identical texts differ only in position
         return 1 if int(digest([case.id, i, j])[:8], 16) % 2 else -1
     return 1 if one < two else -1
 
 
 def over_orders(values: Floats) -> Floats:
-    """Return the mean of each pair's two numbers, (pairs, 2), of the one that is there, or NaN."""
+    """Return the mean of each pair's two numbers, (pairs, 2), ignoring NaN."""
     return combine("mean", np.repeat(np.arange(len(values)), 2), values.ravel(), len(values))
 
 
 def over_all(passes: PassColumns) -> Floats:
-    """Return the mean margin of each pair over its two passes and the third judgment, of those that are there."""
+    """Return the mean margin of each pair over its passes and the third judgment, ignoring missing ones."""
     mean, third = over_orders(passes.margin), passes.third_margin
     return mean if third is None else np.where(np.isfinite(third), (2 * mean + third) / 3, mean)
 
 
 Decision: TypeAlias = tuple[Codes, Floats, Floats]
-"""Winner, margin and confidence of pairs whose two passes disagree, or of which one is missing."""
+"""Winner, margin and confidence of pairs whose two passes disagree or one of whose passes is missing."""
 
 
 def _as_tie(passes: PassColumns) -> Decision:
-    """Disagreement is a tie of confidence 0.5 (note 002)."""
+    """Return a tie with confidence 0.5 for a disagreement."""
     size = len(passes.margin)
     return np.zeros(size, np.int8), over_orders(passes.margin), np.full(size, 0.5)
 
 
 def _as_surer(passes: PassColumns) -> Decision:
-    """The more confident pass wins, with its own margin, less surely.
+    """Return the winner of the more confident pass, with its own margin and a lower confidence.
 
-    With confidences h > l the result's is min(h, 0.5 + (h - l) / 2): the mean of the two passes' probabilities that the
-    winner is right, never above what the winning pass said. Equal or unstated confidences make it a tie at 0.5.
+    With confidences h > l the result's confidence is min(h, 0.5 + (h - l) / 2): the mean of the two passes'
+    probabilities that the winner is correct, at most that of the winning pass. Equal or unstated confidences make a tie
+    at 0.5.
     """
     one, two = passes.confidence.T
-    apart = _apart(passes)
+    distinct = _confidences_differ(passes)
     lowered = np.fmin(np.fmax(one, two), 0.5 + np.abs(one - two) / 2)
     own = np.where(one > two, passes.margin[:, 0], passes.margin[:, 1])
-    return surer(passes), np.where(apart, own, over_orders(passes.margin)), np.where(apart, lowered, 0.5)
+    return surer(passes), np.where(distinct, own, over_orders(passes.margin)), np.where(distinct, lowered, 0.5)
 
 
 def _as_vote(passes: PassColumns) -> Decision:
-    """Each pass is a vote of +1, 0 or -1, a missing one 0: a win and a tie win, a win and a loss tie."""
+    """Return the sign of the sum of votes +1, 0 and -1, where a missing pass counts 0."""
     margin = np.where(passes.read.any(axis=1), _votes(passes.winner).sum(axis=1) / 2, np.nan)
     return sign(margin), margin, _confidence_in(sign(margin), passes.winner, passes.confidence)
 
 
 def _as_mean(passes: PassColumns) -> Decision:
-    """The mean of the two margins decides."""
+    """Return the winner of the mean margin."""
     margin = over_orders(passes.margin)
     return sign(margin), margin, _confidence_in(sign(margin), passes.winner, passes.confidence)
 
 
 def _as_median(passes: PassColumns) -> Decision:
-    """A third judgment decides: what two of the three say wins, which is their median; A, TIE and B make a tie.
+    """Return the median of the two passes and the third judgment; A, TIE and B make a tie.
 
-    The confidence is the mean over the three of the probability that this is right, as for votes.
+    The confidence is the mean over the three of the probability that this winner is correct, as for votes.
     """
     assert passes.third_margin is not None
     assert passes.third_confidence is not None
@@ -136,42 +137,42 @@ def _as_median(passes: PassColumns) -> Decision:
 
 
 def two_say_tie(passes: PassColumns) -> Bools:
-    """Return where a tie is what two of three judgments say, and no disagreement."""
+    """Return which ties are the result of two of three judgments, and so not a disagreement, (pairs,)."""
     if passes.third_margin is None:
         return np.zeros(len(passes.margin), dtype=bool)
     return np.asarray((passes.winner == TIE).any(axis=1) & (sign(passes.third_margin) == TIE))
 
 
 def _votes(winner: Codes) -> Codes:
-    """Return winners as +1, 0 and -1, a missing pass being 0."""
+    """Return winners as +1, 0 and -1, a missing pass as 0."""
     return np.where(winner == NONE, 0, winner).astype(np.int8)
 
 
 def _confidence_in(winner: Codes, passes: Codes, confidence: Floats) -> Floats:
-    """Return the mean over the passes of the probability that the winner is right, NaN where a vote's is unstated.
+    """Return the mean over the passes of the probability that the winner is correct, NaN if any is unstated.
 
-    A pass of confidence c speaks for its winner with c and for the other side with 1 - c; a tied pass with 0.5.
+    A pass with confidence c gives its winner c and the other side 1 - c; a tied pass gives 0.5.
 
     Args:
-        winner: (pairs,) who won.
-        passes: (pairs, passes) who won each pass.
-        confidence: (pairs, passes) the confidence of each.
+        winner: (pairs,) the winner.
+        passes: (pairs, passes) the winner of each pass.
+        confidence: (pairs, passes) the confidence of each pass.
     """
     votes = _votes(passes) * winner[:, None]
     parts = np.where(votes == 0, 0.0, votes * (confidence - 0.5))
     return np.asarray(0.5 + parts.mean(axis=1))
 
 
-def _apart(passes: PassColumns) -> Bools:
-    """Return where both passes state a confidence, and not the same one."""
+def _confidences_differ(passes: PassColumns) -> Bools:
+    """Return for which pairs both passes state a confidence and these differ, (pairs,)."""
     return np.abs(passes.confidence[:, 0] - passes.confidence[:, 1]) > 1e-9
 
 
 def surer(passes: PassColumns) -> Codes:
-    """Return who won the more confident pass, a tie where neither is."""
+    """Return the winner of the more confident pass, a tie if neither is more confident."""
     one, two = passes.confidence[:, 0], passes.confidence[:, 1]
     chosen = np.where(one > two, passes.winner[:, 0], passes.winner[:, 1])
-    return np.where(_apart(passes), chosen, TIE).astype(np.int8)
+    return np.where(_confidences_differ(passes), chosen, TIE).astype(np.int8)
 
 
 DISAGREEMENTS: dict[str, Callable[[PassColumns], Decision]] = {
@@ -186,20 +187,27 @@ DISAGREEMENTS: dict[str, Callable[[PassColumns], Decision]] = {
 def resolve_pairs(
     config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, pairs: PairColumns, thirds: JudgmentColumns
 ) -> VerdictColumns:
-    """Resolve every pair of every case under `scoring.aggregate`, `swap` and `tie`; `thirds` are third judgments.
+    """Return the verdicts on all pairs under `scoring.aggregate`, `swap` and `tie`.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        judgments: the judgments of pairs.
+        pairs: the pairs.
+        thirds: the third judgments of pairs whose orders disagree.
 
     Raises:
-        ConfigError: if the judgments do not hold what the settings ask for.
+        ConfigError: if the judgments lack what the settings require.
     """
     margins = pair_margins(config, judgments)
-    weighed = replace(judgments, confidence=confidence_in(margins, judgments))
-    passes = combine_samples(weighed, margins, pairs, config.scoring.combine)
+    adjusted = replace(judgments, confidence=confidence_in(margins, judgments))
+    passes = combine_samples(adjusted, margins, pairs, config.scoring.combine)
     if config.swap.policy == "both":
         if len(judgments) and not passes.asked[:, 1].any():
             raise ConfigError(
-                "both orders are asked for, and every pair was judged in one",
+                "both orders are required, but every pair was judged in one order",
                 where="swap.policy",
-                remedy="set swap=none, or judge again with swap=both",
+                remedy="set swap=none, or rerun the judge with swap=both",
             )
         passes = replace(passes, both=True)
         if config.swap.resolve == "third_pass":
@@ -211,7 +219,7 @@ def resolve_pairs(
             passes = _one_order(passes)
         found = _resolve_one(judgments, pairs, passes)
         settled = np.zeros(len(pairs), dtype=bool)
-    # Ties that the judge did not say, since its samples cancel out.
+    # Ties that the judge did not call, because its samples cancel out.
     split = (found.lean == TIE) & (found.reason == JUDGED)
     split &= ~(_most_say_tie(judgments, margins, pairs, passes.asked) | settled)
     reason = np.where(split, SPLIT, found.reason).astype(np.int8)
@@ -219,7 +227,7 @@ def resolve_pairs(
 
 
 def _most_say_tie(judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, asked: Bools) -> Bools:
-    """Return for which pairs more of the single answers in the orders `asked` say TIE than A, and than B."""
+    """Return for which pairs more samples in the requested orders say TIE than A, and than B."""
     place, winner = passes_of(judgments, pairs), sign(margins)
     counts = (np.bincount(place[winner == code], minlength=2 * len(pairs)).reshape(-1, 2) for code in (A, TIE, B))
     a, tie, b = (np.where(asked, count, 0).sum(axis=1) for count in counts)
@@ -227,48 +235,63 @@ def _most_say_tie(judgments: JudgmentColumns, margins: Floats, pairs: PairColumn
 
 
 def combine_samples(judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, how: str) -> PassColumns:
-    """Combine the samples of each order: their margins as `how` says, their stated confidences by their mean.
+    """Combine the samples of each order: margins by `how`, confidences by their mean.
 
-    A majority is one of winners. Samples that could not be read are left out; a pass is missing when none could be.
+    The majority is a majority of winners. Unreadable samples are ignored; a pass without readable samples is missing.
+
+    Args:
+        judgments: the judgments of pairs.
+        margins: (n,) their margins.
+        pairs: the pairs.
+        how: `mean`, `median` or `majority`.
     """
     size, place = 2 * len(pairs), passes_of(judgments, pairs)
     stated = np.where(np.isfinite(margins), judgments.confidence, np.nan)
-    margin = combine(how, place, said(margins) if how == "majority" else margins, size).reshape(-1, 2)
+    margin = combine(how, place, winner_values(margins) if how == "majority" else margins, size).reshape(-1, 2)
     confidence = group_mean(place, stated, size).reshape(-1, 2)
     return PassColumns(sign(margin), margin, confidence, (np.bincount(place, minlength=size) > 0).reshape(-1, 2))
 
 
 def by_criterion(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> list[Floats]:
-    """Return each unit's value by each criterion: samples of one order combined as `how` says, then the mean of orders.
+    """Return each unit's value by criterion: samples of one order combined by `how`, then the mean of the orders.
 
-    A majority of judgments of pairs is one of winners, as it is for their margins. `place` is that of each judgment's
-    unit, of `size`.
+    For pairs, the majority is a majority of winners, as for margins.
+
+    Args:
+        judgments: the judgments.
+        place: (n,) the index of each judgment's unit.
+        size: the number of units.
+        how: `mean`, `median` or `majority`.
     """
     passes = 2 * place + judgments.swapped
     voted = how == "majority" and bool((judgments.i != judgments.j).any())
-    found = [combine(how, passes, said(v) if voted else v, 2 * size) for v in judgments.criteria.T]
+    found = [combine(how, passes, winner_values(v) if voted else v, 2 * size) for v in judgments.criteria.T]
     return [over_orders(values.reshape(-1, 2)) for values in found]
 
 
 def passes_of(judgments: JudgmentColumns, pairs: PairColumns) -> Ints:
-    """Return the place of each judgment's pass: the pair's times two, and one more if it was shown swapped."""
+    """Return the index of each judgment's pass: twice the index of its pair, plus one if it was swapped."""
     return np.asarray(2 * pairs.find(judgments.case, judgments.i, judgments.j) + judgments.swapped)
 
 
-def said(margins: Floats) -> Floats:
-    """Return each margin's winner as 1, 0 or -1, NaN where there is none."""
+def winner_values(margins: Floats) -> Floats:
+    """Return each margin's winner as 1, 0 or -1, NaN if missing."""
     return np.where(np.isnan(margins), np.nan, sign(margins).astype(np.float64))
 
 
 def _with_thirds(
     config: RunConfig, passes: PassColumns, judgments: JudgmentColumns, thirds: JudgmentColumns, pairs: PairColumns
 ) -> PassColumns:
-    """Add what third judgments say; nobody being asked although the judge's own winners differ is a mistake."""
+    """Add the third judgments to the passes.
+
+    Raises:
+        ConfigError: if the judge's own winners differ and no third judgment was requested.
+    """
     if not len(thirds) and combine_samples(judgments, judgments.value, pairs, "mean").differ.any():
         raise ConfigError(
-            "orders disagree, and no third judgment was asked for",
+            "orders disagree, but there are no third judgments",
             where="swap.resolve",
-            remedy="judge again with swap=third_pass, or choose another",
+            remedy="rerun the judge with swap=third_pass, or choose another value",
         )
     margins = pair_margins(config, thirds)
     thirds = replace(thirds, confidence=confidence_in(margins, thirds))
@@ -283,14 +306,14 @@ def _with_thirds(
 
 
 def _one_order(passes: PassColumns) -> PassColumns:
-    """Leave one order of each pair: the unit's own where it was asked, else the swapped one."""
+    """Keep one order of each pair: the unit's own if it was requested, otherwise the swapped one."""
     used = np.column_stack([passes.asked[:, 0], ~passes.asked[:, 0]])
     margin = np.where(used, passes.margin, np.nan)
     return PassColumns(sign(margin), margin, np.where(used, passes.confidence, np.nan), used & passes.asked)
 
 
 def _resolve_one(judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns) -> VerdictColumns:
-    """Take the one order of each pair; where its samples were drawn for both, the mean of the two."""
+    """Return the verdicts from one order of each pair, or from the mean of both if samples used both orders."""
     margin, confidence = over_orders(passes.margin), over_orders(passes.confidence)
     lean = sign(margin)
     reason = np.where(lean == NONE, MISSING, JUDGED).astype(np.int8)
@@ -298,25 +321,25 @@ def _resolve_one(judgments: JudgmentColumns, pairs: PairColumns, passes: PassCol
 
 
 def _resolve_both(how: str, judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns) -> VerdictColumns:
-    """Take the common winner where both passes agree, else what `how` makes of them; missing if a pass is."""
+    """Return the common winner if both passes agree, otherwise the result of rule `how`; a pair needs both passes."""
     complete, differ = passes.complete, passes.differ
     agree = complete & ~differ
     winner, margin, confidence = DISAGREEMENTS[how](passes)
     mean, stated = over_orders(passes.margin), over_orders(passes.confidence)
-    # Only a net vote says anything of a pair with a missing pass.
+    # Only a net vote decides a pair with a missing pass.
     known = complete | (how == "net_vote")
     lean = np.where(known, np.where(agree, passes.winner[:, 0], winner), NONE).astype(np.int8)
     unsettled = differ & (lean == TIE) & ~two_say_tie(passes)
     reason = np.where(unsettled, DISAGREEMENT, np.where(lean == NONE, MISSING, JUDGED))
-    there = lean != NONE
+    present = lean != NONE
     return VerdictColumns(
         pairs,
         lean,
         lean,
         reason.astype(np.int8),
-        margin=np.where(there, np.where(agree, mean, margin), np.nan),
-        confidence=np.where(there, np.where(differ, confidence, stated), np.nan),
-        settle=np.where(there, np.where(agree, mean, over_all(passes)), np.nan),
+        margin=np.where(present, np.where(agree, mean, margin), np.nan),
+        confidence=np.where(present, np.where(differ, confidence, stated), np.nan),
+        settle=np.where(present, np.where(agree, mean, over_all(passes)), np.nan),
         surer=surer(passes),
         judgments=judgments,
         passes=passes,

@@ -1,4 +1,4 @@
-"""A panel's verdicts: each judge's own are made first, then they vote; a judge without a verdict has no vote."""
+"""Verdicts of a panel: each judge's verdicts come first, then the judges with a verdict vote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ from evalkit.types import Case
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Judges that vote: `weights` by judge, all equal unless `vote` is weighted; votes are arrays of (judge, unit)."""
+    """Judges that vote on arrays of votes (judges, units).
+
+    Attributes:
+        names: the names of the judges.
+        weights: (judges, 1) their weights relative to the largest; all equal unless `vote` is weighted.
+        vote: `majority`, `mean` or `weighted`.
+        quorum: the number of votes that a verdict requires.
+    """
 
     names: tuple[str, ...]
     weights: Floats
@@ -30,41 +37,42 @@ class Panel:
     quorum: int
 
     @classmethod
-    def of(cls, config: RunConfig, given: Sequence[str], judged: Sequence[str]) -> Panel:
-        """Return the panel of the judges `judged`, of all those `given` that were to judge."""
+    def of(cls, config: RunConfig, members: Sequence[str], judged: Sequence[str]) -> Panel:
+        """Return the panel of the judges in `judged`, out of all the `members` that were to judge."""
         judge = config.judge
         weights = [judge.weights.get(name, 1.0) if judge.vote == "weighted" else 1.0 for name in judged]
         shares = np.array(weights)[:, None] / (max(weights, default=0.0) or 1.0)  # sums near 1e308 would overflow
-        return cls(tuple(judged), shares, judge.vote, judge.quorum or ceil(len(given) / 2))
+        return cls(tuple(judged), shares, judge.vote, judge.quorum or ceil(len(members) / 2))
 
-    def enough(self, there: Bools) -> Bools:
-        """Return for which units the quorum is met; a judge of weight 0 has no vote."""
-        return np.asarray((there & (self.weights > 0)).sum(axis=0) >= self.quorum)
+    def has_quorum(self, voted: Bools) -> Bools:
+        """Return which units meet the quorum, (units,); a judge with weight 0 has no vote."""
+        return np.asarray((voted & (self.weights > 0)).sum(axis=0) >= self.quorum)
 
     def average(self, values: Floats) -> Floats:
-        """Return the mean of each unit's votes, weighted, or their median, NaN where the quorum is not met.
+        """Return the weighted mean of each unit's votes or their median, NaN without a quorum.
 
-        Of scores the median stands for the majority: more than half of the judges give at least, and at most, as much.
+        For scores, the median represents the majority: more than half of the judges give at least, and at most, this
+        score.
         """
-        there = np.isfinite(values) & (self.weights > 0)
-        met = there.any(axis=0) & self.enough(there)
+        voted = np.isfinite(values) & (self.weights > 0)
+        sufficient = voted.any(axis=0) & self.has_quorum(voted)
         if self.vote in ("mean", "weighted"):
-            weights = np.where(there, self.weights, 0.0)
+            weights = np.where(voted, self.weights, 0.0)
             total = weights.sum(axis=0)
-            sums = (weights * np.where(there, values, 0.0)).sum(axis=0)
-            return np.asarray(np.divide(sums, total, out=np.full(len(total), np.nan), where=met))
+            sums = (weights * np.where(voted, values, 0.0)).sum(axis=0)
+            return np.asarray(np.divide(sums, total, out=np.full(len(total), np.nan), where=sufficient))
         found = np.full(values.shape[1], np.nan)
-        found[met] = np.nanmedian(np.where(there, values, np.nan)[:, met], axis=0)
+        found[sufficient] = np.nanmedian(np.where(voted, values, np.nan)[:, sufficient], axis=0)
         return found
 
     def elect(self, winners: Codes) -> Codes:
-        """Return the outcome with more votes than any other, a tie where there is none, NONE below the quorum."""
+        """Return the outcome with the most votes, a tie if there is none, NONE without a quorum."""
         a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
         found = np.where((a > b) & (a > tie), A, np.where((b > a) & (b > tie), B, TIE))
-        return np.where(self.enough(winners != NONE), found, NONE).astype(np.int8)
+        return np.where(self.has_quorum(winners != NONE), found, NONE).astype(np.int8)
 
     def decide(self, winners: Codes) -> Codes:
-        """Return what the votes on winners come to, by whatever rule the panel has."""
+        """Return the result of the votes on winners under the panel's rule."""
         if self.vote == "majority":
             return self.elect(winners)
         return sign(self.average(np.where(winners == NONE, np.nan, winners.astype(np.float64))))
@@ -77,7 +85,15 @@ def vote(
     judgments: JudgmentColumns,
     each: Sequence[VerdictColumns],
 ) -> VerdictColumns:
-    """Return the panel's verdicts from those of each judge; `judgments` are all that the judges made."""
+    """Return the panel's verdicts.
+
+    Args:
+        panel: the panel.
+        config: the run's config.
+        cases: the cases.
+        judgments: all judgments of the judges.
+        each: the verdicts of each judge.
+    """
     name = config.judge.label
     own = judgments.select(third=False)
     scored = _vote_scores(panel, [one.scores for one in each if one.scores is not None])
@@ -92,11 +108,11 @@ def vote(
 
 
 def winners_at(panel: Panel, config: RunConfig, each: Sequence[VerdictColumns]) -> Callable[[float], Codes] | None:
-    """Return the winners by threshold where thresholds come before the vote, none where they come after it."""
+    """Return the winners as a function of the threshold if it applies before the vote, otherwise `None`."""
     if panel.vote != "majority" or each[0].passes is None:
         return None
-    least = config.tie.min_confidence
-    return lambda threshold: panel.elect(np.stack([at_threshold(o, threshold, least)[0] for o in each]))
+    min_confidence = config.tie.min_confidence
+    return lambda threshold: panel.elect(np.stack([at_threshold(o, threshold, min_confidence)[0] for o in each]))
 
 
 def _vote_scores(panel: Panel, each: Sequence[ScoreColumns]) -> ScoreColumns | None:
@@ -109,7 +125,7 @@ def _vote_scores(panel: Panel, each: Sequence[ScoreColumns]) -> ScoreColumns | N
 
 
 def _vote_passes(panel: Panel, each: Sequence[PassColumns]) -> PassColumns:
-    """Return what the judges' votes on each order come to: winners without margin and confidence."""
+    """Return the result of the votes on each order: winners without margin and confidence."""
     winners = np.stack([one.winner for one in each])
     elected = np.stack([panel.decide(winners[:, :, order]) for order in (0, 1)], axis=1)
     unknown = np.full(elected.shape, np.nan)
@@ -120,63 +136,63 @@ def _vote_passes(panel: Panel, each: Sequence[PassColumns]) -> PassColumns:
 def _vote_pairs(
     panel: Panel, tie: TieConfig, cases: Sequence[Case], judgments: JudgmentColumns, each: Sequence[VerdictColumns]
 ) -> VerdictColumns:
-    """Let the judges' winners vote, each after its own tie rules, or average their margins and apply the rules then."""
+    """Return the vote of the judges' winners after their tie rules, or the mean of their margins before the rules."""
     elected = panel.vote == "majority"
     winners = np.stack([one.winner if elected else one.lean for one in each])
-    margins = np.stack([_leaning(one) for one in each])
+    margins = np.stack([_margin_votes(one) for one in each])
     mean = panel.average(margins)
     lean = panel.elect(winners) if elected else sign(mean)
-    margin = _lead(winners) if elected else mean
-    there = lean != NONE
+    margin = _vote_lead(winners) if elected else mean
+    present = lean != NONE
     found = VerdictColumns(
         each[0].pairs,
         lean,
         lean,
         _reasons(lean, winners, np.stack([one.reason for one in each])),
-        margin=np.where(there, margin, np.nan),
+        margin=np.where(present, margin, np.nan),
         confidence=_confidence(lean, winners, np.stack([one.confidence for one in each])),
-        settle=np.where(there, margin, np.nan),
-        surer=np.where(there, np.where(np.isfinite(mean), sign(mean), TIE), NONE).astype(np.int8),
+        settle=np.where(present, margin, np.nan),
+        surer=np.where(present, np.where(np.isfinite(mean), sign(mean), TIE), NONE).astype(np.int8),
         judgments=judgments,
     )
-    # A threshold that each judge's verdict has met already is not for the share of votes as well.
+    # Each judge's verdict has already met the thresholds, so they do not apply to the share of votes.
     return apply_ties(
         found, tie.model_copy(update={"threshold": 0.0, "min_confidence": 0.0}) if elected else tie, cases
     )
 
 
-def _leaning(verdicts: VerdictColumns) -> Floats:
-    """Return a judge's margins as votes: 0 where its own orders made a tie, NaN where it has no verdict."""
+def _margin_votes(verdicts: VerdictColumns) -> Floats:
+    """Return a judge's margins as votes: 0 if its orders made a tie, NaN without a verdict."""
     margin = np.where(np.isfinite(verdicts.margin), verdicts.margin, verdicts.lean.astype(np.float64))
     return np.where(verdicts.lean == NONE, np.nan, np.where(verdicts.lean == TIE, 0.0, margin))
 
 
-def _lead(winners: Codes) -> Floats:
-    """Return by how large a share of the votes A leads B."""
+def _vote_lead(winners: Codes) -> Floats:
+    """Return the share of votes by which A leads B."""
     votes = (winners != NONE).sum(axis=0)
     lead = (winners == A).sum(axis=0) - (winners == B).sum(axis=0)
     return np.asarray(np.divide(lead, votes, out=np.full(len(votes), np.nan), where=votes > 0))
 
 
 def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
-    """Return why: a tie with most votes is the judges' own, by the least forced of their reasons, any other a split."""
+    """Return the reasons: a majority tie has the judges' own reason, the least forced one, any other tie is a split."""
     a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
-    said = [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in (JUDGED, DISAGREEMENT, SPLIT)]
-    own = np.select(said, (JUDGED, DISAGREEMENT, SPLIT), THRESHOLD)
+    has_reason = [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in (JUDGED, DISAGREEMENT, SPLIT)]
+    own = np.select(has_reason, (JUDGED, DISAGREEMENT, SPLIT), THRESHOLD)
     tied = np.where((tie > a) & (tie > b), own, SPLIT)
     return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, JUDGED)).astype(np.int8)
 
 
 def _confidence(lean: Codes, winners: Codes, stated: Floats) -> Floats:
-    """Return the mean over the judges that state a confidence of the probability they give the outcome.
+    """Return the mean probability of the outcome over the judges that state a confidence.
 
-    A judge of confidence c gives its own verdict c, the opposite one 1 - c, and 0.5 where either is a tie.
+    A judge with confidence c gives its own verdict c, the opposite verdict 1 - c, and 0.5 if either is a tie.
     """
     against = (winners != lean) & (winners != TIE) & (lean != TIE)
-    given = np.where(winners == lean, stated, np.where(against, 1 - stated, 0.5))
-    there = np.isfinite(stated) & (winners != NONE) & (lean != NONE)
-    count = there.sum(axis=0)
-    total = np.where(there, given, 0.0).sum(axis=0)
+    probability = np.where(winners == lean, stated, np.where(against, 1 - stated, 0.5))
+    known = np.isfinite(stated) & (winners != NONE) & (lean != NONE)
+    count = known.sum(axis=0)
+    total = np.where(known, probability, 0.0).sum(axis=0)
     return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
 
 
@@ -184,20 +200,20 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 
 
 def metric_part(judge: str) -> str:
-    """Return a judge's name as it stands in names of metrics."""
+    """Return a judge's name as used in names of metrics."""
     return _NOT_IN_A_NAME.sub("_", judge)
 
 
 def check_names(judges: Sequence[str]) -> None:
-    """Refuse judges whose metrics would go by one name.
+    """Reject judges whose metrics would have the same name.
 
     Raises:
-        ConfigError: if there are two.
+        ConfigError: if two judges do.
     """
     parts = [metric_part(judge) for judge in judges]
-    if twice := [judge for judge, part in zip(judges, parts, strict=True) if parts.count(part) > 1]:
+    if duplicates := [judge for judge, part in zip(judges, parts, strict=True) if parts.count(part) > 1]:
         raise ConfigError(
-            f"the judges {' and '.join(twice[:2])} cannot be told apart in names of metrics",
+            f"the metrics of judges {' and '.join(duplicates[:2])} would have the same names",
             where="judge.judges",
-            remedy="give one another 'name'",
+            remedy="set a different 'name' for one of them",
         )

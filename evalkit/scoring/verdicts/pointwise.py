@@ -1,4 +1,4 @@
-"""Responses scored one by one: weights, samples, normalisation, and the comparisons that scores imply."""
+"""Responses scored one by one: weighting, samples, normalization, and the comparisons that scores imply."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from evalkit.types import Case
 
 
 def score_responses(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> ScoreColumns:
-    """Return each response's score: criteria by weighted mean, samples by `scoring.combine`, then `scoring.normalize`.
+    """Return each response's score: weighted mean of criteria, combined samples, then `scoring.normalize`.
 
-    Samples that could not be read are left out; a score is missing (NaN) when none could be. A judgment without
-    criteria, read as one number, counts by its value.
+    Unreadable samples are ignored; a score is missing (NaN) without readable samples. A judgment without criteria
+    counts with its overall value.
     """
     scored = _over_samples(cases, judgments, judgment_scores(config, judgments), config.scoring.combine)
     return replace(scored, score=normalize(config, scored.raw, scored.case))
 
 
 def score_lists(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> ScoreColumns:
-    """Return each response's score in [0, 1] by its places in rankings: their mean over orders and samples.
+    """Return each response's score in [0, 1] by its rank in rankings, averaged over orders and samples.
 
-    Whether the overall ranking counts or those by criterion is decided as for margins of pairs.
+    Whether the overall ranking or those by criterion count is decided as for margins of pairs.
     """
     return _over_samples(cases, judgments, pair_margins(config, judgments), "mean")
 
 
 def _over_samples(cases: Sequence[Case], judgments: JudgmentColumns, scores: Floats, how: str) -> ScoreColumns:
-    """Combine each response's `scores`, one for each judgment, as `how` says."""
+    """Combine each response's `scores`, one for each judgment, by `how`."""
     sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
     offset = np.cumsum(sizes) - sizes
     place = offset[judgments.case] + judgments.i
@@ -51,9 +51,9 @@ def _over_samples(cases: Sequence[Case], judgments: JudgmentColumns, scores: Flo
 def compare_scores(
     config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, scored: ScoreColumns, pairs: PairColumns
 ) -> VerdictColumns:
-    """Return the comparisons that scores imply: the higher wins by more than the threshold, else it is a tie.
+    """Return the comparisons that scores imply: the higher score wins if the difference exceeds the threshold.
 
-    No judge calls two equal scores a tie, so that such a tie has a reason of its own.
+    A tie of equal scores has its own reason, since no judge called it a tie.
     """
     i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
     margin = scored.score[i] - scored.score[j]
@@ -65,7 +65,7 @@ def compare_scores(
 
 
 def normalize(config: RunConfig, scores: Floats, case: Ints) -> Floats:
-    """Return scores as `scoring.normalize` wants them; `none` leaves them in scale units."""
+    """Return scores normalized by `scoring.normalize`; `none` keeps scale units."""
     how = config.scoring.normalize
     if how == "minmax":
         return minmax(scores, Scale.of(config.rubric))
@@ -75,7 +75,7 @@ def normalize(config: RunConfig, scores: Floats, case: Ints) -> Floats:
 
 
 def zscore(scores: Floats, case: Ints) -> Floats:
-    """Return each score's distance from its case's mean in (population) standard deviations, 0 where these are 0."""
+    """Return each score's distance from its case's mean in population standard deviations, 0 if they are 0."""
     size = int(case[-1]) + 1 if len(case) else 0
     centred = scores - group_mean(case, scores, size)[case]
     deviation = np.sqrt(group_mean(case, centred**2, size))[case]
@@ -84,18 +84,19 @@ def zscore(scores: Floats, case: Ints) -> Floats:
 
 
 def minmax(scores: Floats, scale: Scale) -> Floats:
-    """Map the scale's ends to 0 and 1, so that differences and thresholds mean the same on every scale.
+    """Map the ends of the scale to 0 and 1, so that differences and thresholds mean the same on every scale.
 
-    The scale's ends and not the case's: stretching each case to its own would turn noise between equals into 0 and 1.
+    The ends are those of the scale, not of the case: rescaling each case to its own range would turn noise between
+    equal responses into 0 and 1.
     """
     return (scores - scale.min) / scale.span
 
 
 def rank(scores: Floats, case: Ints) -> Floats:
-    """Return each score's rank within its case, 1 the lowest, equal scores sharing the mean of their ranks."""
-    there = np.flatnonzero(np.isfinite(scores))
+    """Return each score's rank within its case, 1 for the lowest; equal scores share their mean rank."""
+    scored_rows = np.flatnonzero(np.isfinite(scores))
     ranks = np.full(len(scores), np.nan)
-    order = there[np.lexsort((scores[there], case[there]))]
+    order = scored_rows[np.lexsort((scores[scored_rows], case[scored_rows]))]
     cases, values = case[order], scores[order]
     new_case = np.concatenate([[True], cases[1:] != cases[:-1]])[: len(order)]
     new_value = new_case | np.concatenate([[True], np.abs(np.diff(values)) > FUZZ])[: len(order)]
