@@ -109,7 +109,7 @@ def test_no_slope_has_a_reason(configure, make_case, judged, first, second, verd
     metrics = run(configure, make_case, judged, first, second, [None] * len(first), verdict)
     assert metrics["length/slope"].value is None
     assert why in metrics["length/slope"].note
-    assert metrics["length/slope_at_label"].note == "no labelled pair has a verdict"
+    assert metrics["length/slope_at_label"].note == "no labeled pair has a verdict"
 
 
 def test_a_fit_that_does_not_settle_is_none(monkeypatch):
@@ -149,8 +149,8 @@ def test_a_label_that_says_all_leaves_nothing_to_length(configure, make_case, ju
 @pytest.mark.parametrize(
     ("first", "second", "why"),
     [
-        ([30, 40, 50], [10, 10, 10], "the second response is as long as the other in 0% of pairs"),
-        ([10, 10, 10], [30, 40, 50], "the first response is as long as the other in 0% of pairs"),
+        ([30, 40, 50], [10, 10, 10], "the second response is at least as long as the other in only 0% of pairs"),
+        ([10, 10, 10], [30, 40, 50], "the first response is at least as long as the other in only 0% of pairs"),
         ([10, 20, 30], [10, 20, 30], "the difference in length is the same in every pair"),
     ],
 )

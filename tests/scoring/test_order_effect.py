@@ -88,7 +88,7 @@ def test_what_cannot_be_told_says_why(configure, make_case, judged, rows, sectio
 def test_pairs_left_out_are_counted(configure, make_case, judged):
     metric = run(configure, make_case, judged, [([1.0, 1.0], [1.0, -1.0]), ([1.0], [1.0])])["position/order_effect"]
     assert (metric.value, metric.n, metric.missing) == (0, 1, 1)
-    assert "left out" in metric.note
+    assert "omitted" in metric.note
 
 
 def test_judges_of_a_panel_are_not_samples_of_one_another(configure, make_case, judged):

@@ -296,7 +296,9 @@ def test_the_frontier_of_a_majority_moves_each_judges_threshold():
 
 def test_judges_that_metrics_cannot_tell_apart_are_refused():
     config = panel("a b", "a/b")
-    with pytest.raises(ConfigError, match=r"judge\.judges: the metrics of judges a b and a/b would have the same names"):
+    with pytest.raises(
+        ConfigError, match=r"judge\.judges: the metrics of judges a b and a/b would have the same names"
+    ):
         score_run(config, cases_of(1), [judged("a b", 1.0, case="0"), judged("a/b", 1.0, case="0")])
 
 

@@ -85,13 +85,13 @@ def test_what_it_needs(configure, passes):
     }
     unlabelled = run(configure, passes, [("gpt-4", "llama", None, 0.0)])
     assert unlabelled["self/own_rate"].note == "no such pair has a winner"
-    assert "too few pairs" in unlabelled["self/preference"].note
+    assert "too few labels" in unlabelled["self/preference"].note
 
 
 def test_the_warning_names_judge_and_models(configure):
     cases = [case("1", "gpt-3.5", "claude-2", None), case("2", "gpt-4", "gpt-4o", None), case("3", "gpt-5", None, None)]
     (note,) = family_notes(configure(judge={"model": "openai/gpt-4o-mini"}), cases)
-    assert note.startswith("judge gpt-4o-mini and gpt-3.5, gpt-4, gpt-4o and 1 more are of one family (gpt)")
+    assert note.startswith("judge gpt-4o-mini and gpt-3.5, gpt-4, gpt-4o and 1 more are of the same family (gpt)")
     assert family_notes(configure(judge={"model": "mistral/mistral-large"}), cases) == []
 
 

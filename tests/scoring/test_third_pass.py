@@ -86,7 +86,8 @@ def test_other_resolutions_leave_third_judgments_out(configure, make_case, passe
 def test_a_run_judged_without_a_third_pass_says_so(configure, make_case, passes):
     config = configure(swap=THIRD)
     with pytest.raises(
-        ConfigError, match=r"swap\.resolve: orders disagree, but there are no third.*rerun the judge with swap=third_pass"
+        ConfigError,
+        match=r"swap\.resolve: orders disagree, but there are no third.*rerun the judge with swap=third_pass",
     ):
         score_run(config, [make_case("c")], passes("c", 1, -1))
     assert score_run(config, [make_case("c")], passes("c", 1, 1)).verdicts[0].winner == "A"

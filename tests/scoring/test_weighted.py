@@ -94,7 +94,7 @@ def test_how_much_probability_was_seen_is_said(configure, make_case, passes):
     mass, shared = metrics["weighted/mass"], metrics["weighted/open"]
     assert (mass.value, mass.n) == (pytest.approx(0.35), 8)
     assert mass.low < 0.35 < mass.high
-    assert "no value of the scale" in mass.note
+    assert "not values of the scale" in mass.note
     assert shared.value == pytest.approx(0.075)
     likely = [weighed(one, 0.5) for one in passes("0", 1, 1)]
     assert "scale" not in (score_run(configure(judge=ASKED), cases[:1], likely).metrics["weighted/mass"].note or "")

@@ -1,4 +1,4 @@
-"""How far a response's length decides what a judge makes of it, and what is left without it."""
+"""Effect of response length on verdicts, and win rates at equal length."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from evalkit.scoring.stats.logistic import expit, regression
 from evalkit.scoring.verdicts.length_control import log_length
 from evalkit.types import Case
 
-LEAST_SHARE = 0.05
-"""A win rate at equal length is read off only if each response is the longer one in at least so many pairs."""
+MIN_SHARE = 0.05
+"""Minimum share of pairs in which each response is at least as long, for a win rate at equal length."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lengths:
-    """Characters of the first and the second response of each pair."""
+    """Characters of the first and the second response of each pair, (pairs,)."""
 
     first: Floats
     second: Floats
@@ -35,11 +35,11 @@ class _Lengths:
 
     @property
     def known(self) -> Bools:
-        """Which pairs have both texts."""
+        """Which pairs have both texts, (pairs,)."""
         return np.asarray((self.first > 0) & (self.second > 0))
 
-    def log_ratio(self, used: Bools) -> Floats:
-        return log_length(self.first[used]) - log_length(self.second[used])
+    def log_ratio(self, selected: Bools) -> Floats:
+        return log_length(self.first[selected]) - log_length(self.second[selected])
 
 
 def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
@@ -59,96 +59,98 @@ def _credit(winner: Codes) -> Floats:
 
 
 def _scaled(values: Floats) -> Floats:
-    """Return values in units of their standard deviation, not centred: 0 stays equal length."""
+    """Return values divided by their standard deviation, not centered, so that 0 remains equal length."""
     spread = float(values.std()) if len(values) else 0.0
     return np.asarray(values / spread) if spread > 1e-9 else np.zeros(len(values))
 
 
 def _slope(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
-    """Return `length/slope`: by how much one standard deviation of log length ratio raises the log odds of winning.
+    """Return `length/slope`: the increase in the log odds of winning for one standard deviation of log length ratio.
 
-    Logistic regression of the verdict (a tie is 1/2) on log(length of the first / of the second), in standard
-    deviations, and an intercept, cases resampled. 0: length does not matter.
+    It is the slope of a logistic regression of the verdict (a tie is 1/2) on log(first length / second length) in
+    standard deviations, with intercept. It is 0 if length has no effect.
     """
-    used = verdicts.present & lengths.known
-    x = _scaled(lengths.log_ratio(used))
+    selected = verdicts.present & lengths.known
+    x = _scaled(lengths.log_ratio(selected))
     design = np.stack([np.ones(len(x)), x], axis=1)
-    tally = Tally(verdicts.pairs.case[used], cases)
-    why = _unvaried(x, "no pair has a verdict")
+    tally = Tally(verdicts.pairs.case[selected], cases)
+    why = _why_constant(x, "no pair has a verdict")
     missing = int((~verdicts.present & lengths.known).sum())
-    return regression("length/slope", design, credit[used], tally, lambda b: b[:, 1], missing=missing, why=why)
+    return regression("length/slope", design, credit[selected], tally, lambda b: b[:, 1], missing=missing, why=why)
 
 
-def _unvaried(x: Floats, nothing: str) -> str:
+def _why_constant(x: Floats, empty: str) -> str:
     if not len(x):
-        return nothing
+        return empty
     return "" if np.ptp(x) > 1e-9 else "the ratio of lengths is the same in every pair"
 
 
 def _slope_at_label(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
-    """Return `length/slope_at_label`: the same slope with people's choice held equal.
+    """Return `length/slope_at_label`: the same slope with the label held constant.
 
-    Longer responses may be better: this is how length sways the judge beyond what it does to people.
+    Longer responses may be better. This is the effect of length on the judge beyond its effect on the labels.
     """
-    wanted = verdicts.labelled & lengths.known
-    used = verdicts.present & wanted
-    x, label = _scaled(lengths.log_ratio(used)), verdicts.pairs.label[used].astype(np.float64)
+    relevant = verdicts.labelled & lengths.known
+    selected = verdicts.present & relevant
+    x, label = _scaled(lengths.log_ratio(selected)), verdicts.pairs.label[selected].astype(np.float64)
     design = np.stack([np.ones(len(x)), x, label], axis=1)
-    tally = Tally(verdicts.pairs.case[used], cases)
-    missing = int((wanted & ~verdicts.present).sum())
-    why = _unvaried(x, "no labelled pair has a verdict")
-    return regression("length/slope_at_label", design, credit[used], tally, lambda b: b[:, 1], missing=missing, why=why)
+    tally = Tally(verdicts.pairs.case[selected], cases)
+    missing = int((relevant & ~verdicts.present).sum())
+    why = _why_constant(x, "no labeled pair has a verdict")
+    return regression(
+        "length/slope_at_label", design, credit[selected], tally, lambda b: b[:, 1], missing=missing, why=why
+    )
 
 
 def _win_rate(verdicts: VerdictColumns, credit: Floats) -> Statistic:
-    """Return `length/win_rate`: the first response's wins and half its ties, of the pairs that have a verdict."""
+    """Return `length/win_rate`: the first response's win rate, a tie counting as half."""
     tally, present = verdicts.tally, verdicts.present
     sums = tally(np.where(present, credit, 0.0))
     n, missing, total = int(present.sum()), int((~present).sum()), float(sums.sum())
-    every = n + missing
+    count = n + missing
     return Statistic(
         "length/win_rate",
         np.stack([sums, tally(present)], axis=1),
         lambda totals: divide(totals[:, 0], totals[:, 1]),
         n,
         missing,
-        worst=(total / every, (total + missing) / every) if every else (None, None),
+        worst=(total / count, (total + missing) / count) if count else (None, None),
         proportion=True,
         why="no pair has a verdict",
     )
 
 
 def _controlled(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
-    """Return `length/controlled_win_rate`: the first response's win rate had both been of one length.
+    """Return `length/controlled_win_rate`: the first response's win rate if both responses had the same length.
 
-    The regression of Dubois et al. (2024, arXiv 2404.04475, section 3) on tanh of the difference in characters, in
-    standard deviations, read off at a difference of 0; their term for an instruction's difficulty needs other systems'
-    results and is left out, as is their regularisation. It is not identifiable where one side is nearly always the
-    longer one: equal length would then lie outside what was seen.
+    It is the regression of Dubois et al. (2024, arXiv 2404.04475, section 3) on tanh of the difference in characters in
+    standard deviations, evaluated at 0. Their term for an instruction's difficulty needs the results of other systems
+    and is omitted, as is their regularization. The rate is not identifiable if one side is nearly always longer,
+    because equal length would be an extrapolation.
     """
-    used = verdicts.present & lengths.known
-    difference = lengths.first[used] - lengths.second[used]
+    selected = verdicts.present & lengths.known
+    difference = lengths.first[selected] - lengths.second[selected]
     x = np.tanh(_scaled(difference))
     design = np.stack([np.ones(len(x)), x], axis=1)
     return regression(
         "length/controlled_win_rate",
         design,
-        credit[used],
-        Tally(verdicts.pairs.case[used], cases),
+        credit[selected],
+        Tally(verdicts.pairs.case[selected], cases),
         lambda b: expit(b[:, 0]),
         missing=int((~verdicts.present & lengths.known).sum()),
         proportion=True,
-        why=_one_sided(difference),
+        why=_why_one_sided(difference),
     )
 
 
-def _one_sided(difference: Floats) -> str:
+def _why_one_sided(difference: Floats) -> str:
     if not len(difference):
         return "no pair has a verdict"
     if not np.ptp(difference):
         return "the difference in length is the same in every pair"
     shares = {"first": float((difference >= 0).mean()), "second": float((difference <= 0).mean())}
     side, share = min(shares.items(), key=lambda item: item[1])
-    if share >= LEAST_SHARE:
+    if share >= MIN_SHARE:
         return ""
-    return f"the {side} response is as long as the other in {share:.0%} of pairs: equal length was hardly seen"
+    return f"the {side} response is at least as long as the other in only {share:.0%} of pairs"

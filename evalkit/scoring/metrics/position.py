@@ -1,4 +1,4 @@
-"""The order effect apart from noise, and what a judge makes of two equal texts."""
+"""Position effects: order against noise, the response shown first, identical texts, and the longer response."""
 
 from __future__ import annotations
 
@@ -26,38 +26,45 @@ def order_statistics(
 ) -> list[Statistic]:
     """Return `position/repeat_consistency`, `swap_consistency`, `order_effect` and `identical_preference`.
 
-    With two or more samples in each order, two answers of one order agree with the first probability, and answers of
-    different orders with the second; their difference is what the order adds to noise. A judge that tosses coins
-    disagrees with itself either way and has an order effect of 0, one that always takes the first shown an effect of 1
-    (the within-order and between-order parts of a variance, in agreement: Gini 1912; Light and Margolin 1971, J. Am.
-    Stat. Assoc. 66, 534-544). Judges of a panel are not samples of one another: for them only the last one is told.
+    With two or more samples per order, two samples of one order agree with the first probability and samples of
+    different orders with the second. Their difference is the order effect beyond noise: 0 for a judge that tosses
+    coins, 1 for one that always picks the first response. This is the split of a variance into parts within and between
+    orders, in terms of agreement (Gini 1912; Light and Margolin 1971, J. Am. Stat. Assoc. 66, 534-544). Judges of a
+    panel are not samples of one another, so a panel has only the last metric.
+
+    Args:
+        config: the run's config.
+        verdicts: the verdicts.
+        passes: the result of each order.
+        cases: the cases.
+        panel: whether the verdicts are those of a panel.
     """
     preference = _false_preference(verdicts, passes, _identical(cases, verdicts.pairs), len(cases))
-    return [preference] if panel else [*_effects(config, verdicts, passes), preference]
+    return [preference] if panel else [*_order_effects(config, verdicts, passes), preference]
 
 
-def _effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
+def _order_effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
     place, winner = passes_of(verdicts.judgments, verdicts.pairs), sign(pair_margins(config, verdicts.judgments))
     counted = [np.bincount(place[winner == code], minlength=2 * len(verdicts.pairs)) for code in WINNERS]
     counts = np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)  # by pair, order and winner
     size = counts.sum(axis=2)
-    used = (size >= 2).all(axis=1)
+    complete = (size >= 2).all(axis=1)
     within = divide((counts * (counts - 1)).sum(axis=2), size * (size - 1)).mean(axis=1)
     across = divide((counts[:, 0] * counts[:, 1]).sum(axis=1), size[:, 0] * size[:, 1])
     asked_twice = bool((size.max(axis=1) >= 2).any()) if len(size) else False
-    why = _why(passes, asked_twice)
+    why = _why_no_effect(passes, asked_twice)
     tally = verdicts.tally
-    lost = int((~used).sum()) if used.any() else 0
+    omitted = int((~complete).sum()) if complete.any() else 0
 
     def mean(name: str, values: Floats, *, proportion: bool) -> Statistic:
         return Statistic(
             f"position/{name}",
-            np.stack([tally(np.where(used, values, 0.0)), tally(used)], axis=1),
+            np.stack([tally(np.where(complete, values, 0.0)), tally(complete)], axis=1),
             lambda totals: divide(totals[:, 0], totals[:, 1]),
-            int(used.sum()),
-            lost,
+            int(complete.sum()),
+            omitted,
             proportion=proportion,
-            note="pairs with fewer than two answers in an order are left out and not bounded" if lost else None,
+            note="pairs with fewer than two answers in an order are omitted and not bounded" if omitted else None,
             why=why,
         )
 
@@ -68,16 +75,16 @@ def _effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns) -
     ]
 
 
-def _why(passes: PassColumns, asked_twice: bool) -> str:
+def _why_no_effect(passes: PassColumns, asked_twice: bool) -> str:
     if not passes.both:
         return "each pair was judged in one order"
     if asked_twice:
         return "no pair has two readable samples in both orders"
-    return "one sample of each order: set mode.samples to 2 or more to tell order from noise"
+    return "one sample of each order: set mode.samples to 2 or more to separate order from noise"
 
 
 def _identical(cases: Sequence[Case], pairs: PairColumns) -> Bools:
-    """Return which pairs are of two equal texts; a text that is not there equals none."""
+    """Return which pairs have identical texts, (pairs,); a missing text equals no other."""
     same = np.zeros(len(pairs), dtype=bool)
     for place, case in enumerate(cases):
         texts = [response.text for response in case.responses]
@@ -88,15 +95,15 @@ def _identical(cases: Sequence[Case], pairs: PairColumns) -> Bools:
 
 
 def _false_preference(verdicts: VerdictColumns, passes: PassColumns, identical: Bools, cases: int) -> Statistic:
-    """Return `position/identical_preference`: passes over two equal texts in which one was preferred to the other."""
-    of_equals = np.repeat(identical, 2)
+    """Return `position/identical_preference`: the share of passes over identical texts in which one is preferred."""
+    relevant = np.repeat(identical, 2)
     read = passes.read.ravel()
     asked = (passes.asked | passes.both).ravel()
     return Tally(np.repeat(verdicts.pairs.case, 2), cases).rate(
         "position/identical_preference",
         passes.winner.ravel() != TIE,
-        read & of_equals,
-        ~read & asked & of_equals,
+        read & relevant,
+        ~read & asked & relevant,
         why="no pair of identical responses was read" if identical.any() else "no case has two identical responses",
     )
 
@@ -104,8 +111,8 @@ def _false_preference(verdicts: VerdictColumns, passes: PassColumns, identical: 
 def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
     """Return `position/consistency` and `position/first_rate`.
 
-    Consistency is the share of pairs, read in both orders, whose two passes give one winner. The first rate is the
-    share of passes with a winner that the response shown first won: a fair judge asked in both orders is at 0.5.
+    Consistency is the share of pairs read in both orders whose passes have the same winner. The first rate is the share
+    of passes with a winner that the response shown first won; it is 0.5 for an unbiased judge asked in both orders.
     """
     winner, case, read = passes.winner, verdicts.pairs.case, passes.read
     complete = read[:, 0] & read[:, 1] & passes.both
@@ -130,7 +137,7 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[S
 
 
 def length_statistics(verdicts: VerdictColumns) -> list[Statistic]:
-    """Return `length/longer_rate`: of pairs with a winner and unequal numbers of characters, won by the longer."""
+    """Return `length/longer_rate`: the share of decided pairs of different lengths that the longer wins."""
     longer, winner = verdicts.pairs.longer, verdicts.winner
     unequal = (longer != TIE) & (longer != NONE)
     decided = verdicts.present & (winner != TIE) & unequal

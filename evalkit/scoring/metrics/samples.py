@@ -1,4 +1,4 @@
-"""Several samples of one question: what one number they come to, and how far they differ."""
+"""Repeated samples of one question: their spread and how often they differ."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.aggregate import judgment_values
 from evalkit.scoring.verdicts.pairs import passes_of, winner_values
 
-UNREAD = "no question has two samples that were read"
+UNREAD = "no question has two readable samples"
 
 
 def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
-    """Return `samples/spread`, `samples/flip_rate` and `samples/unanimous`, of questions with two samples read or more.
+    """Return `samples/spread`, `samples/flip_rate` and `samples/unanimous`.
 
-    A question is one order of a pair, or one response. The spread is the mean over questions of the standard deviation
-    of their samples (n - 1), in margin or scale units.
-    The flip rate is the chance that two samples of a question differ in the winner (pairs) or the score: the mean over
-    questions of the share of their pairs of samples that do, so that it does not depend on how many samples there are.
-    Unanimous are the questions all of whose samples say the same.
+    They are computed over questions with at least two readable samples. A question is one order of a pair, or one
+    response. The spread is the mean standard deviation (n - 1) of a question's samples, in margin or scale units. The
+    flip rate is the probability that two samples of a question differ in the winner (pairs) or the score (responses):
+    the mean share of differing pairs of samples, which does not depend on the number of samples. Questions are
+    unanimous if all their samples agree.
     """
     judgments, pairs, scored = verdicts.judgments, verdicts.pairs, verdicts.scores
     value = result = judgment_values(config, verdicts)
@@ -33,17 +33,17 @@ def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Stati
         span = Scale.of(config.rubric).span
     else:
         question, case, result, span = passes_of(judgments, pairs), np.repeat(pairs.case, 2), winner_values(value), 2.0
-    there = np.isfinite(value)
-    asked, read = (np.bincount(rows, minlength=len(case)) for rows in (question, question[there]))
-    several, lost = read > 1, (read < 2) & (asked > 1)
+    finite = np.isfinite(value)
+    asked, read = (np.bincount(rows, minlength=len(case)) for rows in (question, question[finite]))
+    several, omitted = read > 1, (read < 2) & (asked > 1)
     tally = Tally(case, len(pairs.sizes))
-    spread = _mean("samples/spread", _deviation(question[there], value[there], read), several, tally)
-    different = _flips(question[there], result[there], read)
+    spread = _mean("samples/spread", _deviation(question[finite], value[finite], read), several, tally)
+    different = _flips(question[finite], result[finite], read)
     flips = _mean("samples/flip_rate", different, several, tally)
     return [
-        replace(spread, missing=int(lost.sum()), worst=_bounds(spread, asked[lost], span)),
-        replace(flips, missing=int(lost.sum()), worst=_bounds(flips, asked[lost], None), proportion=True),
-        tally.rate("samples/unanimous", different == 0, several, lost, why=UNREAD),
+        replace(spread, missing=int(omitted.sum()), worst=_bounds(spread, asked[omitted], span)),
+        replace(flips, missing=int(omitted.sum()), worst=_bounds(flips, asked[omitted], None), proportion=True),
+        tally.rate("samples/unanimous", different == 0, several, omitted, why=UNREAD),
     ]
 
 
@@ -58,7 +58,7 @@ def _mean(name: str, values: Floats, among: Bools, tally: Tally) -> Statistic:
 
 
 def _deviation(question: Ints, value: Floats, read: Ints) -> Floats:
-    """Return the standard deviation (n - 1) of the values of each question, of which so many were `read`."""
+    """Return the standard deviation (n - 1) of each question's values, `read` being their number."""
     size = len(read)
     mean = np.bincount(question, weights=value, minlength=size) / np.maximum(read, 1)
     squares = np.bincount(question, weights=(value - mean[question]) ** 2, minlength=size)
@@ -66,7 +66,7 @@ def _deviation(question: Ints, value: Floats, read: Ints) -> Floats:
 
 
 def _flips(question: Ints, result: Floats, read: Ints) -> Floats:
-    """Return the share of each question's pairs of results that differ, of which so many were `read`."""
+    """Return the share of each question's pairs of results that differ, `read` being the number of results."""
     order = np.lexsort((result, question))
     place, _, length = runs(question[order], result[order])
     same = np.bincount(place, weights=length * (length - 1), minlength=len(read))
@@ -74,11 +74,11 @@ def _flips(question: Ints, result: Floats, read: Ints) -> Floats:
 
 
 def _bounds(found: Statistic, asked: Ints, span: float | None) -> tuple[float | None, float | None]:
-    """Return the mean with every question left out at 0, and at the most it can be: two samples, one at each end."""
-    total, every = float(found.table.columns[0].sum()), found.n + len(asked)
-    if not every:
+    """Return the mean if every omitted question had 0, and if it had the maximum: two samples at opposite ends."""
+    total, count = float(found.table.columns[0].sum()), found.n + len(asked)
+    if not count:
         return None, None
-    most = np.ones(len(asked))
+    maximum = np.ones(len(asked))
     if span is not None:
-        most = most * span / np.sqrt(2.0)
-    return total / every, (total + float(most.sum())) / every
+        maximum = maximum * span / np.sqrt(2.0)
+    return total / count, (total + float(maximum.sum())) / count

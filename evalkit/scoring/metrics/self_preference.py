@@ -1,4 +1,4 @@
-"""Whether a judge favours responses of models of its own family."""
+"""Whether a judge prefers responses from its own model family."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "smollm": ("smollm",),
     "yi": ("yi-",),
 }
-"""Words in a model's name by family; models trained from another's weights are of that one's family."""
+"""Parts of model names by family; fine-tuned models belong to the family of their base model."""
 _EXACT = {"o1": "gpt", "o3": "gpt", "o4": "gpt", "yi": "yi", "phi": "phi"}
 
 
 @cache
 def family(model: str | None) -> str | None:
-    """Return the family of a model by its name, without provider; for an unknown one the name's first word, if any."""
+    """Return the family of a model by its name without provider, or the name's first word if it is unknown."""
     name = (model or "").rsplit("/", 1)[-1].lower()
     known = _EXACT.get(name) or next((f for f, words in FAMILIES.items() if any(word in name for word in words)), None)
     first = re.match(r"[^\W\d_]{3,}", name)
@@ -46,7 +46,7 @@ def family(model: str | None) -> str | None:
 
 
 def judge_families(config: RunConfig) -> dict[str, str]:
-    """Return the family of each judge of a run, by the judge's name."""
+    """Return the model family of each judge of a run, by the judge's name."""
     found = {judge.label: family(judge.model) for judge in _judges(config.judge)}
     return {name: own for name, own in found.items() if own is not None}
 
@@ -59,40 +59,40 @@ def _judges(judge: JudgeConfig) -> Iterator[JudgeConfig]:
 
 
 def family_notes(config: RunConfig, cases: Sequence[Case]) -> list[str]:
-    """Return a warning for each judge that is of one family with models whose responses it judges."""
+    """Return a warning for each judge that judges responses from its own model family."""
     models = sorted({response.model for case in cases for response in case.responses if response.model})
     notes = []
     for judge, own in judge_families(config).items():
         if shared := [model for model in models if family(model) == own]:
             named = ", ".join(shared[:3]) + (f" and {len(shared) - 3} more" if len(shared) > 3 else "")
-            notes.append(f"judge {judge} and {named} are of one family ({own}): see self/preference")
+            notes.append(f"judge {judge} and {named} are of the same family ({own}): see self/preference")
     return notes
 
 
 def self_statistics(config: RunConfig, verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
-    """Return `self/own_rate` and `self/preference`; nothing if no response names its model.
+    """Return `self/own_rate` and `self/preference`; empty if no response names its model.
 
-    The first is the share of decided pairs of one own and one other response that the own one won. The second holds
-    people's choice equal: the rate at which the own response wins where people preferred it, less the rate at which
-    the other wins where people preferred that (Wataoka et al. 2024, arXiv 2410.21819, eq. 1). 0 is fair.
+    The first is the share of decided pairs with one own and one other response that the own one wins. The second holds
+    the label constant: how often the own response wins if it is the label, minus how often the other wins if it is the
+    label (Wataoka et al. 2024, arXiv 2410.21819, eq. 1). It is 0 for an unbiased judge.
     """
     if not any(response.model for case in cases for response in case.responses):
         return []
-    own = _own(verdicts.pairs, cases, set(judge_families(config).values()))
+    own = _own_side(verdicts.pairs, cases, set(judge_families(config).values()))
     mixed = own != TIE
-    won, lost = verdicts.winner == own, mixed & ~verdicts.present
+    won, unread = verdicts.winner == own, mixed & ~verdicts.present
     tally = verdicts.tally
     nothing = "no pair has one response of the judge's own family"
     decided = mixed & verdicts.present & (verdicts.winner != TIE)
     why = "no such pair has a winner" if mixed.any() else nothing
     return [
-        tally.rate("self/own_rate", won, decided, lost, why=why),
+        tally.rate("self/own_rate", won, decided, unread, why=why),
         _preference(verdicts, own, tally, nothing),
     ]
 
 
-def _own(pairs: PairColumns, cases: Sequence[Case], families: set[str]) -> Codes:
-    """Return A or B for the one response of each pair that is of the judge's family, TIE for none or both."""
+def _own_side(pairs: PairColumns, cases: Sequence[Case], families: set[str]) -> Codes:
+    """Return A or B for the single response of each pair from the judge's family, TIE if neither or both are."""
     flags = np.array([family(r.model) in families for case in cases for r in case.responses], dtype=np.int8)
     offset = (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.case]
     return np.asarray(flags[offset + pairs.i] - flags[offset + pairs.j], dtype=np.int8)
@@ -111,12 +111,12 @@ def _preference(verdicts: VerdictColumns, own: Codes, tally: Tally, why: str) ->
         lambda totals: divide(totals[:, 0], totals[:, 1]) - divide(totals[:, 2], totals[:, 3]),
         n=int(used.sum()),
         missing=int(((sides[0] | sides[1]) & ~verdicts.present).sum()),
-        worst=_worst(sides, right, verdicts),
-        why="people preferred own and other responses to each other in too few pairs" if (own != TIE).any() else why,
+        worst=_bounds(sides, right, verdicts),
+        why="too few labels prefer an own response, or another one" if (own != TIE).any() else why,
     )
 
 
-def _worst(sides: list[Bools], right: list[Bools], verdicts: VerdictColumns) -> Bounds:
+def _bounds(sides: list[Bools], right: list[Bools], verdicts: VerdictColumns) -> Bounds:
     ends = [
         share(float(hit.sum()), float(side.sum()), float((side & ~verdicts.present).sum()))
         for side, hit in zip(sides, right, strict=True)

@@ -63,7 +63,9 @@ def _linear_slope(
         missing,
         covered=tally(np.ones(len(y))) > 0,
         note="missing scores are omitted and not bounded" if missing else None,
-        why="lengths do not vary within case and grade" if len(y) else f"no {'graded ' if k > 1 else ''}response with a text has a score",
+        why="lengths do not vary within case and grade"
+        if len(y)
+        else f"no {'graded ' if k > 1 else ''}response with a text has a score",
     )
 
 
