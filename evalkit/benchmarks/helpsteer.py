@@ -16,7 +16,7 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.scoring.columns.codes import NONE, TIE
 from evalkit.scoring.columns.verdicts import ScoreColumns
-from evalkit.scoring.metrics.correlation import of_moments
+from evalkit.scoring.metrics.correlation import pearson_r
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
@@ -102,7 +102,7 @@ def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Stat
         said = why if len(x) else f"no scored response has a grade of {name.rpartition('/')[2]}"
         return Statistic(f"{name}/{end}", columns, value, len(x), lost, note=note, why=said)
 
-    return [of("weighted_kappa", quadratic_kappa), of("pearson", of_moments)]
+    return [of("weighted_kappa", quadratic_kappa), of("pearson", pearson_r)]
 
 
 def quadratic_kappa(totals: Floats) -> Floats:

@@ -54,7 +54,7 @@ class View:
     @property
     def labelled(self) -> Bools:
         """Which pairs have a label."""
-        return self.outcome.labelled
+        return self.outcome.labeled
 
     @property
     def passes(self) -> Codes:

@@ -65,8 +65,8 @@ def _point(verdicts: VerdictColumns, threshold: float, winner: Codes) -> Frontie
     return FrontierPoint(
         threshold=threshold,
         tie_rate=_mean(winner == TIE, present) or 0.0,
-        accuracy=_mean(right, verdicts.labelled & present),
-        decided_accuracy=_mean(right, verdicts.labelled & decided),
+        accuracy=_mean(right, verdicts.labeled & present),
+        decided_accuracy=_mean(right, verdicts.labeled & decided),
         weak_rate=_weak_rate(verdicts, winner),
     )
 

@@ -228,7 +228,7 @@ def diagnostics(
         *self_statistics(config, verdicts, cases),
     ]
     tables: dict[str, Any] = {}
-    if verdicts.labelled.any():
+    if verdicts.labeled.any():
         tables["missing"] = missing_table(verdicts, verdicts.passes, judgments)
         tables["confusion"] = confusion_table(verdicts)
     for more, further_tables in (

@@ -121,7 +121,7 @@ class VerdictColumns:
         return np.asarray(self.winner != NONE)
 
     @property
-    def labelled(self) -> Bools:
+    def labeled(self) -> Bools:
         """Which pairs have a label, (pairs,)."""
         return np.asarray(self.pairs.label != NONE)
 

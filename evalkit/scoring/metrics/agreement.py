@@ -1,4 +1,4 @@
-"""Agreement of verdicts with labels."""
+"""Agreement of verdicts with labels, of scores with grades, and of judges with each other."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
 
 CLASSES = (A, TIE, B)
-UNLABELLED = "no pair has a label"
-UNREAD = "no labelled pair has a verdict"
+UNLABELED = "no pair has a label"
+UNREAD = "no labeled pair has a verdict"
 
 
 def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
-    """Return accuracy, accuracy among decided pairs, and kappa of the verdicts on labelled pairs.
+    """Return accuracy, accuracy among decided pairs, and kappa of the verdicts on labeled pairs.
 
-    For accuracy and kappa a TIE equals a label TIE and no other. A pair is decided where verdict and label both name a
-    winner: there, a judge that knows nothing of the responses is right half of the time.
+    For accuracy and kappa, a TIE equals only a label TIE. A pair is decided if verdict and label both name a winner; a
+    judge that ignores the responses is right on half of these.
     """
-    tally, labelled, present = verdicts.tally, verdicts.labelled, verdicts.present
+    tally, labeled, present = verdicts.tally, verdicts.labeled, verdicts.present
     right = verdicts.winner == verdicts.pairs.label
-    why = UNREAD if labelled.any() else UNLABELLED
-    accuracy = tally.rate("agreement/accuracy", right, labelled & present, labelled & ~present, why=why)
+    why = UNREAD if labeled.any() else UNLABELED
+    accuracy = tally.rate("agreement/accuracy", right, labeled & present, labeled & ~present, why=why)
     return [accuracy, _decided(verdicts, tally), _kappa(verdicts, tally)]
 
 
 def _decided(verdicts: VerdictColumns, tally: Tally) -> Statistic:
-    """Return `agreement/accuracy_decided`; a missing verdict could have been right, wrong or a tie."""
-    choosing = verdicts.labelled & (verdicts.pairs.label != TIE)
+    """Return `agreement/accuracy_decided`; a missing verdict could be correct, wrong or a tie."""
+    choosing = verdicts.labeled & (verdicts.pairs.label != TIE)
     decided = choosing & verdicts.present & (verdicts.winner != TIE)
-    why = UNREAD if choosing.any() else "no label names a winner" if verdicts.labelled.any() else UNLABELLED
+    why = UNREAD if choosing.any() else "no label names a winner" if verdicts.labeled.any() else UNLABELED
     return tally.rate(
         "agreement/accuracy_decided",
         verdicts.winner == verdicts.pairs.label,
         decided,
         choosing & ~verdicts.present,
-        why="every verdict on a labelled pair is a tie" if (choosing & verdicts.present).any() else why,
+        why="every verdict on a labeled pair is a tie" if (choosing & verdicts.present).any() else why,
     )
 
 
 def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
-    """Return the accuracies of the single passes of labelled pairs, in each order and in both."""
+    """Return the accuracies of single passes over labeled pairs, per order and in both orders."""
     tally = verdicts.tally
     return [
         _per_order(verdicts, passes, tally),
@@ -61,33 +61,41 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
 
 def _per_order(verdicts: VerdictColumns, passes: PassColumns, tally: Tally) -> Statistic:
     """Return the mean over both orders of the share of readable passes that equal the label."""
-    wanted = verdicts.labelled & passes.both
-    read = passes.read & wanted[:, None]
+    relevant = verdicts.labeled & passes.both
+    read = passes.read & relevant[:, None]
     right = read & (passes.winner == verdicts.pairs.label[:, None])
-    lost = ~read & wanted[:, None]
+    unread = ~read & relevant[:, None]
     columns = [tally(column) for column in (*right.T, *read.T)]
-    every = float(wanted.sum())
-    ends = [share(float(right[:, k].sum()), every, float(lost[:, k].sum())) for k in (0, 1)]
+    every = float(relevant.sum())
+    ends = [share(float(right[:, k].sum()), every, float(unread[:, k].sum())) for k in (0, 1)]
     return Statistic(
         "agreement/accuracy_per_order",
         np.stack(columns, axis=1),
         lambda totals: (divide(totals[:, 0], totals[:, 2]) + divide(totals[:, 1], totals[:, 3])) / 2,
         n=int(read.sum()),
-        missing=int(lost.sum()),
-        worst=_middle(ends),
+        missing=int(unread.sum()),
+        worst=_mean_bounds(ends),
         proportion=True,
         why=_why_no_passes(verdicts, passes),
     )
 
 
 def _one_order(name: str, order: int, verdicts: VerdictColumns, passes: PassColumns, tally: Tally) -> Statistic:
-    """Return the share of readable passes in one order, 0 being that of the case, that equal the label."""
-    wanted, read = verdicts.labelled & passes.both, passes.read[:, order]
+    """Return the share of readable passes in one order that equal the label; order 0 is the case's own.
+
+    Args:
+        name: the metric's name.
+        order: 0 or 1.
+        verdicts: the verdicts.
+        passes: the result of each order.
+        tally: the case of each pair.
+    """
+    relevant, read = verdicts.labeled & passes.both, passes.read[:, order]
     right = passes.winner[:, order] == verdicts.pairs.label
-    return tally.rate(name, right, wanted & read, wanted & ~read, why=_why_no_passes(verdicts, passes))
+    return tally.rate(name, right, relevant & read, relevant & ~read, why=_why_no_passes(verdicts, passes))
 
 
-def _middle(ends: list[Bounds]) -> Bounds:
+def _mean_bounds(ends: list[Bounds]) -> Bounds:
     (low, high), (other_low, other_high) = ends
     if low is None or high is None or other_low is None or other_high is None:
         return None, None
@@ -95,65 +103,71 @@ def _middle(ends: list[Bounds]) -> Bounds:
 
 
 def _both_orders(verdicts: VerdictColumns, passes: PassColumns, tally: Tally) -> Statistic:
-    """Return the share of pairs, read in both orders, of which both passes equal the label."""
-    wanted = verdicts.labelled & passes.both
+    """Return the share of pairs read in both orders in which both passes equal the label."""
+    relevant = verdicts.labeled & passes.both
     complete = passes.read[:, 0] & passes.read[:, 1]
     right = (passes.winner == verdicts.pairs.label[:, None]).all(axis=1)
     why = _why_no_passes(verdicts, passes)
-    return tally.rate("agreement/accuracy_both_orders", right, wanted & complete, wanted & ~complete, why=why)
+    return tally.rate("agreement/accuracy_both_orders", right, relevant & complete, relevant & ~complete, why=why)
 
 
 def _why_no_passes(verdicts: VerdictColumns, passes: PassColumns) -> str:
-    if not verdicts.labelled.any():
-        return UNLABELLED
-    return "no labelled pair was read in both orders" if passes.both else "each pair was judged in one order"
+    if not verdicts.labeled.any():
+        return UNLABELED
+    return "no labeled pair was read in both orders" if passes.both else "each pair was judged in one order"
 
 
 def _kappa(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     """Return Cohen's kappa of verdicts and labels over A, TIE, B (Cohen 1960, Educ. Psychol. Meas. 20, 37-46, eq. 1).
 
-    Its worst cases are the extremes of kappa as it is, with every missing verdict on its label, and with every missing
-    verdict of a label on one of the other classes: the classes' shares move too, so that more agreement can mean less.
-    Where all labels are of one class kappa would be 0 whatever the verdicts are: it has no value.
+    Its bounds are the extremes of kappa without the missing verdicts, with each of them equal to its label, and with
+    those of each label in one of the other classes. The class shares change too, so more agreement can mean a lower
+    kappa. If all labels belong to one class, kappa is 0 for any verdicts and is reported as undefined.
     """
-    used = verdicts.labelled & verdicts.present
-    lost = verdicts.labelled & ~verdicts.present
+    read = verdicts.labeled & verdicts.present
+    unread = verdicts.labeled & ~verdicts.present
     label, winner = verdicts.pairs.label, verdicts.winner
-    cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
+    cells = [tally(read & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
     columns = np.stack(cells, axis=1)
     return Statistic(
         "agreement/kappa",
         columns,
-        unless_one_label(kappa, used, label),
-        n=int(used.sum()),
-        missing=int(lost.sum()),
-        worst=(None, None) if one_value(label[used | lost]) else _kappa_bounds(columns.sum(axis=0), label, lost),
-        why=one_class(used, verdicts),
+        unless_one_label(kappa, read, label),
+        n=int(read.sum()),
+        missing=int(unread.sum()),
+        worst=(None, None) if one_value(label[read | unread]) else _kappa_bounds(columns.sum(axis=0), label, unread),
+        why=one_class(read, verdicts),
     )
 
 
-def unless_one_label(value: Callable[[Floats], Floats], used: Bools, label: Codes) -> Callable[[Floats], Floats]:
-    """Return a coefficient that is 0 by construction where all labels are equal, and in that case not defined."""
-    return (lambda totals: np.full(len(totals), np.nan)) if one_value(label[used]) else value
+def unless_one_label(value: Callable[[Floats], Floats], read: Bools, label: Codes) -> Callable[[Floats], Floats]:
+    """Return `value`, or NaN for every row if all labels are equal and the coefficient is 0 by construction.
+
+    Args:
+        value: maps totals (rows, columns) to the coefficient.
+        read: (pairs,) which pairs count.
+        label: (pairs,) their labels.
+    """
+    return (lambda totals: np.full(len(totals), np.nan)) if one_value(label[read]) else value
 
 
 def one_value(codes: Codes) -> bool:
-    """Say whether all are equal."""
+    """Return whether all codes are equal."""
     return len(np.unique(codes)) == 1
 
 
-def one_class(used: Bools, verdicts: VerdictColumns) -> str:
-    """Return why a coefficient of agreement over the labelled pairs that are `used` is not defined."""
-    if not used.any():
-        return UNREAD if verdicts.labelled.any() else UNLABELLED
-    labels = np.unique(verdicts.pairs.label[used])
+def one_class(read: Bools, verdicts: VerdictColumns) -> str:
+    """Return why a coefficient of agreement over the labeled pairs in `read` is undefined."""
+    if not read.any():
+        return UNREAD if verdicts.labeled.any() else UNLABELED
+    labels = np.unique(verdicts.pairs.label[read])
     if len(labels) > 1:
         return "verdicts and labels are all of one class"
     return f"labels are all of one class ({NAMES[int(labels[0])]}): it would be 0 whatever the verdicts are"
 
 
 def kappa(totals: Floats) -> Floats:
-    """Return Cohen's kappa of confusion matrices given flat, rows of 9 counts; NaN where chance agreement is 1."""
+    """Return Cohen's kappa of flat confusion matrices (rows, 9); NaN if chance agreement is 1."""
     table = totals.reshape(-1, 3, 3)
     n = table.sum(axis=(1, 2))
     by_chance = (table.sum(axis=1) * table.sum(axis=2)).sum(axis=1)
@@ -161,8 +175,8 @@ def kappa(totals: Floats) -> Floats:
     return divide(agreed * n - by_chance, n * n - by_chance)
 
 
-def _kappa_bounds(totals: Floats, label: Codes, lost: Bools) -> Bounds:
-    counts = [float((lost & (label == row)).sum()) for row in CLASSES]
+def _kappa_bounds(totals: Floats, label: Codes, unread: Bools) -> Bounds:
+    counts = [float((unread & (label == row)).sum()) for row in CLASSES]
     against = [[column for column in range(3) if column != row] for row in range(3)]
     targets = [(0, 1, 2), *product(*against)]
     found = [_kappa_with(totals, counts, target) for target in targets]
@@ -179,57 +193,57 @@ def _kappa_with(totals: Floats, counts: list[float], target: tuple[int, ...]) ->
 
 
 STEPS = np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2
-"""How far apart A, TIE and B are: a tie taken for a win is half as wrong as a win for a loss."""
+"""(3, 3) distances between A, TIE and B: a tie for a win is half as wrong as a win for a loss."""
 
 
 def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels."""
-    tally, used = verdicts.tally, verdicts.labelled & verdicts.present
+    tally, read = verdicts.tally, verdicts.labeled & verdicts.present
     label, winner = verdicts.pairs.label, verdicts.winner
-    cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
-    columns, lost = np.stack(cells, axis=1), verdicts.labelled & ~verdicts.present
-    ties = bool(((label == TIE) & used).any() or ((winner == TIE) & used).any() or lost.any())
+    cells = [tally(read & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
+    columns, unread = np.stack(cells, axis=1), verdicts.labeled & ~verdicts.present
+    ties = bool(((label == TIE) & read).any() or ((winner == TIE) & read).any() or unread.any())
     categories = 3 if ties else 2
 
     totals = columns.sum(axis=0)
-    filled = _vertices(totals, label, lost)
+    filled = _extreme_tables(totals, label, unread)
     statistic = partial(
         Statistic,
         columns=columns,
-        n=int(used.sum()),
-        missing=int(lost.sum()),
-        why=one_class(used, verdicts),
+        n=int(read.sum()),
+        missing=int(unread.sum()),
+        why=one_class(read, verdicts),
     )
     return [
         statistic(
             "agreement/kappa_weighted",
-            value=unless_one_label(weighted_kappa, used, label),
-            worst=(None, None) if one_value(label[used | lost]) else _ends(weighted_kappa(filled)),
+            value=unless_one_label(weighted_kappa, read, label),
+            worst=(None, None) if one_value(label[read | unread]) else _range(weighted_kappa(filled)),
         ),
         statistic(
             "agreement/ac1",
             value=partial(ac1, categories=categories),
-            worst=_ac1_bounds(totals, filled, lost, categories),
+            worst=_ac1_bounds(totals, filled, unread, categories),
         ),
     ]
 
 
 def weighted_kappa(totals: Floats) -> Floats:
-    """Return kappa with linear weights of confusion matrices given flat, rows of 9 counts (A, TIE, B).
+    """Return linearly weighted kappa of flat confusion matrices (rows, 9) over A, TIE, B.
 
-    Cohen 1968, Psychol. Bull. 70, 213-220; NaN where chance alone would not disagree.
+    Cohen 1968, Psychol. Bull. 70, 213-220; NaN if the expected disagreement is 0.
     """
     table = totals.reshape(-1, 3, 3)
     by_chance = table.sum(axis=2)[:, :, None] * table.sum(axis=1)[:, None, :]
-    seen, expected = (table * STEPS).sum(axis=(1, 2)), (by_chance * STEPS).sum(axis=(1, 2))
-    return np.asarray(1 - divide(seen * table.sum(axis=(1, 2)), expected))
+    observed, expected = (table * STEPS).sum(axis=(1, 2)), (by_chance * STEPS).sum(axis=(1, 2))
+    return np.asarray(1 - divide(observed * table.sum(axis=(1, 2)), expected))
 
 
 def ac1(totals: Floats, categories: int) -> Floats:
-    """Return Gwet's AC1 of confusion matrices given flat, rows of 9 counts, over 2 (A, B) or 3 categories.
+    """Return Gwet's AC1 of flat confusion matrices (rows, 9) over 2 categories (A, B) or 3.
 
-    Gwet 2008, Br. J. Math. Stat. Psychol. 61, 29-48, eq. 5: unlike kappa it does not fall to 0 because nearly all
-    labels are of one class.
+    Gwet 2008, Br. J. Math. Stat. Psychol. 61, 29-48, eq. 5. Unlike kappa, it does not fall to 0 when nearly all labels
+    belong to one class.
     """
     table = totals.reshape(-1, 3, 3)
     n = table.sum(axis=(1, 2))
@@ -238,12 +252,17 @@ def ac1(totals: Floats, categories: int) -> Floats:
     return divide(divide(np.trace(table, axis1=1, axis2=2), n) - by_chance, 1 - by_chance)
 
 
-def _vertices(totals: Floats, label: Codes, lost: Bools) -> Floats:
-    """Return the confusion matrix as it is, and those in which the missing verdicts of each label all are of one class.
+def _extreme_tables(totals: Floats, label: Codes, unread: Bools) -> Floats:
+    """Return the confusion matrix, and those with all missing verdicts of each label in one class, (28, 9).
 
-    Kappa, weighted or not, is a ratio of linear functions of what is filled in: largest and smallest at one of these.
+    Kappa, weighted or not, is a ratio of linear functions of the filled-in counts, so it is extreme at one of these.
+
+    Args:
+        totals: (9,) the flat confusion matrix.
+        label: (pairs,) the labels.
+        unread: (pairs,) which labeled pairs have no verdict.
     """
-    counts = [float((lost & (label == row)).sum()) for row in CLASSES]
+    counts = [float((unread & (label == row)).sum()) for row in CLASSES]
     tables = [totals]
     for target in product(range(3), repeat=3):
         table = totals.reshape(3, 3).copy()
@@ -253,28 +272,35 @@ def _vertices(totals: Floats, label: Codes, lost: Bools) -> Floats:
     return np.array(tables)
 
 
-def _ends(values: Floats) -> Bounds:
+def _range(values: Floats) -> Bounds:
     defined = values[np.isfinite(values)]
     return (float(defined.min()), float(defined.max())) if len(defined) else (None, None)
 
 
-def _ac1_bounds(totals: Floats, filled: Floats, lost: Bools, categories: int) -> Bounds:
-    """Return bounds on AC1: largest at a vertex, since it is quasi-convex; never below what the evenest shares give."""
-    missing, n = float(lost.sum()), float(totals.sum() + lost.sum())
+def _ac1_bounds(totals: Floats, filled: Floats, unread: Bools, categories: int) -> Bounds:
+    """Return bounds on AC1: the maximum is at an extreme table, since AC1 is quasi-convex; the minimum may be inside.
+
+    Args:
+        totals: (9,) the flat confusion matrix.
+        filled: (28, 9) the extreme tables.
+        unread: (pairs,) which labeled pairs have no verdict.
+        categories: 2 or 3.
+    """
+    missing, n = float(unread.sum()), float(totals.sum() + unread.sum())
     if not n:
         return None, None
-    low, high = _ends(ac1(filled, 3 if missing else categories))
+    low, high = _range(ac1(filled, 3 if missing else categories))
     if not missing or low is None:
         return low, high
     fixed = filled[1].reshape(3, 3).sum(axis=1) + totals.reshape(3, 3).sum(axis=0)
-    share = _evenest(fixed, missing) / (2 * n)
+    share = _most_even(fixed, missing) / (2 * n)
     by_chance = float((share * (1 - share)).sum()) / 2
     evenest = (float(np.trace(totals.reshape(3, 3))) / n - by_chance) / (1 - by_chance)
     return min(low, evenest), high
 
 
-def _evenest(fixed: Floats, extra: float) -> Floats:
-    """Return counts to which `extra` is added where they are least, so that they are as even as can be."""
+def _most_even(fixed: Floats, extra: float) -> Floats:
+    """Return counts with `extra` added to the smallest ones, so that they become as even as possible."""
     ordered = np.sort(fixed)
     levels = [(ordered[:k].sum() + extra) / k for k in range(1, len(ordered) + 1)]
     level = next(level for k, level in enumerate(levels, 1) if k == len(ordered) or level <= ordered[k])
@@ -282,7 +308,7 @@ def _evenest(fixed: Floats, extra: float) -> Floats:
 
 
 def confusion_table(verdicts: VerdictColumns) -> dict[str, Any]:
-    """Return how often each label met each verdict, `missing` among them: {"labels": {label: {verdict: count}}}."""
+    """Return {"labels": {label: {verdict: count}}}, with `missing` among the verdicts."""
     columns = [*CLASSES, None]
     label, winner, present = verdicts.pairs.label, verdicts.winner, verdicts.present
 
@@ -297,45 +323,51 @@ def confusion_table(verdicts: VerdictColumns) -> dict[str, Any]:
 
 
 def score_agreement(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
-    """Return `agreement/kappa_quadratic` of scores and grades, which must be on one scale.
+    """Return `agreement/kappa_quadratic` of scores and grades on the same scale.
 
-    Kappa with quadratic weights needs no classes: it is 1 less the mean square of score less grade over what that
-    would be were the two paired at random (Cohen 1968; Lin 1989, Biometrics 45, 255-268: the concordance correlation).
+    Kappa with quadratic weights needs no classes: it is 1 minus the mean squared difference of scores and grades over
+    its expected value if they were paired at random (Cohen 1968; Lin 1989, Biometrics 45, 255-268: the concordance
+    correlation).
+
+    Args:
+        scored: the scores.
+        scale: the scale of the rubric.
+        cases: the number of cases.
     """
-    graded, there = np.isfinite(scored.grade), np.isfinite(scored.raw)
-    used = graded & there
-    x, y = scored.raw[used], scored.grade[used]
-    off = bool(len(y)) and not (scale.min <= y.min() and y.max() <= scale.max)
-    centre = (scale.min + scale.max) / 2
-    x, y, tally = x - centre, y - centre, Tally(scored.case[used], cases)
+    graded, known = np.isfinite(scored.grade), np.isfinite(scored.raw)
+    read = graded & known
+    x, y = scored.raw[read], scored.grade[read]
+    off_scale = bool(len(y)) and not (scale.min <= y.min() and y.max() <= scale.max)
+    center = (scale.min + scale.max) / 2
+    x, y, tally = x - center, y - center, Tally(scored.case[read], cases)
     columns = np.stack([tally(values) for values in (np.ones(len(x)), x, y, x * x, y * y, x * y)], axis=1)
-    missing = int((graded & ~there).sum())
+    missing = int((graded & ~known).sum())
     return Statistic(
         "agreement/kappa_quadratic",
-        np.zeros((cases, 6)) if off else columns,
+        np.zeros((cases, 6)) if off_scale else columns,
         concordance,
         n=len(x),
         missing=missing,
-        note="missing scores are left out and not bounded" if missing else None,
-        why=_why_no_concordance(off, len(x), scale),
+        note="missing scores are omitted and not bounded" if missing else None,
+        why=_why_no_concordance(off_scale, len(x), scale),
     )
 
 
-def _why_no_concordance(off: bool, n: int, scale: Scale) -> str:
-    if off:
+def _why_no_concordance(off_scale: bool, n: int, scale: Scale) -> str:
+    if off_scale:
         return f"grades are not on the judge's scale, {scale.name()}"
     return "scores and grades are all equal" if n else "no scored response has a grade"
 
 
 def concordance(totals: Floats) -> Floats:
-    """Return the concordance of moments given as rows of n and the sums of x, y, xx, yy, xy."""
+    """Return the concordance correlation of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
     n, x, y, xx, yy, xy = totals.T
     at_random = n * xx + n * yy - 2 * x * y
     return divide(2 * (n * xy - x * y), np.where(at_random > 1e-12 * n * n, at_random, 0.0))
 
 
 def nominal_columns(counts: Floats, tally: Tally) -> Floats:
-    """Return the coincidences of classes by case; `counts` holds how often each unit (row) was given each class."""
+    """Return the coincidences of classes by case, (cases, classes²); `counts` (units, classes) are labels per unit."""
     size = counts.sum(axis=1)
     weight = np.where(size > 1, 1 / np.maximum(size - 1, 1), 0.0)
     classes = range(counts.shape[1])
@@ -344,7 +376,7 @@ def nominal_columns(counts: Floats, tally: Tally) -> Floats:
 
 
 def nominal_alpha(totals: Floats) -> Floats:
-    """Return alpha of coincidence matrices given flat (rows); NaN where only one class was ever given."""
+    """Return nominal alpha of flat coincidence matrices (rows, classes²); NaN if only one class occurs."""
     k = round(totals.shape[1] ** 0.5)
     table = totals.reshape(-1, k, k)
     margin = table.sum(axis=2)
@@ -355,68 +387,83 @@ def nominal_alpha(totals: Floats) -> Floats:
 
 
 def interval_columns(values: Floats, unit: Ints, units: int, tally: Tally) -> Floats:
-    """Return by case what interval alpha needs; `values` are given to `unit`s, `tally` counts units by case."""
+    """Return the sums by case for interval alpha, (cases, 4).
+
+    Args:
+        values: (n,) the values.
+        unit: (n,) the unit of each value.
+        units: the number of units.
+        tally: the case of each unit.
+    """
     size = np.bincount(unit, minlength=units).astype(np.float64)
-    once = np.bincount(unit, weights=values, minlength=units)
-    twice = np.bincount(unit, weights=values * values, minlength=units)
+    sums = np.bincount(unit, weights=values, minlength=units)
+    squares = np.bincount(unit, weights=values * values, minlength=units)
     paired = size > 1
-    apart = np.where(paired, 2 * (size * twice - once * once) / np.maximum(size - 1, 1), 0.0)
-    return np.stack([tally(apart), *(tally(np.where(paired, part, 0.0)) for part in (size, once, twice))], axis=1)
+    differences = np.where(paired, 2 * (size * squares - sums * sums) / np.maximum(size - 1, 1), 0.0)
+    return np.stack(
+        [tally(differences), *(tally(np.where(paired, part, 0.0)) for part in (size, sums, squares))], axis=1
+    )
 
 
 def interval_alpha(totals: Floats) -> Floats:
-    """Return alpha for differences on an interval scale; NaN where all values are equal."""
-    apart, n, once, twice = totals.T
-    expected = 2 * (n * twice - once * once)
-    return np.asarray(1 - (n - 1) * divide(apart, np.where(expected > 1e-9 * n, expected, 0.0)))
+    """Return interval alpha from the totals of `interval_columns`; NaN if all values are equal."""
+    differences, n, sums, squares = totals.T
+    expected = 2 * (n * squares - sums * sums)
+    return np.asarray(1 - (n - 1) * divide(differences, np.where(expected > 1e-9 * n, expected, 0.0)))
 
 
 def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns], cases: int) -> list[Statistic]:
-    """Return `panel/alpha`, of winners or in mode pointwise of scores, `panel/unanimous` and `tie_rate/split`."""
+    """Return `panel/alpha` of winners or scores, and for pairs `panel/unanimous` and `tie_rate/split`.
+
+    Args:
+        panel: the panel's verdicts.
+        each: the verdicts of each judge.
+        cases: the number of cases.
+    """
     if panel.passes is None and panel.scores is not None:
         scores = np.stack([one.scores.raw for one in each if one.scores is not None])
-        return [_alpha_of_scores(scores, panel.scores.case, cases)]
+        return [_score_alpha(scores, panel.scores.case, cases)]
     winners = np.stack([one.winner for one in each])
     tally = panel.tally
-    return [*_of_winners(winners, tally), split_rate(panel)]
+    return [*_winner_agreement(winners, tally), split_rate(panel)]
 
 
-def _of_winners(winners: Codes, tally: Tally) -> list[Statistic]:
-    """Nominal alpha over A, TIE and B, and how often all that voted say the same, where at least two did."""
+def _winner_agreement(winners: Codes, tally: Tally) -> list[Statistic]:
+    """Return nominal alpha over A, TIE and B, and how often all votes agree if there are at least two."""
     counts = np.stack([(winners == code).sum(axis=0) for code in (A, TIE, B)], axis=1).astype(np.float64)
     votes = counts.sum(axis=1)
     several = votes > 1
     columns = nominal_columns(counts, tally)
     same = counts.max(axis=1) == votes
-    why = _why(several)
+    why = _why_no_votes(several)
     return [
         _alpha(columns, nominal_alpha, winners != NONE),
-        tally.rate("panel/unanimous", same, several, ~several, note="of the pairs on which two judges voted", why=why),
+        tally.rate("panel/unanimous", same, several, ~several, note="of the pairs with at least two votes", why=why),
     ]
 
 
-def _alpha_of_scores(scores: Floats, case: Ints, cases: int) -> Statistic:
+def _score_alpha(scores: Floats, case: Ints, cases: int) -> Statistic:
     tally, units = Tally(case, cases), scores.shape[1]
-    there = np.isfinite(scores)
+    known = np.isfinite(scores)
     unit = np.broadcast_to(np.arange(units), scores.shape)
-    # Centred, since sums of squares of large numbers that differ little lose what they differ by.
-    centre = float(scores[there].mean()) if there.any() else 0.0
-    columns = interval_columns(scores[there] - centre, unit[there], units, tally)
-    return _alpha(columns, interval_alpha, there)
+    # Centered, because sums of squares of large, similar numbers lose precision.
+    center = float(scores[known].mean()) if known.any() else 0.0
+    columns = interval_columns(scores[known] - center, unit[known], units, tally)
+    return _alpha(columns, interval_alpha, known)
 
 
-def _alpha(columns: Floats, value: Callable[[Floats], Floats], there: Bools) -> Statistic:
-    several = there.sum(axis=0) > 1
+def _alpha(columns: Floats, value: Callable[[Floats], Floats], known: Bools) -> Statistic:
+    several = known.sum(axis=0) > 1
     return Statistic(
         "panel/alpha",
         columns,
         value,
-        n=int(there[:, several].sum()),
-        missing=int((~there).sum()),
-        note="missing votes are left out and not bounded" if not there.all() else None,
-        why="all votes are equal" if several.any() else _why(several),
+        n=int(known[:, several].sum()),
+        missing=int((~known).sum()),
+        note="missing votes are omitted and not bounded" if not known.all() else None,
+        why="all votes are equal" if several.any() else _why_no_votes(several),
     )
 
 
-def _why(several: Bools) -> str:
-    return "nothing to count" if several.any() else "nothing was judged by two judges"
+def _why_no_votes(several: Bools) -> str:
+    return "nothing to count" if several.any() else "no unit was judged by two judges"

@@ -1,4 +1,4 @@
-"""Whether the judge's confidence is worth what it says."""
+"""Calibration of the judge's stated confidence, before and after recalibration."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from evalkit.scoring.stats.logistic import expit, fit, logit, regression
 from evalkit.types import Case
 
 BINS = 10
-NOTHING = "no labelled pair has a winner with a stated confidence"
+EMPTY = "no labeled pair has a winner with a stated confidence"
 
 
 @dataclass(frozen=True, slots=True)
 class StatedConfidence:
-    """Labelled pairs with a winner and a stated confidence: their case, confidence, and whether they are right (0, 1).
+    """Labeled pairs with a winner and a stated confidence.
 
-    `missing` counts labelled pairs without a verdict, or won without confidence.
+    Attributes:
+        case: (pairs,) the case of each pair.
+        confidence: (pairs,) the stated confidence.
+        right: (pairs,) whether the winner is correct, 0 or 1.
+        missing: the number of labeled pairs without a verdict, or with a winner without a confidence.
     """
 
     case: Ints
@@ -37,68 +41,81 @@ class StatedConfidence:
         """Return the same pairs with other confidences."""
         return replace(self, confidence=confidence)
 
-    def without(self) -> StatedConfidence:
+    def empty(self) -> StatedConfidence:
         """Return no pairs."""
         return StatedConfidence(self.case[:0], self.confidence[:0], self.right[:0], self.missing)
 
 
 def stated(verdicts: VerdictColumns) -> StatedConfidence:
-    """Return the pairs that calibration rests on. A winner against a label TIE is wrong.
+    """Return the pairs with a stated confidence; a winner is wrong if the label is TIE.
 
-    A tie that was forced to a winner is left out as any tie is: no judge stated a confidence in that winner.
+    A tie forced to a winner is omitted like any tie, because no judge stated a confidence in that winner.
     """
     won = verdicts.present & (verdicts.winner != TIE) & (verdicts.reason != FORCED)
     known = np.isfinite(verdicts.confidence)
-    used = verdicts.labelled & won & known
-    missing = int((verdicts.labelled & (~verdicts.present | (won & ~known))).sum())
+    used = verdicts.labeled & won & known
+    missing = int((verdicts.labeled & (~verdicts.present | (won & ~known))).sum())
     right = (verdicts.winner == verdicts.pairs.label)[used].astype(np.float64)
     return StatedConfidence(verdicts.pairs.case[used], verdicts.confidence[used], right, missing)
 
 
 def calibration_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
-    """Return `calibration/ece` and `calibration/brier` over labelled pairs with a winner and a stated confidence."""
-    found = stated(verdicts)
-    return [ece_statistic("calibration/ece", found, cases), brier_statistic("calibration/brier", found, cases)]
+    """Return `calibration/ece` and `calibration/brier`."""
+    pairs = stated(verdicts)
+    return [ece_statistic("calibration/ece", pairs, cases), brier_statistic("calibration/brier", pairs, cases)]
 
 
-def brier_statistic(name: str, found: StatedConfidence, cases: int, why: str = "") -> Statistic:
-    """Return the mean square of confidence less outcome (Brier 1950, Mon. Weather Rev. 78, 1-3)."""
-    tally, n = Tally(found.case, cases), len(found.right)
-    squared, every = (found.confidence - found.right) ** 2, n + found.missing
-    worst = (squared.sum() / every, (squared.sum() + found.missing) / every) if every else (None, None)
-    columns = np.stack([tally(squared), tally(np.ones(n))], axis=1)
-    return _statistic(name, found, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), worst, why)
+def brier_statistic(name: str, pairs: StatedConfidence, cases: int, why: str = "") -> Statistic:
+    """Return the mean squared difference of confidence and outcome (Brier 1950, Mon. Weather Rev. 78, 1-3).
 
-
-def ece_statistic(name: str, found: StatedConfidence, cases: int, why: str = "") -> Statistic:
-    """Return the mean distance of accuracy from mean confidence over ten equal bins, weighted by their size.
-
-    Guo et al. 2017, arXiv 1706.04599, eq. 3; what chance alone adds to distances, which is most of them with few cases,
-    is taken out, and the interval inverts a test (see `biased`), and out of the worst cases too.
+    Args:
+        name: the metric's name.
+        pairs: the pairs with a stated confidence.
+        cases: the number of cases.
+        why: why the value is undefined; empty if it is defined.
     """
-    columns = _bins(Tally(found.case, cases), found)
-    worst = _ece_bounds(float(_ece(columns.sum(axis=0)[None])[0]), len(found.right), found.missing)
-    one = _statistic(name, found, columns, _ece, worst, why)
-    return replace(one, gaps=BINS, note="without the bias of small bins")
+    tally, n = Tally(pairs.case, cases), len(pairs.right)
+    squared, count = (pairs.confidence - pairs.right) ** 2, n + pairs.missing
+    worst = (squared.sum() / count, (squared.sum() + pairs.missing) / count) if count else (None, None)
+    columns = np.stack([tally(squared), tally(np.ones(n))], axis=1)
+    return _statistic(name, pairs, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), worst, why)
+
+
+def ece_statistic(name: str, pairs: StatedConfidence, cases: int, why: str = "") -> Statistic:
+    """Return the mean distance of accuracy from mean confidence over ten bins of equal width, weighted by bin size.
+
+    Guo et al. 2017, arXiv 1706.04599, eq. 3. The value and its bounds are corrected for the bias of noise, which
+    dominates with few cases, and the interval inverts a test (see `bounded_intervals`).
+
+    Args:
+        name: the metric's name.
+        pairs: the pairs with a stated confidence.
+        cases: the number of cases.
+        why: why the value is undefined; empty if it is defined.
+    """
+    columns = _bins(Tally(pairs.case, cases), pairs)
+    worst = _ece_bounds(float(_ece(columns.sum(axis=0)[None])[0]), len(pairs.right), pairs.missing)
+    one = _statistic(name, pairs, columns, _ece, worst, why)
+    return replace(one, gaps=BINS, note="corrected for the bias of small bins")
 
 
 def _statistic(
-    name: str, found: StatedConfidence, columns: Floats, value: Callable[[Floats], Floats], worst: Bounds, why: str
+    name: str, pairs: StatedConfidence, columns: Floats, value: Callable[[Floats], Floats], worst: Bounds, why: str
 ) -> Statistic:
-    n, missing = len(found.right), found.missing
-    return Statistic(name, columns, value, n, missing, (None, None) if why else worst, why=why or NOTHING)
+    n, missing = len(pairs.right), pairs.missing
+    return Statistic(name, columns, value, n, missing, (None, None) if why else worst, why=why or EMPTY)
 
 
 def bin_numbers(confidence: Floats) -> Ints:
-    """Return which of ten equal bins each confidence falls into, from 0; the last one holds 1."""
+    """Return the bin of each confidence, 0 to 9; the last bin includes 1."""
     return np.minimum((confidence * BINS + 1e-9).astype(np.int64), BINS - 1)
 
 
-def _bins(tally: Tally, found: StatedConfidence) -> Floats:
-    """Return by case and bin how many fell there and by how much their confidence exceeds their outcome."""
-    number = bin_numbers(found.confidence)
-    excess = [tally(np.where(number == b, found.confidence - found.right, 0.0)) for b in range(BINS)]
-    return np.stack([*excess, tally(np.ones(len(found.right)))], axis=1)
+def _bins(tally: Tally, pairs: StatedConfidence) -> Floats:
+    """Return by case the sum of confidence minus outcome in each bin, and the number of pairs, (cases, 11)."""
+    number = bin_numbers(pairs.confidence)
+    excess = [tally(np.where(number == b, pairs.confidence - pairs.right, 0.0)) for b in range(BINS)]
+    return np.stack([*excess, tally(np.ones(len(pairs.right)))], axis=1)
 
 
 def _ece(totals: Floats) -> Floats:
@@ -106,35 +123,41 @@ def _ece(totals: Floats) -> Floats:
 
 
 def _ece_bounds(ece: float, n: int, missing: int) -> Bounds:
-    """Return bounds on the ECE: one further pair moves the sum over bins by at most 1."""
+    """Return bounds on the ECE: one additional pair changes the sum over bins by at most 1."""
     if not n:
         return None, None
     return max(0.0, ece * n - missing) / (n + missing), min(1.0, (ece * n + missing) / (n + missing))
 
 
 FOLDS = 5
-LEAST = 20
-"""Fewer cases with label and confidence are too few to fit on some and test on the others."""
+MIN_CASES = 20
+"""Minimum number of clusters with label and confidence for cross-fitting."""
 EDGE = 1e-4
-"""Confidences of 0 and 1 have no finite logit; they are moved by so much."""
+"""Confidences are clipped to [EDGE, 1 - EDGE], because 0 and 1 have no finite logit."""
 Recalibrate = Callable[[Floats, Floats, Floats], Floats]
+"""Maps (confidence, right, new confidence) to recalibrated new confidences."""
 
 
 def recalibration_statistics(verdicts: VerdictColumns, cases: Sequence[Case], clusters: Clusters) -> list[Statistic]:
-    """Return ECE and Brier score after recalibration out of fold, and `calibration/slope`.
+    """Return ECE and Brier score after out-of-fold recalibration, and `calibration/slope`.
 
-    Clusters are dealt into five folds by the id of their first case; each fold's confidences are recalibrated by what
-    the other four say. The folds stay as they are when clusters are resampled.
+    Clusters are assigned to five folds by the id of their first case. Each fold's confidences are recalibrated on the
+    other four. The folds are not resampled.
+
+    Args:
+        verdicts: the verdicts.
+        cases: the cases.
+        clusters: the clusters of the cases.
     """
-    found = stated(verdicts)
-    tally = Tally(found.case, len(cases))
-    enough = len(np.unique(clusters.of_rows(found.case))) >= LEAST
+    pairs = stated(verdicts)
+    tally = Tally(pairs.case, len(cases))
+    enough = len(np.unique(clusters.of_rows(pairs.case))) >= MIN_CASES
     unit = "cases" if clusters.number is None else "clusters"
-    why = "" if enough else f"fewer than {LEAST} {unit} have a label, a winner and a stated confidence"
-    statistics = [_slope(found, tally, why)]
-    folds = _folds(cases, clusters)[found.case]
+    why = "" if enough else f"fewer than {MIN_CASES} {unit} have a label, a winner and a stated confidence"
+    statistics = [_slope(pairs, tally, why)]
+    folds = _folds(cases, clusters)[pairs.case]
     for name, recalibrate in METHODS.items():
-        after = found.with_confidence(out_of_fold(found, folds, recalibrate)) if enough else found.without()
+        after = pairs.with_confidence(out_of_fold(pairs, folds, recalibrate)) if enough else pairs.empty()
         statistics.append(ece_statistic(f"calibration/ece_{name}", after, len(cases), why))
         statistics.append(brier_statistic(f"calibration/brier_{name}", after, len(cases), why))
     return statistics
@@ -148,44 +171,54 @@ def _folds(cases: Sequence[Case], clusters: Clusters) -> Ints:
     return np.asarray(own[first][clusters.number])
 
 
-def _slope(found: StatedConfidence, tally: Tally, why: str) -> Statistic:
-    """Return `calibration/slope`: 1 / T of temperature scaling; below 1, confidence claims too much.
+def _slope(pairs: StatedConfidence, tally: Tally, why: str) -> Statistic:
+    """Return `calibration/slope`, 1 / T of temperature scaling; below 1, the judge is overconfident.
 
-    The slope, without intercept, of being right on the logit of the confidence (Cox 1958, Biometrika 45, 562-565; Guo
-    et al. 2017, arXiv 1706.04599, section 4.2).
+    It is the slope, without intercept, of a logistic regression of correctness on the logit of the confidence (Cox
+    1958, Biometrika 45, 562-565; Guo et al. 2017, arXiv 1706.04599, section 4.2).
     """
-    x = _logits(found.confidence)[:, None]
+    x = _logits(pairs.confidence)[:, None]
     if not why and not x.any():
         why = "every confidence is 0.5"
-    return regression("calibration/slope", x, found.right, tally, lambda b: b[:, 0], missing=found.missing, why=why)
+    return regression("calibration/slope", x, pairs.right, tally, lambda b: b[:, 0], missing=pairs.missing, why=why)
 
 
 def _logits(confidence: Floats) -> Floats:
     return logit(np.clip(confidence, EDGE, 1 - EDGE))
 
 
-def out_of_fold(found: StatedConfidence, folds: Ints, recalibrate: Recalibrate) -> Floats:
-    """Return each confidence as the folds that it is not in would set it."""
-    after = found.confidence.copy()
+def out_of_fold(pairs: StatedConfidence, folds: Ints, recalibrate: Recalibrate) -> Floats:
+    """Return each confidence as recalibrated on the other folds."""
+    after = pairs.confidence.copy()
     for fold in range(FOLDS):
         inside = folds == fold
-        after[inside] = recalibrate(found.confidence[~inside], found.right[~inside], found.confidence[inside])
+        after[inside] = recalibrate(pairs.confidence[~inside], pairs.right[~inside], pairs.confidence[inside])
     return after
 
 
 def by_temperature(confidence: Floats, right: Floats, new: Floats) -> Floats:
-    """Scale logits by the one factor that fits best (Guo et al. 2017, arXiv 1706.04599, section 4.2).
+    """Scale logits by the optimal factor (Guo et al. 2017, arXiv 1706.04599, section 4.2).
 
-    Where no finite factor does, because the others were all right or all on the right side, `new` stays as it is.
+    If no finite factor is optimal, because all verdicts were correct or confidence separates them, `new` is unchanged.
+
+    Args:
+        confidence: (n,) the confidences to fit on.
+        right: (n,) their outcomes, 0 or 1.
+        new: (m,) the confidences to recalibrate.
     """
-    found = fit(_logits(confidence)[:, None], right).coefficients
-    return new if found is None else expit(found[0] * _logits(new))
+    pairs = fit(_logits(confidence)[:, None], right).coefficients
+    return new if pairs is None else expit(pairs[0] * _logits(new))
 
 
 def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
-    """Replace confidence by the non-decreasing accuracy that fits best, linear between the confidences seen.
+    """Map confidence to the optimal non-decreasing accuracy, interpolated between the confidences seen.
 
-    Zadrozny and Elkan 2002 (KDD, 694-699).
+    Zadrozny and Elkan 2002, KDD, 694-699.
+
+    Args:
+        confidence: (n,) the confidences to fit on.
+        right: (n,) their outcomes, 0 or 1.
+        new: (m,) the confidences to recalibrate.
     """
     if not len(confidence):
         return new
@@ -216,36 +249,42 @@ METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by
 def reliability_table(
     verdicts: VerdictColumns, cases: Sequence[Case], confidence: float, clusters: Clusters
 ) -> dict[str, Any]:
-    """Return the reliability curve before and after recalibration: accuracy by bin of confidence.
+    """Return the reliability curves before and after recalibration: accuracy by bin of confidence.
 
-    Niculescu-Mizil and Caruana 2005 (ICML, 625-632). Each bin has its own interval, over clusters.
+    Niculescu-Mizil and Caruana 2005, ICML, 625-632. Each bin has its own interval over clusters.
+
+    Args:
+        verdicts: the verdicts.
+        cases: the cases.
+        confidence: the confidence of the intervals.
+        clusters: the clusters of the cases.
     """
-    found = stated(verdicts)
-    curves = {"stated": _curve(found, clusters, confidence)}
-    if len(np.unique(clusters.of_rows(found.case))) >= LEAST:
-        folds = _folds(cases, clusters)[found.case]
+    pairs = stated(verdicts)
+    curves = {"stated": _curve(pairs, clusters, confidence)}
+    if len(np.unique(clusters.of_rows(pairs.case))) >= MIN_CASES:
+        folds = _folds(cases, clusters)[pairs.case]
         for name, recalibrate in METHODS.items():
-            after = found.with_confidence(out_of_fold(found, folds, recalibrate))
+            after = pairs.with_confidence(out_of_fold(pairs, folds, recalibrate))
             curves[name] = _curve(after, clusters, confidence)
     return curves
 
 
-def _curve(found: StatedConfidence, clusters: Clusters, level: float) -> list[dict[str, Any]]:
-    numbers = bin_numbers(found.confidence)
+def _curve(pairs: StatedConfidence, clusters: Clusters, level: float) -> list[dict[str, Any]]:
+    numbers = bin_numbers(pairs.confidence)
     return [
-        _bin(found, numbers == number, number, clusters, level) for number in range(BINS) if (numbers == number).any()
+        _bin(pairs, numbers == number, number, clusters, level) for number in range(BINS) if (numbers == number).any()
     ]
 
 
-def _bin(found: StatedConfidence, inside: Any, number: int, clusters: Clusters, level: float) -> dict[str, Any]:
-    accuracy = float(found.right[inside].mean())
-    low, high = share_interval(accuracy, len(np.unique(clusters.of_rows(found.case[inside]))), level)
+def _bin(pairs: StatedConfidence, inside: Any, number: int, clusters: Clusters, level: float) -> dict[str, Any]:
+    accuracy = float(pairs.right[inside].mean())
+    low, high = share_interval(accuracy, len(np.unique(clusters.of_rows(pairs.case[inside]))), level)
     return {
         "from": number / BINS,
         "to": (number + 1) / BINS,
         "n": int(inside.sum()),
-        "cases": len(np.unique(found.case[inside])),
-        "confidence": round_metric(float(found.confidence[inside].mean())),
+        "cases": len(np.unique(pairs.case[inside])),
+        "confidence": round_metric(float(pairs.confidence[inside].mean())),
         "accuracy": round_metric(accuracy),
         "low": round_metric(low),
         "high": round_metric(high),

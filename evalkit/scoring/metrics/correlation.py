@@ -1,4 +1,4 @@
-"""Correlation of scores with people's grades, over all graded responses, cases resampled."""
+"""Correlation of scores with annotators' grades over all graded responses, with cases resampled."""
 
 from __future__ import annotations
 
@@ -13,66 +13,84 @@ from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
 from evalkit.scoring.verdicts.pointwise import rank
 
 LARGEST = 4000
-"""Up to so many different responses bounds are sought; two responses of one score and one grade are not different."""
+"""Bounds are computed for at most this many distinct pairs of score and grade."""
 
 
 def pearson_bounds(x: Floats, y: Floats, missing_y: Floats, ends: tuple[float, float]) -> Bounds:
-    """Return bounds of Pearson's r of scores `x`, and missing ones of grades `missing_y`, on a scale with `ends`.
+    """Return exact bounds of Pearson's r if some scores are missing.
 
-    They are exact. The largest r is found as `_largest` does. The least, where none is negative, is that of a
-    pseudoconcave function, and so at a corner of the box (Mangasarian 1969, Nonlinear Programming, ch. 9): every
-    missing score is at one end or the other, and of those corners with k at the upper end, which differ only in their
-    covariance with the grades, the one counts in which these have the k lowest grades.
+    The largest r is found as in `_largest`. The smallest r, if all possible values are positive, is that of a
+    pseudoconcave function, and so at a corner of the box (Mangasarian 1969, Nonlinear Programming, ch. 9): each missing
+    score is at one end. Corners with k scores at the upper end differ only in their covariance with the grades, so the
+    relevant one has them at the k lowest grades.
+
+    Args:
+        x: (n,) the scores.
+        y: (n,) their grades.
+        missing_y: (m,) the grades without a score.
+        ends: the ends of the scale.
     """
-    lost, n = len(missing_y), len(x) + len(missing_y)
-    low = np.concatenate([x, np.full(lost, ends[0])])
-    high = np.concatenate([x, np.full(lost, ends[1])])
+    missing_grades, n = len(missing_y), len(x) + len(missing_y)
+    low = np.concatenate([x, np.full(missing_grades, ends[0])])
+    high = np.concatenate([x, np.full(missing_grades, ends[1])])
 
-    def far(c: Floats) -> float:
-        up = np.arange(lost + 1)
-        sums = [np.sum(x**power) + ends[0] ** power * (lost - up) + ends[1] ** power * up for power in (1, 2)]
+    def smallest(c: Floats) -> float:
+        up = np.arange(missing_grades + 1)
+        sums = [np.sum(x**power) + ends[0] ** power * (missing_grades - up) + ends[1] ** power * up for power in (1, 2)]
         gained = np.concatenate([[0.0], np.cumsum(np.sort(c[len(x) :]))])
         along = c @ low + (ends[1] - ends[0]) * gained
         squares = sums[1] - sums[0] ** 2 / n
-        defined = squares > 1e-12 * np.maximum(1.0, sums[1])  # else all scores are equal, and there is no r
+        defined = squares > 1e-12 * np.maximum(1.0, sums[1])  # otherwise all scores are equal and r is undefined
         return float((along[defined] / np.sqrt(squares[defined])).min(initial=1.0))
 
-    return _both(np.concatenate([y, missing_y]), low, high, far)
+    return _bounds(np.concatenate([y, missing_y]), low, high, smallest)
 
 
 def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
-    """Return bounds of Spearman's rho, on any scale.
+    """Return bounds of Spearman's rho on any scale if some scores are missing.
 
-    It is Pearson's r of mid-ranks. Each of m missing scores puts at most one more below a known one, whose rank thus
-    lies between what it is among the known and that plus m; a missing one's lies in 1…n. The bounds are Pearson's over
-    all such numbers, be they ranks or not: true ones, perhaps not attained. Where all of these are of one sign, the one
-    next to 0 is the least covariance over the largest deviation that n ranks can have with the ties there are.
+    Rho is Pearson's r of mid-ranks. Each of m missing scores adds at most one score below a known one, whose rank is
+    therefore between its rank among the known and that plus m. The rank of a missing score is in 1…n. The bounds are
+    those of Pearson's r over all such numbers, ranks or not, so they are valid but may not be attained. If all of these
+    have one sign, the bound next to 0 is the smallest covariance over the largest deviation of n ranks with the given
+    ties.
+
+    Args:
+        x: (n,) the scores.
+        y: (n,) their grades.
+        missing_y: (m,) the grades without a score.
     """
-    lost = len(missing_y)
-    rank, n = _mid_ranks(x), len(x) + lost
-    low = np.concatenate([rank, np.full(lost, 1.0)])
-    high = np.concatenate([rank + lost, np.full(lost, float(n))])
+    missing_grades = len(missing_y)
+    rank, n = _mid_ranks(x), len(x) + missing_grades
+    low = np.concatenate([rank, np.full(missing_grades, 1.0)])
+    high = np.concatenate([rank + missing_grades, np.full(missing_grades, float(n))])
     ties = np.unique(x, return_counts=True)[1].astype(np.float64)
     squares = (float(n) ** 3 - n - (ties**3 - ties).sum()) / 12
 
-    def far(c: Floats) -> float:
+    def smallest(c: Floats) -> float:
         return float(c @ np.where(c > 0, low, high) / np.sqrt(squares))
 
-    return _both(_mid_ranks(np.concatenate([y, missing_y])), low, high, far)
+    return _bounds(_mid_ranks(np.concatenate([y, missing_y])), low, high, smallest)
 
 
 def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bounds:
-    """Return bounds of Kendall's tau-b, which is `tau` where scores are known, on any scale.
+    """Return bounds of Kendall's tau-b on any scale if some scores are missing.
 
-    Of pairs with a missing score let M be all, and m those of different grades. At best all m are concordant: S grows
-    by m, and the pairs X of different scores by m at least and M at most. S / sqrt(X Y) is largest with the fewest
-    if S is positive, with the most if it is negative; and the other way round for the least. Such pairs need not all be
-    possible at once: true bounds, perhaps not attained.
+    Among pairs with a missing score, let M be all pairs and m those with different grades. At best all m are
+    concordant: S grows by m, and the number X of pairs with different scores by between m and M. S / sqrt(X Y) is
+    largest with the fewest pairs if S is positive and with the most if it is negative, and the reverse for the
+    smallest. Not all of these pairs need be possible at once, so the bounds are valid but may not be attained.
+
+    Args:
+        x: (n,) the scores.
+        y: (n,) their grades.
+        missing_y: (m,) the grades without a score.
+        tau: tau-b of the known scores.
     """
     untied_x, untied_y = _untied(x), _untied(y)
     every_y = _untied(np.concatenate([y, missing_y]))
     n, known = len(x) + len(missing_y), len(x)
-    more = n * (n - 1) / 2 - known * (known - 1) / 2
+    new_pairs = n * (n - 1) / 2 - known * (known - 1) / 2
     different = every_y - untied_y
     if not every_y:
         return None, None
@@ -80,14 +98,14 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
 
     def largest(s: float) -> float:
         s += different
-        pairs = untied_x + (different if s > 0 else more)
+        pairs = untied_x + (different if s > 0 else new_pairs)
         return min(1.0, max(-1.0, float(s / np.sqrt(pairs * every_y)))) if pairs else 0.0
 
     return -largest(-agreement), largest(agreement)
 
 
 def _untied(values: Floats) -> float:
-    """Return how many pairs of values differ."""
+    """Return the number of pairs of values that differ."""
     counts = np.unique(values, return_counts=True)[1].astype(np.float64)
     return float(len(values) * (len(values) - 1) / 2 - (counts * (counts - 1) / 2).sum())
 
@@ -97,33 +115,43 @@ def _mid_ranks(values: Floats) -> Floats:
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[level.reshape(-1)])
 
 
-def _both(y: Floats, low: Floats, high: Floats, far: Callable[[Floats], float]) -> Bounds:
-    """Return the bounds of Pearson's r of `y` with numbers between `low` and `high`; none for too many.
+def _bounds(y: Floats, low: Floats, high: Floats, smallest: Callable[[Floats], float]) -> Bounds:
+    """Return the bounds of Pearson's r of `y` with numbers between `low` and `high`, `None` if there are too many.
 
-    `far` returns the least r with a direction, where all that can be are positive.
+    Args:
+        y: (n,) the grades.
+        low: (n,) the lowest possible numbers.
+        high: (n,) the highest possible numbers.
+        smallest: returns the smallest r with a direction (n,), if all possible values are positive.
     """
     if not len(y) or np.ptp(y) == 0:
         return None, None
     rows, counts = np.unique(np.stack([y, low, high]), axis=1, return_counts=True)
     if rows.shape[1] > LARGEST:
         return None, None
-    centred, weight = y - y.mean(), counts.astype(np.float64)
-    length = np.sqrt(centred @ centred)
+    centered, weight = y - y.mean(), counts.astype(np.float64)
+    length = np.sqrt(centered @ centered)
     direction, least, most = (rows[0] - y.mean()) / length, rows[1], rows[2]
 
     def largest(sign: int) -> float:
         found = _largest(sign * direction, least, most, weight)
-        return -far(-sign * centred / length) if found is None else found
+        return -smallest(-sign * centered / length) if found is None else found
 
     low_end, high_end = (float(np.clip(sign * largest(sign), -1.0, 1.0)) for sign in (-1, 1))
     return low_end, high_end
 
 
 def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | None:
-    """Return the largest r of numbers in a box with the direction `c`, centred and of length 1; none if not positive.
+    """Return the largest r of numbers in a box with a direction, or `None` if no r is positive.
 
-    Where positive, r is a linear function over a convex one, and so pseudoconcave: a point that cannot be improved by a
-    small step is a maximum (Mangasarian 1965, SIAM J. Control 3, 281-290). Rows alike have numbers alike in it.
+    A positive r is a linear function over a convex one and so pseudoconcave: a point that no small step improves is a
+    maximum (Mangasarian 1965, SIAM J. Control 3, 281-290). Identical rows have identical numbers there.
+
+    Args:
+        c: (k,) the direction, centered and of length 1.
+        low: (k,) the lowest possible numbers.
+        high: (k,) the highest possible numbers.
+        weight: (k,) how many rows each entry represents.
     """
     from scipy.optimize import minimize
 
@@ -134,11 +162,11 @@ def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | No
     total = weight.sum()
 
     def loss(x: Floats) -> tuple[float, Floats]:
-        centred = x - weight @ x / total
-        along, squares = weight @ (c * x), weight @ centred**2
+        centered = x - weight @ x / total
+        along, squares = weight @ (c * x), weight @ centered**2
         if along <= 0 or squares <= 0:
             return 1e6, np.zeros(len(x))
-        return float(0.5 * np.log(squares) - np.log(along)), weight * (centred / squares - c / along)
+        return float(0.5 * np.log(squares) - np.log(along)), weight * (centered / squares - c / along)
 
     bounds = np.stack([(low - shift) / scale, (high - shift) / scale], axis=1)
     options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
@@ -147,38 +175,39 @@ def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | No
 
 
 EXACT_ROWS = 4000
-"""Up to so many responses Kendall's tau is resampled exactly, by matrices of cases × cases."""
+"""Kendall's tau is resampled exactly, by matrices of cases × cases, for at most this many responses."""
 ANCHORS = 2000
+"""The number of responses that each response is compared with beyond that."""
 NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class _Graded:
-    """Responses that have both a score `x` and a grade `y`, in case order; `lost` are the grades of those without."""
+class _GradedScores:
+    """Responses with a score `x` and a grade `y`, in case order, and the grades of responses without a score."""
 
     case: Ints
     x: Floats
     y: Floats
     cases: int
-    lost: Floats
+    missing_grades: Floats
 
     @classmethod
-    def of(cls, scored: ScoreColumns, cases: int) -> _Graded:
-        graded, there = np.isfinite(scored.grade), np.isfinite(scored.score)
-        used = graded & there
-        x, y = np.round(scored.score[used], 9), scored.grade[used]
-        return cls(scored.case[used], x, y, cases, scored.grade[graded & ~there])
+    def of(cls, scored: ScoreColumns, cases: int) -> _GradedScores:
+        graded, scored_rows = np.isfinite(scored.grade), np.isfinite(scored.score)
+        both = graded & scored_rows
+        x, y = np.round(scored.score[both], 9), scored.grade[both]
+        return cls(scored.case[both], x, y, cases, scored.grade[graded & ~scored_rows])
 
     @property
     def missing(self) -> int:
-        return len(self.lost)
+        return len(self.missing_grades)
 
     def statistic(
         self, name: str, columns: Floats, value: Callable[[Floats], Floats], *, weighted: bool = False
     ) -> Statistic:
         covered = np.bincount(self.case, minlength=self.cases) > 0
         why = "scores or grades are all equal" if len(self.x) else "no scored response has a grade"
-        note = "missing scores are left out and not bounded" if self.missing else None
+        note = "missing scores are omitted and not bounded" if self.missing else None
         n, missing = len(self.x), self.missing
         return Statistic(
             name, columns, value, n=n, covered=covered, missing=missing, weighted=weighted, note=note, why=why
@@ -190,14 +219,19 @@ def correlation_statistics(
 ) -> list[Statistic]:
     """Return Pearson's r, Spearman's rho and Kendall's tau-b of scores and grades, pooled over all responses.
 
-    With the `ends` of the scores' scale they are bounded over what is missing; without, where a missing score would
-    have changed the others, they are not.
+    They have bounds over missing scores if the `ends` of the scale are given. Without them, a missing score could have
+    changed the other scores, and there are no bounds.
+
+    Args:
+        scored: the scores.
+        cases: the number of cases.
+        ends: the ends of the scale.
     """
-    graded = _Graded.of(scored, cases)
+    graded = _GradedScores.of(scored, cases)
     found = [_pearson(graded), _spearman(graded), _kendall(graded)]
     if ends is None or not graded.missing:
         return found
-    known = (graded.x, graded.y, graded.lost)
+    known = (graded.x, graded.y, graded.missing_grades)
     worst = [
         pearson_bounds(*known, ends),
         spearman_bounds(*known),
@@ -210,27 +244,34 @@ def correlation_statistics(
 
 
 def spearman_statistic(case: Ints, score: Floats, grade: Floats, cases: int) -> Statistic:
-    """Return Spearman's rho of scores and grades of responses, each with the number of its case among `cases`."""
-    return _spearman(_Graded(case, np.round(score, 9), grade, cases, np.zeros(0)))
+    """Return Spearman's rho of scores and grades of responses.
+
+    Args:
+        case: (n,) the case of each response.
+        score: (n,) the scores.
+        grade: (n,) the grades.
+        cases: the number of cases.
+    """
+    return _spearman(_GradedScores(case, np.round(score, 9), grade, cases, np.zeros(0)))
 
 
-def _pearson(graded: _Graded) -> Statistic:
-    """Pearson 1895 (Proc. R. Soc. 58, 240-242), from per-case sums of moments."""
-    x, y = _standard(graded.x), _standard(graded.y)
+def _pearson(graded: _GradedScores) -> Statistic:
+    """Return Pearson's r from per-case sums of moments (Pearson 1895, Proc. R. Soc. 58, 240-242)."""
+    x, y = _standardized(graded.x), _standardized(graded.y)
     tally = Tally(graded.case, graded.cases)
     columns = np.stack([tally(values) for values in (np.ones(len(x)), x, y, x * x, y * y, x * y)], axis=1)
-    return graded.statistic("agreement/pearson", columns, of_moments)
+    return graded.statistic("agreement/pearson", columns, pearson_r)
 
 
-def _standard(values: Floats) -> Floats:
-    """Return values centred and scaled, so that sums of squares lose nothing; zeros if they are all equal."""
+def _standardized(values: Floats) -> Floats:
+    """Return values with mean 0 and deviation 1, so that sums of squares keep precision, or zeros if all are equal."""
     if not len(values) or np.ptp(values) == 0:
         return np.zeros(len(values))
     return np.asarray((values - values.mean()) / values.std())
 
 
-def of_moments(totals: Floats) -> Floats:
-    """Return Pearson's r of rows of n and the sums of x, y, xx, yy, xy; NaN where x or y does not vary."""
+def pearson_r(totals: Floats) -> Floats:
+    """Return Pearson's r of moments (rows, 6): n and the sums of x, y, xx, yy, xy; NaN if x or y does not vary."""
     n, x, y, xx, yy, xy = totals.T
     spread_x, spread_y = n * xx - x * x, n * yy - y * y
     defined = (spread_x > NEGLIGIBLE * n * n) & (spread_y > NEGLIGIBLE * n * n)
@@ -238,8 +279,8 @@ def of_moments(totals: Floats) -> Floats:
     return np.clip(divide(n * xy - x * y, scale), -1.0, 1.0)
 
 
-def _spearman(graded: _Graded) -> Statistic:
-    """Spearman 1904 (Am. J. Psychol. 15, 72-101): Pearson's r of mid-ranks, ranked anew in every resample."""
+def _spearman(graded: _GradedScores) -> Statistic:
+    """Return Pearson's r of mid-ranks, recomputed in every resample (Spearman 1904, Am. J. Psychol. 15, 72-101)."""
     levels = [np.unique(values, return_inverse=True)[1] for values in (graded.x, graded.y)]
 
     def rho(weights: Floats) -> Floats:
@@ -255,27 +296,27 @@ def _rank_correlation(weights: Floats, levels: list[Ints]) -> float:
     ranks = []
     for level in levels:
         counts = np.bincount(level, weights=weights)
-        # Mid-ranks as fractions of n and centred: their mean is 0 whatever the ties.
+        # Mid-ranks as centered fractions of n: their mean is 0 for any ties.
         ranks.append(((np.cumsum(counts) - counts / 2) / n - 0.5)[level])
     x, y = ranks
     moments = [n, 0.0, 0.0, weights @ (x * x), weights @ (y * y), weights @ (x * y)]
-    return float(of_moments(np.array([moments]))[0])
+    return float(pearson_r(np.array([moments]))[0])
 
 
-def _kendall(graded: _Graded) -> Statistic:
-    """Kendall 1945 (Biometrika 33, 239-251): tau-b.
+def _kendall(graded: _GradedScores) -> Statistic:
+    """Return tau-b (Kendall 1945, Biometrika 33, 239-251).
 
-    With S, X, Y the sums over pairs of responses of sgn(dx)sgn(dy), |sgn(dx)|, |sgn(dy)| by pair of cases, a resample
-    of weights w has tau = w'Sw / sqrt(w'Xw w'Yw), exactly. Beyond `EXACT_ROWS` responses its interval comes from
-    the first-order (Hájek) projection of the three sums, each response compared with `ANCHORS` others.
+    Let S, X, Y be the sums over pairs of responses of sgn(dx)sgn(dy), |sgn(dx)|, |sgn(dy)|, by pair of cases. A
+    resample with weights w has exactly tau = w'Sw / sqrt(w'Xw w'Yw). Beyond `EXACT_ROWS` responses, the interval comes
+    from the first-order (Hájek) projection of the three sums, with each response compared with `ANCHORS` others.
     """
     if len(graded.x) > EXACT_ROWS:
         return _projected_kendall(graded)
     tables = _pair_tables(graded)
-    used = np.unique(graded.case)
+    both = np.unique(graded.case)
 
     def tau(weights: Floats) -> Floats:
-        w = weights[:, used]
+        w = weights[:, both]
         return _tau(*(((w @ table) * w).sum(axis=1) for table in tables))
 
     return graded.statistic("agreement/kendall", np.zeros((graded.cases, 0)), tau, weighted=True)
@@ -285,14 +326,14 @@ def _tau(agreement: Floats, untied_x: Floats, untied_y: Floats) -> Floats:
     return divide(agreement, np.sqrt(np.maximum(untied_x * untied_y, 0.0)))
 
 
-def _signs(graded: _Graded, rows: slice | Ints, columns: slice | Ints) -> tuple[Floats, Floats, Floats]:
+def _signs(graded: _GradedScores, rows: slice | Ints, columns: slice | Ints) -> tuple[Floats, Floats, Floats]:
     dx = np.sign(graded.x[rows, None] - graded.x[None, columns])
     dy = np.sign(graded.y[rows, None] - graded.y[None, columns])
     return dx * dy, np.abs(dx), np.abs(dy)
 
 
-def _pair_tables(graded: _Graded) -> list[Floats]:
-    """Return S, X and Y, summed by case along both axes."""
+def _pair_tables(graded: _GradedScores) -> list[Floats]:
+    """Return S, X and Y, summed by case along both axes, each (cases, cases)."""
     if not len(graded.case):
         return [np.zeros((0, 0))] * 3
     starts = np.unique(graded.case, return_index=True)[1]
@@ -303,7 +344,7 @@ def _pair_tables(graded: _Graded) -> list[Floats]:
     return [np.add.reduceat(np.concatenate(part), starts, axis=0) for part in parts]
 
 
-def _projected_kendall(graded: _Graded) -> Statistic:
+def _projected_kendall(graded: _GradedScores) -> Statistic:
     from scipy.stats import kendalltau
 
     tau = float(kendalltau(graded.x, graded.y).statistic)
@@ -327,38 +368,50 @@ NAMES = ("pearson", "spearman", "kendall")
 
 
 def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
-    """Return `agreement/pearson_within`, `spearman_within` and `kendall_within`: means of the cases' own correlations.
+    """Return `agreement/pearson_within`, `spearman_within` and `kendall_within`: mean correlations within cases.
 
-    Each case with two or more graded scores that are not all equal counts once; Kendall's is tau-b (Kendall 1945,
-    Biometrika 33, 239-251). The overall correlations mix this with how well the judge tells prompts apart
-    (Deutsch et al. 2021, arXiv 2104.00054, section 2). Intervals are those of means between -1 and 1
-    (`biased.bounded_mean`): most cases' correlations are high, and few resamples would hold the low ones.
+    Each case with at least two graded scores that are not all equal counts once. Kendall's tau is tau-b (Kendall 1945,
+    Biometrika 33, 239-251). Correlations over all responses also reflect how well the judge separates prompts (Deutsch
+    et al. 2021, arXiv 2104.00054, section 2). Intervals are those of means between -1 and 1 (`bounded_mean`), because
+    most cases have high correlations and few resamples would contain the low ones.
+
+    Args:
+        scored: the scores.
+        verdicts: the verdicts, for the pairs of responses.
+        cases: the number of cases.
     """
-    used = np.isfinite(scored.score) & np.isfinite(scored.grade)
-    x, y, case = np.round(scored.score[used], 9), scored.grade[used], scored.case[used]
+    both = np.isfinite(scored.score) & np.isfinite(scored.grade)
+    x, y, case = np.round(scored.score[both], 9), scored.grade[both], scored.case[both]
     missing = int((np.isfinite(scored.grade) & ~np.isfinite(scored.score)).sum())
     found = [
-        by_case(x, y, case, cases),
-        by_case(rank(x, case), rank(y, case), case, cases),
-        _kendall_within(scored, verdicts, used, cases),
+        pearson_by_case(x, y, case, cases),
+        pearson_by_case(rank(x, case), rank(y, case), case, cases),
+        _kendall_within(scored, verdicts, both, cases),
     ]
-    some = np.bincount(case, minlength=cases) > 1
-    return [_mean(f"agreement/{name}_within", r, some, missing) for name, r in zip(NAMES, found, strict=True)]
+    several = np.bincount(case, minlength=cases) > 1
+    return [_mean(f"agreement/{name}_within", r, several, missing) for name, r in zip(NAMES, found, strict=True)]
 
 
-def by_case(x: Floats, y: Floats, case: Ints, cases: int) -> Floats:
-    """Return Pearson's r of each case, NaN where it has fewer than two rows or all are equal."""
+def pearson_by_case(x: Floats, y: Floats, case: Ints, cases: int) -> Floats:
+    """Return Pearson's r of each case, (cases,); NaN with fewer than two rows or if all are equal.
+
+    Args:
+        x: (n,) the scores.
+        y: (n,) the grades.
+        case: (n,) the case of each row.
+        cases: the number of cases.
+    """
     tally = Tally(case, cases)
     size = np.maximum(tally(np.ones(len(x))), 1.0)
     x, y = x - (tally(x) / size)[case], y - (tally(y) / size)[case]
     moments = [tally(values) for values in (np.ones(len(x)), np.zeros(len(x)), np.zeros(len(x)), x * x, y * y, x * y)]
-    return of_moments(np.stack(moments, axis=1))
+    return pearson_r(np.stack(moments, axis=1))
 
 
-def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, used: Bools, cases: int) -> Floats:
+def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, both: Bools, cases: int) -> Floats:
     pairs = verdicts.pairs
     i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
-    both = used[i] & used[j]
+    both = both[i] & both[j]
     dx, dy = (
         _signs_within(scored.score[i] - scored.score[j], both),
         _signs_within(scored.grade[i] - scored.grade[j], both),
@@ -371,11 +424,11 @@ def _signs_within(difference: Floats, both: Bools) -> Floats:
     return np.where(both & (np.abs(difference) > FUZZ), np.sign(np.where(both, difference, 0.0)), 0.0)
 
 
-def _mean(name: str, r: Floats, some: Bools, missing: int) -> Statistic:
+def _mean(name: str, r: Floats, several: Bools, missing: int) -> Statistic:
     defined = np.isfinite(r)
-    left_out = int((some & ~defined).sum())
-    notes = [f"{left_out} cases of equal scores or equal grades left out"] if left_out else []
-    notes += ["missing scores are left out and not bounded"] if missing else []
+    omitted = int((several & ~defined).sum())
+    notes = [f"{omitted} cases with equal scores or equal grades are omitted"] if omitted else []
+    notes += ["missing scores are omitted and not bounded"] if missing else []
     n = int(defined.sum())
     return Statistic(
         name,

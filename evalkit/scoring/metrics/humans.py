@@ -1,4 +1,4 @@
-"""Several people's labels of the same items: how far they agree, and how the judge would do as one of them."""
+"""Agreement among annotators of the same items, and of the judge as one of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evalkit.scoring.columns.cases import PairColumns
 from evalkit.scoring.columns.codes import CODES, NONE, TIE, A, B, sign
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
-from evalkit.scoring.metrics.correlation import of_moments
+from evalkit.scoring.metrics.correlation import pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
@@ -25,14 +25,21 @@ CLASSES = (A, TIE, B)
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """One row for each label that a person gave: the item, the person, the value, and what the judge said of the item.
+    """One row for each label by an annotator.
 
-    Values are choices (A, TIE, B as numbers) if `chosen`, else grades. `case` is each item's case; items are pairs or
-    responses. The judge's value is NaN where it is missing.
+    Attributes:
+        item: (labels,) the labeled item, a pair or a response.
+        annotator: (labels,) the annotator, an index into `names`.
+        value: (labels,) the choice (A, TIE, B as numbers) if `chosen`, otherwise the grade.
+        judge: (labels,) the judge's value for the item; NaN if missing.
+        case: (items,) the case of each item.
+        cases: the number of cases.
+        names: the names of the annotators.
+        chosen: whether values are choices.
     """
 
     item: Ints
-    person: Ints
+    annotator: Ints
     value: Floats
     judge: Floats
     case: Ints
@@ -42,7 +49,7 @@ class Annotations:
 
     @property
     def counts(self) -> Floats:
-        """How many people gave each item each class."""
+        """The number of annotators who chose each class for each item, (items, 3)."""
         counted = [np.bincount(self.item[self.value == c], minlength=len(self.case)) for c in CLASSES]
         return np.stack(counted, axis=1).astype(np.float64)
 
@@ -50,10 +57,10 @@ class Annotations:
 def read_annotations(
     cases: Sequence[Case], verdicts: VerdictColumns, scored: ScoreColumns | None
 ) -> Annotations | None:
-    """Return the labels of single people, none where no case has any.
+    """Return the labels by annotator, or `None` if no case has any.
 
-    Grades are compared with scores where responses were scored; otherwise every person's grades are read as choices
-    between the responses of a case, as the judge's verdicts are.
+    Grades are compared with scores if responses were scored. Otherwise each annotator's grades are read as choices
+    between the responses of a case, like the judge's verdicts.
     """
     graded = any(annotation_grades(label) for case in cases for label in case.labels.values())
     if scored is not None and graded:
@@ -67,10 +74,10 @@ def read_annotations(
         return None
     names = tuple(sorted({name for _, name, _ in rows}))
     item = np.array([row[0] for row in rows], dtype=np.int64)
-    person = np.array([names.index(row[1]) for row in rows], dtype=np.int64)
+    annotator = np.array([names.index(row[1]) for row in rows], dtype=np.int64)
     value = np.array([row[2] for row in rows], dtype=np.float64)
     by_grade = scored is not None and graded
-    return Annotations(item, person, value, judge[item], case, len(cases), names, not by_grade)
+    return Annotations(item, annotator, value, judge[item], case, len(cases), names, not by_grade)
 
 
 def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, float]]:
@@ -97,7 +104,7 @@ def annotator_statistics(found: Annotations) -> list[Statistic]:
 
 
 def _alpha(found: Annotations) -> Statistic:
-    """Return Krippendorff's alpha among people: nominal of choices, interval of grades."""
+    """Return Krippendorff's alpha among annotators: nominal for choices, interval for grades."""
     tally = Tally(found.case, found.cases)
     units = len(found.case)
     size = np.bincount(found.item, minlength=units)
@@ -106,31 +113,31 @@ def _alpha(found: Annotations) -> Statistic:
     else:
         columns, value = interval_columns(found.value, found.item, units, tally), interval_alpha
     several = size > 1
-    why = "all labels are equal" if several.any() else "no item was labelled by two people"
+    why = "all labels are equal" if several.any() else "no item was labeled by two annotators"
     return Statistic("human/alpha", columns, value, int(size[several].sum()), why=why)
 
 
 def _leave_one_out(found: Annotations) -> list[Statistic]:
-    """Return how each person, and how the judge, agrees with the other people, and the judge's lead.
+    """Return the agreement of each annotator, and of the judge, with the other annotators, and the difference.
 
-    Choices: the share equal to the most frequent choice of the others, where there is one. Grades: Pearson's r with the
-    mean of the others. The judge is held against the same others, so that the ceiling is what a person reaches (the
-    leave-one-out ceiling of Nili et al. 2014, PLoS Comput. Biol. 10, e1003553).
+    For choices it is the share equal to the most frequent choice of the others, if there is one. For grades it is
+    Pearson's r with the mean of the others. The judge is compared with the same others, so the ceiling is what an
+    annotator reaches (the leave-one-out ceiling of Nili et al. 2014, PLoS Comput. Biol. 10, e1003553).
     """
     reference = _majority(found) if found.chosen else _mean(found)
     defined = np.isfinite(reference)
-    used = defined & np.isfinite(found.judge)
-    ceiling, judge = _sums(found, found.value, reference, defined), _sums(found, found.judge, reference, used)
-    gap = np.hstack([judge, _sums(found, found.value, reference, used)])
-    read, width, lost = _share if found.chosen else of_moments, judge.shape[1], int((defined & ~used).sum())
+    answered = defined & np.isfinite(found.judge)
+    ceiling, judge = _sums(found, found.value, reference, defined), _sums(found, found.judge, reference, answered)
+    gap = np.hstack([judge, _sums(found, found.value, reference, answered)])
+    read, width, unanswered = _share if found.chosen else pearson_r, judge.shape[1], int((defined & ~answered).sum())
 
-    def lead(totals: Floats) -> Floats:
+    def leads(totals: Floats) -> Floats:
         return read(totals[:, :width]) - read(totals[:, width:])
 
     return [
         _statistic(found, "human/ceiling", ceiling, read, defined, 0),
-        _statistic(found, "human/judge", judge, read, used, lost),
-        _statistic(found, "human/gap", gap, lead, used, lost),
+        _statistic(found, "human/judge", judge, read, answered, unanswered),
+        _statistic(found, "human/gap", gap, leads, answered, unanswered),
     ]
 
 
@@ -138,7 +145,7 @@ def _statistic(
     found: Annotations, name: str, columns: Floats, value: Callable[[Floats], Floats], rows: Bools, missing: int
 ) -> Statistic:
     notes = [] if found.chosen else ["Pearson correlation with the mean of the others"]
-    notes += ["missing answers are left out and not bounded"] if missing else []
+    notes += ["missing answers are omitted and not bounded"] if missing else []
     return Statistic(
         name,
         columns,
@@ -147,7 +154,7 @@ def _statistic(
         missing=missing,
         proportion=found.chosen and name != "human/gap",
         note="; ".join(notes) or None,
-        why="no item has enough labels of others that differ",
+        why="no item has enough labels by other annotators that differ",
     )
 
 
@@ -156,30 +163,30 @@ def _share(totals: Floats) -> Floats:
 
 
 def _sums(found: Annotations, values: Floats, reference: Floats, rows: Bools) -> Floats:
-    """Return by case what `_share`, or `of_moments`, reads the agreement of `values` with `reference` from."""
+    """Return the sums by case from which `_share` or `pearson_r` computes the agreement of values and reference."""
     tally = Tally(found.case[found.item][rows], found.cases)
     x, y = values[rows], reference[rows]
     ones = np.ones(len(x))
     if found.chosen:
         return np.stack([tally(x == y), tally(ones)], axis=1)
-    centre = float(y.mean()) if len(y) else 0.0
-    x, y = x - centre, y - centre
+    center = float(y.mean()) if len(y) else 0.0
+    x, y = x - center, y - center
     return np.stack([tally(part) for part in (ones, x, y, x * x, y * y, x * y)], axis=1)
 
 
 def others(found: Annotations) -> Floats:
-    """Return by row how many other people gave its item each class."""
+    """Return the number of other annotators who chose each class for each row's item, (labels, 3)."""
     own = np.stack([found.value == c for c in CLASSES], axis=1)
     return np.asarray(found.counts[found.item] - own)
 
 
 def others_count(found: Annotations) -> Floats:
-    """Return by row how many other people labelled its item."""
+    """Return the number of other annotators of each row's item, (labels,)."""
     return np.asarray(np.bincount(found.item, minlength=len(found.case))[found.item] - 1, dtype=np.float64)
 
 
 def _majority(found: Annotations) -> Floats:
-    """Return by row the most frequent choice of the other people, NaN where there are none or it is shared."""
+    """Return the most frequent choice of the other annotators by row, NaN if there is none or it is not unique."""
     counts = others(found)
     most = counts.max(axis=1)
     alone = (most > 0) & ((counts == most[:, None]).sum(axis=1) == 1)
@@ -187,55 +194,68 @@ def _majority(found: Annotations) -> Floats:
 
 
 def _mean(found: Annotations) -> Floats:
-    """Return by row the mean grade of the other people, NaN where there are none."""
+    """Return the mean grade of the other annotators by row, NaN without others."""
     total = np.bincount(found.item, weights=found.value, minlength=len(found.case))[found.item] - found.value
     return divide(total, others_count(found))
 
 
-LEAST_CASES = 30
-"""A person who labelled fewer clusters of cases is not tested (section 3.2 of the paper)."""
-LEAST_PEOPLE = 3
-FALSE_DISCOVERIES = 0.05
+MIN_CASES = 30
+"""An annotator who labeled fewer clusters of cases is not tested (Calderon et al. 2025, section 3.2)."""
+MIN_ANNOTATORS = 3
+FALSE_DISCOVERY_RATE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Judge against each person, at being like the others; rows are labels as in Annotations.
+    """The judge against each annotator in closeness to the other annotators; rows are labels as in `Annotations`.
 
-    `judge_wins` and `person_wins` say who is at least as close to the other people as the other; `used` which rows
-    have others and a judge. `cluster` is each row's, and `tested` are the people with enough clusters.
+    Attributes:
+        found: the labels.
+        judge_wins: (labels,) whether the judge is at least as close to the others as the annotator.
+        annotator_wins: (labels,) whether the annotator is at least as close as the judge.
+        answered: (labels,) whether there are other annotators and an answer by the judge.
+        cluster: (labels,) the cluster of each label.
+        tested: the annotators with enough clusters.
     """
 
     found: Annotations
     judge_wins: Bools
-    person_wins: Bools
-    used: Bools
+    annotator_wins: Bools
+    answered: Bools
     cluster: Ints
     tested: tuple[int, ...]
 
     @classmethod
     def of(cls, found: Annotations, clusters: Clusters) -> Contest:
-        """Hold the judge against every person on every item."""
-        judge, person, rest = _closeness(found)
-        used = (rest > 0) & np.isfinite(found.judge)
+        """Compare the judge with every annotator on every item."""
+        judge, annotator, others_total = _closeness(found)
+        answered = (others_total > 0) & np.isfinite(found.judge)
         cluster = clusters.of_rows(found.case[found.item])
-        people = range(len(found.names))
-        tested = tuple(p for p in people if len(np.unique(cluster[used & (found.person == p)])) >= LEAST_CASES)
-        fuzz = 1e-12
-        return cls(found, used & (judge >= person - fuzz), used & (person >= judge - fuzz), used, cluster, tested)
+        annotators = range(len(found.names))
+        tested = tuple(p for p in annotators if len(np.unique(cluster[answered & (found.annotator == p)])) >= MIN_CASES)
+        tolerance = 1e-12
+        return cls(
+            found,
+            answered & (judge >= annotator - tolerance),
+            answered & (annotator >= judge - tolerance),
+            answered,
+            cluster,
+            tested,
+        )
 
     @property
     def why(self) -> str:
-        """Why there is no test; empty if there is one."""
-        if len(self.tested) >= LEAST_PEOPLE:
+        """The reason why there is no test; empty if there is one."""
+        if len(self.tested) >= MIN_ANNOTATORS:
             return ""
-        return f"fewer than {LEAST_PEOPLE} people labelled {LEAST_CASES} judged cases together with others"
+        return f"fewer than {MIN_ANNOTATORS} annotators labeled {MIN_CASES} judged cases together with others"
 
 
 def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
-    """Return by row how close judge and person are to the others' labels, and how many others there are.
+    """Return by row how close judge and annotator are to the other labels, and the number of other annotators.
 
-    Choices: the share of others who chose the same. Grades: minus the root mean square distance from theirs.
+    For choices it is the share of others with the same choice. For grades it is minus the root mean squared distance
+    from the others' grades.
     """
     items = len(found.case)
     size = others_count(found)
@@ -243,19 +263,20 @@ def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
         counts = others(found)
         same = [(counts * np.stack([v == c for c in CLASSES], axis=1)).sum(axis=1) for v in (found.judge, found.value)]
         return divide(same[0], size), divide(same[1], size), size
-    once = np.bincount(found.item, weights=found.value, minlength=items)[found.item] - found.value
-    twice = np.bincount(found.item, weights=found.value**2, minlength=items)[found.item] - found.value**2
-    apart = [divide(twice - 2 * v * once, size) + v * v for v in (found.judge, found.value)]
-    judge, person = (np.asarray(-np.sqrt(np.maximum(distance, 0.0))) for distance in apart)
-    return judge, person, size
+    sums = np.bincount(found.item, weights=found.value, minlength=items)[found.item] - found.value
+    squares = np.bincount(found.item, weights=found.value**2, minlength=items)[found.item] - found.value**2
+    distances = [divide(squares - 2 * v * sums, size) + v * v for v in (found.judge, found.value)]
+    judge, annotator = (np.asarray(-np.sqrt(np.maximum(distance, 0.0))) for distance in distances)
+    return judge, annotator, size
 
 
 def alternative_statistics(contest: Contest, epsilon: float) -> list[Statistic | Metric]:
     """Return `human/advantage`, with its interval over cases, and `human/alt_test`, the winning rate.
 
-    The advantage is the mean over people of how often the judge is at least as close to the others as the person. The
-    winning rate is the share of people against whom the test finds the judge no worse, `epsilon` being what a person's
-    label may be worth more (0.2 for experts, 0.1 for crowd workers); from 0.5 on the judge may stand in for them.
+    The advantage is the mean over annotators of how often the judge is at least as close to the others as the
+    annotator. The winning rate is the share of annotators for whom the test finds the judge no worse. `epsilon` is the
+    advantage that an annotator's label may have (0.2 for experts, 0.1 for crowd workers). At 0.5 or more, the judge may
+    replace annotators.
     """
     return [_advantage(contest), _winning_rate(contest, epsilon)]
 
@@ -263,8 +284,8 @@ def alternative_statistics(contest: Contest, epsilon: float) -> list[Statistic |
 def _advantage(contest: Contest) -> Statistic:
     found, why = contest.found, contest.why
     case, columns = found.case[found.item], []
-    for person in contest.tested:
-        own = contest.used & (found.person == person)
+    for annotator in contest.tested:
+        own = contest.answered & (found.annotator == annotator)
         columns += [np.bincount(case[rows], minlength=found.cases) for rows in (own & contest.judge_wins, own)]
     table = np.stack(columns, axis=1).astype(np.float64) if columns else np.zeros((found.cases, 0))
 
@@ -273,33 +294,36 @@ def _advantage(contest: Contest) -> Statistic:
             return np.full(len(totals), np.nan)
         return np.asarray(divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1))
 
-    rows = contest.used & np.isin(found.person, contest.tested)
-    lost = int((np.isin(found.person, contest.tested) & ~np.isfinite(found.judge)).sum())
-    note = "missing answers are left out and not bounded" if lost else None
-    return Statistic("human/advantage", table, advantage, int(rows.sum()), lost, proportion=True, note=note, why=why)
+    rows = contest.answered & np.isin(found.annotator, contest.tested)
+    unanswered = int((np.isin(found.annotator, contest.tested) & ~np.isfinite(found.judge)).sum())
+    note = "missing answers are omitted and not bounded" if unanswered else None
+    return Statistic(
+        "human/advantage", table, advantage, int(rows.sum()), unanswered, proportion=True, note=note, why=why
+    )
 
 
 def _winning_rate(contest: Contest, epsilon: float) -> Metric:
     if contest.why:
         return Metric("human/alt_test", None, note=contest.why)
-    rejected = _rejected(np.array([p_value(contest, person, epsilon) for person in contest.tested]))
-    note = f"share of {len(rejected)} people at epsilon {epsilon:g}; a count of tests: no interval"
+    rejected = _rejected(np.array([p_value(contest, annotator, epsilon) for annotator in contest.tested]))
+    note = f"share of {len(rejected)} annotators at epsilon {epsilon:g}; a count of tests: no interval"
     return Metric("human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note)
 
 
-def p_value(contest: Contest, person: int, epsilon: float) -> float:
-    """Return the p-value of "this person's label is worth `epsilon` more than the judge's", by a one-sided t-test.
+def p_value(contest: Contest, annotator: int, epsilon: float) -> float:
+    """Return the p-value of the hypothesis that an annotator's label is worth `epsilon` more than the judge's.
 
-    Tested are the clusters' means of the person's wins less the judge's: with one item a cluster, the paper's test.
+    It is a one-sided t-test of the clusters' mean wins of the annotator minus those of the judge. With one item per
+    cluster it is the test of Calderon et al. 2025, arXiv 2501.10970, section 3.
     """
     from scipy.special import stdtr
 
     found = contest.found
-    own = contest.used & (found.person == person)
+    own = contest.answered & (found.annotator == annotator)
     cluster = contest.cluster[own]
-    lead = contest.person_wins[own].astype(np.float64) - contest.judge_wins[own]
+    leads = contest.annotator_wins[own].astype(np.float64) - contest.judge_wins[own]
     size = np.bincount(cluster)
-    leads = np.bincount(cluster, weights=lead)[size > 0] / size[size > 0]
+    leads = np.bincount(cluster, weights=leads)[size > 0] / size[size > 0]
     spread, distance = float(leads.std(ddof=1)), float(leads.mean()) - epsilon
     if spread < 1e-12:
         return 0.0 if distance < 0 else 1.0
@@ -312,7 +336,7 @@ def _rejected(p: Floats) -> Bools:
     Benjamini and Yekutieli 2001, Ann. Statist. 29, 1165-1188, theorem 1.3.
     """
     m = len(p)
-    limits = np.arange(1, m + 1) / m * FALSE_DISCOVERIES / (1 / np.arange(1, m + 1)).sum()
+    limits = np.arange(1, m + 1) / m * FALSE_DISCOVERY_RATE / (1 / np.arange(1, m + 1)).sum()
     order = np.argsort(p, kind="stable")
     passed = np.flatnonzero(p[order] <= limits)
     rejected = np.zeros(m, dtype=bool)
@@ -321,18 +345,18 @@ def _rejected(p: Floats) -> Bools:
 
 
 def annotator_table(contest: Contest, epsilon: float) -> list[dict[str, Any]]:
-    """Return each person's labels, the judge's advantage over them and the test's p-value, none where not tested."""
-    return [_entry(contest, person, name, epsilon) for person, name in enumerate(contest.found.names)]
+    """Return each annotator's number of labels, the judge's advantage and the test's p-value, `None` if not tested."""
+    return [_entry(contest, annotator, name, epsilon) for annotator, name in enumerate(contest.found.names)]
 
 
-def _entry(contest: Contest, person: int, name: str, epsilon: float) -> dict[str, Any]:
-    own = contest.used & (contest.found.person == person)
-    tested = person in contest.tested
+def _entry(contest: Contest, annotator: int, name: str, epsilon: float) -> dict[str, Any]:
+    own = contest.answered & (contest.found.annotator == annotator)
+    tested = annotator in contest.tested
     return {
         "annotator": name,
-        "labels": int((contest.found.person == person).sum()),
+        "labels": int((contest.found.annotator == annotator).sum()),
         "compared": int(own.sum()),
         "advantage": round_metric(contest.judge_wins[own].mean()) if own.any() else None,
-        "p": round_metric(p_value(contest, person, epsilon)) if tested else None,
-        "note": None if tested else f"fewer than {LEAST_CASES} cases: not tested",
+        "p": round_metric(p_value(contest, annotator, epsilon)) if tested else None,
+        "note": None if tested else f"fewer than {MIN_CASES} cases: not tested",
     }

@@ -1,4 +1,4 @@
-"""The tie threshold as a just-noticeable difference: what repeats, and what people's labels, say that it should be."""
+"""The tie threshold as a just-noticeable difference, estimated from repeats and from labels."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from evalkit.scoring.verdicts.pairs import at_threshold, useful_thresholds
 
 BINS = 20
 STEPS = 50
-ONCE = "nothing was asked twice in the same way: set mode.samples above 1"
-RESCALED = "scores are rescaled within each case, and noise with them: use scoring.normalize=none or minmax"
+ONCE = "no request was repeated: set mode.samples above 1"
+RESCALED = "scores, and their noise, are rescaled within each case: use scoring.normalize=none or minmax"
 THRESHOLDS = 21
 
 
 def jnd_statistics(config: RunConfig, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
-    """Return `jnd/noise` and `jnd/labels`, both in the units of `tie.threshold`."""
+    """Return `jnd/noise` and `jnd/labels`, both in units of `tie.threshold`."""
     return [_from_noise(config, verdicts, cases), _from_labels(verdicts, cases)]
 
 
 def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Statistic:
-    """Return the margin that repeat noise alone exceeds with a chance of 1 - `scoring.confidence`.
+    """Return the margin that noise between repeats exceeds with probability 1 - `scoring.confidence`.
 
-    z s sqrt(t / m), s² being the mean variance of repeats within what was asked in the same way, m the answers behind a
-    margin (harmonic mean) and t the terms of it: one for a pair, two for a difference of scores. It is the coefficient
-    of repeatability (Bland and Altman 1999, Stat. Methods Med. Res. 8, 135-160, section 4).
+    It is z s sqrt(t / m), the coefficient of repeatability (Bland and Altman 1999, Stat. Methods Med. Res. 8, 135-160,
+    section 4). s² is the mean variance of repeats of the same request, m the harmonic mean of the number of answers per
+    margin, and t the number of terms of a margin: one for a pair, two for a difference of scores.
     """
     values, cell, unit = _asked(config, verdicts)
     scored = verdicts.passes is None
@@ -55,14 +55,14 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Stat
 
 
 def _asked(config: RunConfig, verdicts: VerdictColumns) -> tuple[Floats, Ints, Ints]:
-    """Return each judgment's number, what it was asked (unit and order), and its unit, as numbers of groups."""
+    """Return each judgment's value, its request (unit and order) and its unit, the latter two as group numbers."""
     judgments = verdicts.judgments
     unit = _numbered(judgments.case, judgments.i, judgments.j)
     return judgment_values(config, verdicts), 2 * unit + judgments.swapped, unit
 
 
 def _numbered(*keys: Ints) -> Ints:
-    """Return the number of the distinct row of keys that each row is."""
+    """Return for each row the number of its distinct combination of keys."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
         code = code * (int(key.max(initial=0)) + 1) + key
@@ -70,9 +70,20 @@ def _numbered(*keys: Ints) -> Ints:
 
 
 def _noise_sums(values: Floats, cell: Ints, unit: Ints, case: Ints, cases: int) -> tuple[Floats, int]:
-    """Return per case: squares within cells, their degrees of freedom, the sum of 1/answers over units, the units."""
-    there = np.isfinite(values)
-    cell, unit, case, values = cell[there], unit[there], case[there], values[there]
+    """Return per case the squares within requests, their degrees of freedom, and two sums over units for 1 / answers.
+
+    Args:
+        values: (n,) the values, NaN if missing.
+        cell: (n,) the request of each.
+        unit: (n,) the unit of each.
+        case: (n,) the case of each.
+        cases: the number of cases.
+
+    Returns:
+        (cases, 4) the sums, and the degrees of freedom.
+    """
+    finite = np.isfinite(values)
+    cell, unit, case, values = cell[finite], unit[finite], case[finite], values[finite]
     counts = np.bincount(cell).astype(np.float64)
     mean = divide(np.bincount(cell, weights=values).astype(np.float64), counts)
     tally = Tally(case, cases)
@@ -88,22 +99,22 @@ def _noise_sums(values: Floats, cell: Ints, unit: Ints, case: Ints, cases: int) 
 
 
 def _from_labels(verdicts: VerdictColumns, cases: int) -> Statistic:
-    """Return the margin at which the judge's lean is people's choice three times out of four.
+    """Return the margin at which the judge's choice equals the label three times out of four.
 
-    With P(right) = 1 / (1 + exp(-b |margin|)), fitted by maximum likelihood to labelled pairs with a lean and a label
-    that is no tie, it is ln 3 / b: the 75 % point of a forced choice between two (Luce 1959, Individual Choice
-    Behavior, section 2.B). Margins are grouped into at most 20 levels.
+    With P(correct) = 1 / (1 + exp(-b |margin|)), fitted by maximum likelihood to labeled pairs with a nonzero margin
+    and a label other than tie, it is ln 3 / b: the 75% point of a forced choice (Luce 1959, Individual Choice Behavior,
+    section 2.B). Margins are grouped into at most 20 levels.
     """
-    used = (
-        verdicts.labelled
+    decided = (
+        verdicts.labeled
         & (verdicts.pairs.label != TIE)
         & verdicts.present
         & (np.abs(np.nan_to_num(verdicts.margin)) > FUZZ)
     )
-    sizes = np.abs(verdicts.margin[used])
-    right = (verdicts.lean == verdicts.pairs.label)[used]
+    sizes = np.abs(verdicts.margin[decided])
+    right = (verdicts.lean == verdicts.pairs.label)[decided]
     level, levels = _levels(sizes)
-    tally = Tally(verdicts.pairs.case[used], cases)
+    tally = Tally(verdicts.pairs.case[decided], cases)
     hits = [tally(right & (level == k)) for k in range(len(levels))]
     tries = [tally(level == k) for k in range(len(levels))]
     columns = np.stack([*hits, *tries], axis=1) if len(levels) else np.zeros((cases, 0))
@@ -112,23 +123,23 @@ def _from_labels(verdicts: VerdictColumns, cases: int) -> Statistic:
         columns,
         lambda totals: _three_in_four(totals, levels),
         n=len(sizes),
-        missing=int((verdicts.labelled & ~verdicts.present).sum()),
+        missing=int((verdicts.labeled & ~verdicts.present).sum()),
         strict=True,
-        note="margin at which the judge's choice is people's three times out of four",
+        note="margin at which the judge's choice equals the label three times out of four",
         why=_why_not(sizes, right),
     )
 
 
 def _why_not(sizes: Floats, right: Bools) -> str:
     if not len(sizes):
-        return "no labelled pair has a margin"
+        return "no labeled pair has a margin"
     if right.all():
-        return "the judge's choice is always people's: any margin is noticeable"
-    return "the judge's choice is people's no more often at large margins than by chance"
+        return "the judge's choice always equals the label: any margin is noticeable"
+    return "the judge's choice does not equal the label more often than by chance at larger margins"
 
 
 def _levels(sizes: Floats) -> tuple[Ints, Floats]:
-    """Return the level of each margin and the mean margin of each level."""
+    """Return the level of each margin, (n,), and the mean margin of each level, (levels,)."""
     distinct = np.unique(np.round(sizes, 9))
     if len(distinct) > BINS:
         distinct = np.unique(np.quantile(sizes, np.linspace(0, 1, BINS + 1)[1:-1]))
@@ -141,7 +152,7 @@ def _levels(sizes: Floats) -> tuple[Ints, Floats]:
 
 
 def _three_in_four(totals: Floats, levels: Floats) -> Floats:
-    """Return ln 3 / b for each row, NaN where b has no finite estimate above 0: by Newton's method from below."""
+    """Return ln 3 / b for each row by Newton's method from 0, NaN if b has no finite positive estimate."""
     hits, tries = totals[:, : len(levels)], totals[:, len(levels) :]
     b = np.zeros(len(totals))
     for _ in range(STEPS):
@@ -157,12 +168,12 @@ def _three_in_four(totals: Floats, levels: Floats) -> Floats:
 def jnd_details(
     config: RunConfig, verdicts: VerdictColumns, games: Games, statistics: Sequence[Statistic]
 ) -> dict[str, Any]:
-    """Return what jnd.json holds: both estimates, and the order of systems that each threshold would give."""
+    """Return the content of jnd.json: both estimates, and the ranking of systems under each threshold."""
     estimates = {statistic.name.partition("/")[2]: round_metric(statistic.observed()) for statistic in statistics}
     return {
         "configured": config.tie.threshold,
         **estimates,
-        "ranking": _sensitivity(config, verdicts, games, estimates.values()) if games.met else [],
+        "ranking": _sensitivity(config, verdicts, games, estimates.values()) if games.compared else [],
     }
 
 
@@ -188,9 +199,9 @@ def _sensitivity(config: RunConfig, verdicts: VerdictColumns, games: Games, esti
 
 
 def _won(config: RunConfig, verdicts: VerdictColumns, games: Games, threshold: float) -> Codes:
-    """Return who wins each game under a threshold, ties allowed."""
+    """Return the winner of each game under a threshold, with ties allowed."""
     winner, _ = at_threshold(verdicts, threshold, config.tie.min_confidence)
-    return np.asarray(winner[games.pair] * games.turn)
+    return np.asarray(winner[games.pair] * games.side)
 
 
 def _tau(row: Floats, own: Floats) -> float | None:

@@ -90,7 +90,7 @@ def _slope_at_label(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats,
 
     Longer responses may be better. This is the effect of length on the judge beyond its effect on the labels.
     """
-    relevant = verdicts.labelled & lengths.known
+    relevant = verdicts.labeled & lengths.known
     selected = verdicts.present & relevant
     x, label = _scaled(lengths.log_ratio(selected)), verdicts.pairs.label[selected].astype(np.float64)
     design = np.stack([np.ones(len(x)), x, label], axis=1)

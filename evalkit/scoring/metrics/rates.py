@@ -135,7 +135,7 @@ def missing_table(
         A row for each rate and kind, as JSON values.
     """
     kinds = _missing_kinds(verdicts.pairs, judgments.asked)
-    right, labeled = verdicts.winner == verdicts.pairs.label, verdicts.labelled
+    right, labeled = verdicts.winner == verdicts.pairs.label, verdicts.labeled
     rates: dict[str, tuple[Bools, Bools]] = {"agreement/accuracy": (right, verdicts.present)}
     if passes is not None and passes.both:
         both = np.asarray((passes.winner == verdicts.pairs.label[:, None]).all(axis=1))
@@ -160,10 +160,10 @@ def _per_order_rows(verdicts: VerdictColumns, passes: PassColumns, judgments: Ju
                 kind,
                 right & read,
                 read,
-                verdicts.labelled & ~read & (kinds[k] == place),
+                verdicts.labeled & ~read & (kinds[k] == place),
             )
             for k in (0, 1)
-            for read in (verdicts.labelled & passes.read[:, k],)
+            for read in (verdicts.labeled & passes.read[:, k],)
             for right in (np.asarray(passes.winner[:, k] == verdicts.pairs.label),)
         )
         means = {name: _mean(one[name], two[name]) for name in ("value", "worst_low", "worst_high")}

@@ -1,4 +1,4 @@
-"""Where the variance of a judge's numbers comes from, and what would halve an interval."""
+"""Variance components of a judge's values, and what would halve the width of an interval."""
 
 from __future__ import annotations
 
@@ -20,15 +20,23 @@ from evalkit.scoring.verdicts.aggregate import judgment_scores, pair_margins
 from evalkit.types import Case
 
 Effect: TypeAlias = tuple[int, frozenset[str]]
-"""How much of the case (0 nothing, 1 the case, 2 the unit within it), and which facets."""
+"""The depth (0 none, 1 case, 2 unit within the case) and the facets of a variance component."""
 Sums: TypeAlias = dict[Effect, tuple[Floats, Floats]]
-"""By what pairs of observations share: the sum of half their squared differences, and how many of them there are."""
-NOTHING: Effect = (0, frozenset())
+"""By effect: the sum of half the squared differences of pairs of observations, and twice the number of pairs."""
+NO_EFFECT: Effect = (0, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Numbers and where they come from: the case, the unit (numbered through all cases), the level of each facet."""
+    """Values and their design.
+
+    Attributes:
+        value: (n,) the values, NaN if missing.
+        case: (n,) the case of each.
+        unit: (n,) the unit of each, numbered across cases.
+        facets: the level of each facet by its name, each (n,).
+        cases: the number of cases.
+    """
 
     value: Floats
     case: Ints
@@ -37,12 +45,12 @@ class Observations:
     cases: int
 
     def crossed(self) -> Observations:
-        """Return the observations that are there, centred, with those facets that vary within units."""
-        there = np.isfinite(self.value)
-        value, unit = self.value[there], self.unit[there]
+        """Return the finite observations, centered, with the facets that vary within units."""
+        finite = np.isfinite(self.value)
+        value, unit = self.value[finite], self.unit[finite]
         centred = value - value.mean() if len(value) else value
-        facets = {name: level[there] for name, level in self.facets.items() if _varies(level[there], unit)}
-        return Observations(centred, self.case[there], unit, facets, self.cases)
+        facets = {name: level[finite] for name, level in self.facets.items() if _varies(level[finite], unit)}
+        return Observations(centred, self.case[finite], unit, facets, self.cases)
 
 
 def _varies(level: Ints, unit: Ints) -> bool:
@@ -50,7 +58,7 @@ def _varies(level: Ints, unit: Ints) -> bool:
 
 
 def grouped(*keys: Ints) -> tuple[Ints, Ints]:
-    """Return the number of the distinct row of keys that each row is, and for each number the place of one such row."""
+    """Return the number of each row's distinct combination of keys, and a row for each number."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
         code = np.unique(code * (int(key.max(initial=0)) + 1) + key, return_inverse=True)[1].reshape(-1)
@@ -58,49 +66,49 @@ def grouped(*keys: Ints) -> tuple[Ints, Ints]:
 
 
 class Design:
-    """What the observations of a run allow to be told apart; `columns` are per-case sums that all else follows from."""
+    """The crossed design of a run's observations; all estimates derive from the per-case sums in `columns`."""
 
     def __init__(self, observations: Observations) -> None:
-        self.seen = observations.crossed()
-        self.facets = tuple(self.seen.facets)
+        self.crossed = observations.crossed()
+        self.facets = tuple(self.crossed.facets)
         self._subsets = [
             frozenset(chosen) for k in range(len(self.facets) + 1) for chosen in combinations(self.facets, k)
         ]
-        within = len(grouped(self.seen.case, self.seen.unit)[1]) > len(np.unique(self.seen.case))
+        within = len(grouped(self.crossed.case, self.crossed.unit)[1]) > len(np.unique(self.crossed.case))
         self._depths = [0, 1, 2] if within else [0, 1]
-        self._cells, first = grouped(*(self.seen.facets.values() or [np.zeros(len(self.seen.case), np.int64)]))
-        self._levels = {name: level[first] for name, level in self.seen.facets.items()}
+        self._cells, first = grouped(*(self.crossed.facets.values() or [np.zeros(len(self.crossed.case), np.int64)]))
+        self._levels = {name: level[first] for name, level in self.crossed.facets.items()}
         self._number = len(first)
         self.columns = self._sums()
         self.top: Effect = (self._depths[-1], frozenset(self.facets))
-        self.effects = [one for one in product(self._depths, self._subsets) if one not in (NOTHING, self.top)]
+        self.effects = [one for one in product(self._depths, self._subsets) if one not in (NO_EFFECT, self.top)]
         pairs = {
             effect: float(count[0]) for effect, (_, count) in self._exactly(self.columns.sum(axis=0)[None]).items()
         }
         self.repeated = pairs[self.top] > 0
-        self.sound = bool(self.every_effect) and all(pairs[effect] > 0 for effect in [NOTHING, *self.effects])
+        self.identifiable = bool(self.every_effect) and all(pairs[effect] > 0 for effect in [NO_EFFECT, *self.effects])
 
     def _sums(self) -> Floats:
-        """Return by case: number, sum and squares of each cell, then sums and pairs within case and unit."""
-        seen = self.seen
-        tally = Tally(seen.case, seen.cases)
+        """Return by case: count, sum and sum of squares of each cell, then sums and pairs within cases and units."""
+        crossed = self.crossed
+        tally = Tally(crossed.case, crossed.cases)
         columns = []
         for cell in range(self._number):
             inside = self._cells == cell
             columns += [
                 tally(inside),
-                tally(np.where(inside, seen.value, 0.0)),
-                tally(np.where(inside, seen.value**2, 0.0)),
+                tally(np.where(inside, crossed.value, 0.0)),
+                tally(np.where(inside, crossed.value**2, 0.0)),
             ]
         for depth, subset in product(self._depths[1:], self._subsets):
-            keys = [seen.case if depth == 1 else seen.unit, *(seen.facets[name] for name in sorted(subset))]
+            keys = [crossed.case if depth == 1 else crossed.unit, *(crossed.facets[name] for name in sorted(subset))]
             code, first = grouped(*keys)
             counts = np.bincount(code, minlength=len(first)).astype(np.float64)
-            sums = np.bincount(code, weights=seen.value, minlength=len(first))
-            squares = np.bincount(code, weights=seen.value**2, minlength=len(first))
-            by_case = Tally(seen.case[first], seen.cases)
+            sums = np.bincount(code, weights=crossed.value, minlength=len(first))
+            squares = np.bincount(code, weights=crossed.value**2, minlength=len(first))
+            by_case = Tally(crossed.case[first], crossed.cases)
             columns += [by_case(counts * squares - sums**2), by_case(counts * (counts - 1))]
-        return np.stack(columns, axis=1) if columns else np.zeros((seen.cases, 0))
+        return np.stack(columns, axis=1) if columns else np.zeros((crossed.cases, 0))
 
     def _at_least(self, totals: Floats) -> Sums:
         """Return the sums over pairs of observations that share at least an effect's case, unit and facets."""
@@ -117,16 +125,16 @@ class Design:
         return found | {effect: (inner[2 * k], inner[2 * k + 1]) for k, effect in places}
 
     def _exactly(self, totals: Floats) -> Sums:
-        """Return the sums over pairs that share just that much, by inclusion and exclusion."""
+        """Return the sums over pairs that share exactly an effect's case, unit and facets (inclusion-exclusion)."""
         least = self._at_least(totals)
         deepest = self._depths[-1]
         found: Sums = {}
         for depth, subset in least:
             terms = [
-                ((-1) ** (len(more) - len(subset) + down), least[depth + down, more])
-                for more in self._subsets
-                if more >= subset
-                for down in ((0, 1) if depth < deepest else (0,))
+                ((-1) ** (len(larger) - len(subset) + deeper), least[depth + deeper, larger])
+                for larger in self._subsets
+                if larger >= subset
+                for deeper in ((0, 1) if depth < deepest else (0,))
             ]
             found[depth, subset] = (
                 np.sum([sign * sums for sign, (sums, _) in terms], axis=0),
@@ -135,53 +143,61 @@ class Design:
         return found
 
     def components(self, totals: Floats) -> Floats:
-        """Return for each row the component of each of `effects`, then that of what is left; they can be below 0.
+        """Return the variance component of each of `effects` and the residual, (rows, effects + 1).
 
-        What is left is repeat noise, and where nothing was asked twice the effect of everything together with it.
+        Components can be negative. The residual is repeat noise; without repeated requests it includes the interaction
+        of everything.
         """
         half = {effect: divide(sums, np.rint(count)) for effect, (sums, count) in self._exactly(totals).items()}
-        total = half[NOTHING]
+        total = half[NO_EFFECT]
         found = [self._component(effect, half, total) for effect in self.effects]
-        left = half[self.top] if self.repeated else total - np.sum(found, axis=0)
+        residual = half[self.top] if self.repeated else total - np.sum(found, axis=0)
         if self.repeated:
             found.append(self._component(self.top, half, total))
-        return np.stack([*found, left], axis=1)
+        return np.stack([*found, residual], axis=1)
 
     def _component(self, effect: Effect, half: Mapping[Effect, Floats], total: Floats) -> Floats:
         depth, subset = effect
         shared = [
-            (-1) ** (len(subset) - len(less) + up) * (total - half[depth - up, less])
-            for less in self._subsets
-            if less <= subset
+            (-1) ** (len(subset) - len(smaller) + up) * (total - half[depth - up, smaller])
+            for smaller in self._subsets
+            if smaller <= subset
             for up in ((0, 1) if depth else (0,))
         ]
         return np.asarray(np.sum(shared, axis=0))
 
     @property
     def every_effect(self) -> list[Effect]:
-        """The effects that `components` tells apart, in its order."""
+        """The effects that `components` estimates, in its order."""
         return [*self.effects, self.top] if self.repeated else list(self.effects)
 
 
-RANKS = ("judge", "criterion", "order")
-"""An effect counts to the first of these that it is of, else to the case."""
-LARGEST = 2**25
-SAME = "all of it is the same number: there is no variance"
-ALONE = "no two judgments of one case, or no two cases: what varies with what cannot be told"
-UNCROSSED = "nothing was judged under more than one {}"
-ONCE = "nothing was asked twice in the same way (mode.samples): repeat noise cannot be told from how {} differ"
+PRECEDENCE = ("judge", "criterion", "order")
+"""An effect belongs to the first of these facets that it contains, otherwise to the case."""
+MAX_OBSERVATIONS = 2**25
+CONSTANT = "all values are equal: there is no variance"
+UNREPLICATED = "no case has two judgments, or there is only one case: variance components are not identifiable"
+UNCROSSED = "no unit was judged under more than one {}"
+ONCE = "no request was repeated (mode.samples): repeat noise cannot be separated from differences of {}"
 
 
 def observe(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
 ) -> Observations:
-    """Return the numbers of all judgments: scores by criterion, or margins of pairs; of each judge of a panel."""
+    """Return the values of all judgments, of each judge of a panel: scores by criterion, or margins of pairs.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        verdicts: the verdicts.
+        judgments: all judgments.
+    """
     judges = judgments.by
     size, sizes = 1 if verdicts.passes is None else 2, verdicts.pairs.sizes
     each = [verdicts.judgments]
     if len(judges) > 1:
         each = [of_one_judge(cases, judgments.select(name, third=False), sizes, size) for name in judges]
-    criteria = verdicts.passes is None and len(cases) * len(config.weights()) * len(each) <= LARGEST
+    criteria = verdicts.passes is None and len(cases) * len(config.weights()) * len(each) <= MAX_OBSERVATIONS
     parts = [_observed(config, columns, verdicts, by_criterion=criteria) for columns in each]
     value, case, unit_i, unit_j, order, criterion = (
         np.concatenate(list(column)) for column in zip(*parts, strict=True)
@@ -195,13 +211,13 @@ def observe(
 def _observed(
     config: RunConfig, judgments: JudgmentColumns, verdicts: VerdictColumns, *, by_criterion: bool
 ) -> tuple[Floats | Ints, ...]:
-    none = np.zeros(len(judgments), dtype=np.int64)
+    zeros = np.zeros(len(judgments), dtype=np.int64)
     places = (judgments.case, judgments.i, judgments.j, judgments.swapped)
     if verdicts.passes is not None:
-        return pair_margins(config, judgments), *places, none
-    alone = np.asarray(np.isnan(judgments.criteria).all(axis=1))
-    if not by_criterion or alone.any():
-        return judgment_scores(config, judgments), *places, none
+        return pair_margins(config, judgments), *places, zeros
+    overall_only = np.asarray(np.isnan(judgments.criteria).all(axis=1))
+    if not by_criterion or overall_only.any():
+        return judgment_scores(config, judgments), *places, zeros
     width = len(judgments.names)
     return (
         judgments.criteria.ravel(),
@@ -211,38 +227,37 @@ def _observed(
 
 
 def part_of(effect: Effect) -> str:
-    """Return the part of the variance that an effect counts to."""
-    return next((name for name in RANKS if name in effect[1]), "case")
+    """Return the part of the variance that an effect belongs to."""
+    return next((name for name in PRECEDENCE if name in effect[1]), "case")
 
 
 def variance_statistics(design: Design, parts: Sequence[str]) -> list[Statistic]:
-    """Return `variance/<part>`: the share of the variance of single judgments that comes with each part.
+    """Return `variance/<part>`: the share of the variance of single judgments in each part.
 
-    `case` is what differs between cases, or units within them, whoever judges and however; `order`, `criterion` and
-    `judge` what comes with these, by itself or with the case; `sample` what differs when the same is asked again.
-    Components estimated below 0 count as 0.
+    `case` is the variance between cases, or between units within them. `order`, `criterion` and `judge` include their
+    interactions with the case. `sample` is the variance between repeats of a request. Negative components count as 0.
     """
-    together = SharedStatistic(partial(_shares, design, tuple(parts)))
-    return [_statistic(design, together[place], name) for place, name in enumerate(parts)]
+    shared = SharedStatistic(partial(_shares, design, tuple(parts)))
+    return [_statistic(design, shared[place], name) for place, name in enumerate(parts)]
 
 
 def _statistic(design: Design, value: Any, name: str) -> Statistic:
-    blind = name not in {*map(part_of, design.every_effect), *(["sample"] if design.repeated else [])}
-    seen = design.seen
-    why = _why_not(design, name) if blind or not design.sound else SAME
+    unidentified = name not in {*map(part_of, design.every_effect), *(["sample"] if design.repeated else [])}
+    crossed = design.crossed
+    why = _why_not(design, name) if unidentified or not design.identifiable else CONSTANT
     return Statistic(
         f"variance/{name}",
         design.columns,
-        (lambda totals: np.full(len(totals), np.nan)) if blind or not design.sound else value,
-        n=len(seen.value),
+        (lambda totals: np.full(len(totals), np.nan)) if unidentified or not design.identifiable else value,
+        n=len(crossed.value),
         note=None if design.repeated else ONCE.format(_words(design.top)),
         why=why,
     )
 
 
 def _why_not(design: Design, name: str) -> str:
-    if not design.sound:
-        return ALONE
+    if not design.identifiable:
+        return UNREPLICATED
     return ONCE.format(_words(design.top)) if name == "sample" else UNCROSSED.format(name)
 
 
@@ -264,47 +279,47 @@ def _words(effect: Effect) -> str:
 
 
 def variance_details(design: Design, unit: str) -> dict[str, Any]:
-    """Return what variance.json holds: every component in squared units, and what would halve the mean's interval."""
-    if not design.sound:
-        return {"unit": unit, "components": [], "note": ALONE}
+    """Return the content of variance.json: all components in squared units, and what would halve the interval."""
+    if not design.identifiable:
+        return {"unit": unit, "components": [], "note": UNREPLICATED}
     raw = design.components(design.columns.sum(axis=0)[None])[0]
     components = [
         {"effect": _words(effect).strip(" ×"), "part": part_of(effect), "variance": round_metric(value)}
         for effect, value in zip(design.every_effect, raw, strict=False)
     ]
-    left = {"effect": "samples" if design.repeated else f"{_words(design.top)}, with samples", "part": "sample"}
+    residual = {"effect": "samples" if design.repeated else f"{_words(design.top)}, with samples", "part": "sample"}
     return {
         "unit": f"squared {unit}",
-        "components": [*components, left | {"variance": round_metric(raw[-1])}],
+        "components": [*components, residual | {"variance": round_metric(raw[-1])}],
         "halve": _halving(design, np.maximum(raw, 0.0)),
     }
 
 
 def _halving(design: Design, components: Floats) -> dict[str, Any]:
-    """Return how many cases, or samples of what there is, would halve the interval of the mean over cases.
+    """Return the number of cases, or of samples, that would halve the interval of the mean over cases.
 
-    The variance of the mean, facets held as they are, is that of case effects over the cases, of unit effects over
-    the units and of noise over the judgments (Brennan 2001, Generalizability Theory, section 4.1): four times the cases
-    quarter it all, samples only the last of the three.
+    With fixed facets, the variance of the mean is the sum of case effects over the cases, unit effects over the units,
+    and noise over the judgments (Brennan 2001, Generalizability Theory, section 4.1). Four times the cases divide it by
+    four; more samples reduce only the last term.
     """
-    seen = design.seen
-    cases, units, judgments = len(np.unique(seen.case)), len(np.unique(seen.unit)), len(seen.value)
-    levels = {name: len(np.unique(level)) for name, level in seen.facets.items()}
+    crossed = design.crossed
+    cases, units, judgments = len(np.unique(crossed.case)), len(np.unique(crossed.unit)), len(crossed.value)
+    levels = {name: len(np.unique(level)) for name, level in crossed.facets.items()}
     fixed = 0.0
     for (depth, facets), value in zip(design.every_effect, components, strict=False):
         fixed += value / (prod(levels[name] for name in facets) * (cases, cases, units)[depth]) if depth else 0.0
     noise = float(components[-1]) / judgments
-    every = fixed + noise
+    total = fixed + noise
     found: dict[str, Any] = {"cases": {"now": cases, "needed": 4 * cases}}
-    if not design.repeated or every <= 0:
-        note = ONCE.format(_words(design.top)) if not design.repeated else SAME
+    if not design.repeated or total <= 0:
+        note = ONCE.format(_words(design.top)) if not design.repeated else CONSTANT
         return found | {"samples": {"needed": None, "note": note}}
     now = judgments / (units * prod(levels.values()))
-    enough = fixed < every / 4
+    possible = fixed < total / 4
     return found | {
         "samples": {
             "now": round_metric(now),
-            "needed": ceil(now * noise / (every / 4 - fixed)) if enough else None,
-            "note": f"endless samples would leave {sqrt(fixed / every):.0%} of the interval",
+            "needed": ceil(now * noise / (total / 4 - fixed)) if possible else None,
+            "note": f"with infinitely many samples, the interval would have {sqrt(fixed / total):.0%} of its width",
         }
     }
