@@ -1,6 +1,6 @@
-"""Scoring: from stored judgments to verdicts and metrics with intervals. Pure: no IO, no judge, no clock.
+"""Scoring of stored judgments: verdicts and metrics with intervals, without IO, judges or a clock.
 
-Everything that can be decided after judging is decided here, so that it can be decided again at no cost.
+Everything that can be decided after judging is decided here, so that it can be changed at no cost.
 
 Imports go one way, from high to low:
 

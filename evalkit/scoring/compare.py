@@ -1,4 +1,4 @@
-"""Runs compared on the cases they share: paired by case, the same resamples of clusters for each."""
+"""Comparison of runs on the cases they share, paired by case, with the same resamples of clusters for each run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One run to be compared, by the name it goes by."""
+    """A run to compare, and its name in the comparison."""
 
     name: str
     config: RunConfig
@@ -37,30 +37,28 @@ class RunEntry:
     judgments: Sequence[Judgment]
 
 
-def pair_runs(entrants: Sequence[RunEntry]) -> tuple[list[RunEntry], dict[str, int]]:
-    """Return the runs on the cases that all of them have, in the first one's order, and how many each has beside them.
+def pair_runs(runs: Sequence[RunEntry]) -> tuple[list[RunEntry], dict[str, int]]:
+    """Return the runs on the cases that all of them have, in the order of the first run, and how many others each has.
 
     Raises:
-        ConfigError: if there are fewer than two, two have one name, they share no case, or a case differs between them.
+        ConfigError: if there are fewer than two runs, two have the same name, they share no case, or a case differs.
     """
-    names = [entrant.name for entrant in entrants]
-    if len(entrants) < 2 or len(set(names)) < len(names):
-        raise ConfigError("at least two different runs are needed to compare", where=", ".join(names))
-    known = [{case.id: place for place, case in enumerate(entrant.cases)} for entrant in entrants]
-    shared = _kept(entrants[0].cases, lambda case: all(case.id in places for places in known))
+    names = [entry.name for entry in runs]
+    if len(runs) < 2 or len(set(names)) < len(names):
+        raise ConfigError("a comparison needs at least two different runs", where=", ".join(names))
+    known = [{case.id: place for place, case in enumerate(entry.cases)} for entry in runs]
+    shared = _kept(runs[0].cases, lambda case: all(case.id in places for places in known))
     if not shared:
-        raise ConfigError("share no case", where=", ".join(names), remedy="compare runs of one dataset")
-    for entrant, places in zip(entrants[1:], known[1:], strict=True):
-        _check_same(
-            shared, ReorderedSequence(entrant.cases, [places[case.id] for case in shared]), entrants[0], entrant
-        )
+        raise ConfigError("the runs share no case", where=", ".join(names), remedy="compare runs of one dataset")
+    for entry, places in zip(runs[1:], known[1:], strict=True):
+        _check_same(shared, ReorderedSequence(entry.cases, [places[case.id] for case in shared]), runs[0], entry)
     kept = {case.id for case in shared}
-    paired = [replace(e, cases=shared, judgments=_kept(e.judgments, lambda j: j.case_id in kept)) for e in entrants]
-    return paired, {e.name: len(e.cases) - len(shared) for e in entrants}
+    paired = [replace(e, cases=shared, judgments=_kept(e.judgments, lambda j: j.case_id in kept)) for e in runs]
+    return paired, {e.name: len(e.cases) - len(shared) for e in runs}
 
 
 def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
-    """Return the values for which it holds, by their places: they may be too many to be held."""
+    """Return the values that meet the condition, by index, because there may be too many to hold."""
     places = array("q", (place for place, value in enumerate(values) if holds(value)))
     return values if len(places) == len(values) else ReorderedSequence(values, places)
 
@@ -71,7 +69,7 @@ def _check_same(shared: Sequence[Case], others: Sequence[Case], first: RunEntry,
         for what, one, two in contents:
             if one != two:
                 raise ConfigError(
-                    f"its {what} is not the same in {first.name} and {second.name}",
+                    f"its {what} differs between {first.name} and {second.name}",
                     where=f"case '{case.id}'",
                     remedy="compare runs of one dataset",
                 )
@@ -84,9 +82,16 @@ def _content(case: Case) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PairedVerdicts:
-    """One run's verdicts: on pairs in their own order, which is the same in every run, and on responses if it has any.
+    """A run's verdicts: on pairs in an order that is the same in every run, and on responses if there are any.
 
-    `label` and `winner` are codes, `case` each pair's case; `score` is in units of the judge's scale, NaN if missing.
+    Attributes:
+        case: (pairs,) the case of each pair.
+        label: (pairs,) the labels.
+        winner: (pairs,) the winners.
+        cases: the number of cases.
+        response_case: (responses,) the case of each response.
+        score: (responses,) the scores in units of the judge's scale, NaN if missing.
+        grade: (responses,) the grades, NaN if missing.
     """
 
     case: Ints
@@ -98,69 +103,69 @@ class PairedVerdicts:
     grade: Floats
 
     @classmethod
-    def of(cls, entrant: RunEntry, verdicts: Sequence[Verdict]) -> PairedVerdicts:
-        """Read a run's verdicts."""
-        places = {case.id: place for place, case in enumerate(entrant.cases)}
+    def of(cls, entry: RunEntry, verdicts: Sequence[Verdict]) -> PairedVerdicts:
+        """Return the verdicts of a run."""
+        places = {case.id: place for place, case in enumerate(entry.cases)}
         pairs = [verdict for verdict in verdicts if len(verdict.unit) == 2]
-        # Normalised scores, and places in rankings, are in no unit that two runs could share.
-        in_units = entrant.config.scoring.normalize == "none" and all(len(j.unit) == 1 for j in entrant.judgments)
+        # Normalized scores and ranks have no unit that two runs share.
+        in_units = entry.config.scoring.normalize == "none" and all(len(j.unit) == 1 for j in entry.judgments)
         single = [verdict for verdict in verdicts if len(verdict.unit) == 1 and in_units]
         return cls(
             np.array([places[v.case_id] for v in pairs], dtype=np.int64),
             np.array([CODES[v.label] if not isinstance(v.label, float) else NONE for v in pairs], dtype=np.int8),
             np.array([CODES[v.winner] for v in pairs], dtype=np.int8),
-            len(entrant.cases),
+            len(entry.cases),
             np.array([places[v.case_id] for v in single], dtype=np.int64),
             np.array([np.nan if v.score is None else v.score for v in single], dtype=np.float64),
             np.array([v.label if isinstance(v.label, float) else np.nan for v in single], dtype=np.float64),
         )
 
     def statistics(self) -> list[Statistic]:
-        """Return `agreement/error` where responses have scores and grades: their mean absolute distance."""
+        """Return `agreement/error` if responses have scores and grades: their mean absolute difference."""
         graded = np.isfinite(self.grade)
         if not graded.any():
             return []
-        used = graded & np.isfinite(self.score)
+        read = graded & np.isfinite(self.score)
         tally = Tally(self.response_case, self.cases)
-        columns = np.stack([tally(np.where(used, np.abs(self.score - self.grade), 0.0)), tally(used)], axis=1)
-        missing = int((graded & ~used).sum())
+        columns = np.stack([tally(np.where(read, np.abs(self.score - self.grade), 0.0)), tally(read)], axis=1)
+        missing = int((graded & ~read).sum())
         why = "no graded response has a score"
-        return [Statistic("agreement/error", columns, _ratio, int(used.sum()), missing, why=why)]
+        return [Statistic("agreement/error", columns, _ratio, int(read.sum()), missing, why=why)]
 
     def by_cluster(self, name: str, clusters: Clusters) -> Floats:
-        """Return each cluster's mean score, or its mean absolute distance from the grades, NaN where it has none."""
+        """Return each cluster's mean score or mean absolute difference from the grades, NaN without values."""
         values = self.score if name == "score/mean" else np.abs(self.score - self.grade)
-        there = np.isfinite(values)
+        finite = np.isfinite(values)
         tally = Tally(clusters.of_rows(self.response_case), clusters.count)
-        return divide(tally(np.where(there, values, 0.0)), tally(there))
+        return divide(tally(np.where(finite, values, 0.0)), tally(finite))
 
     def right(self, other: PairedVerdicts) -> tuple[Codes, Codes]:
-        """Return for each pair whether this run, and the other, is right: 1, 0, or NONE where it has no verdict."""
+        """Return for each pair whether this run and the other are correct: 1, 0, or NONE without a verdict."""
         return self._right(), other._right()
 
     def _right(self) -> Codes:
         return np.where(self.winner == NONE, NONE, self.winner == self.label).astype(np.int8)
 
     def accuracy_lead(self, other: PairedVerdicts) -> tuple[Statistic, tuple[int, int]]:
-        """Return by how much this run is right more often, over labelled pairs that both read, and who was alone right.
+        """Return the difference in accuracy over labeled pairs read by both, and how many only one run has correct.
 
-        The worst cases are those of every missing verdict being wrong here and right there, and the reverse.
+        The bounds assume that every missing verdict is wrong here and correct there, and the reverse.
         """
         one, two = self.right(other)
-        labelled = self.label != NONE
-        used = labelled & (one != NONE) & (two != NONE)
+        labeled = self.label != NONE
+        read = labeled & (one != NONE) & (two != NONE)
         tally = Tally(self.case, self.cases)
-        columns = np.stack([tally(np.where(used, one.astype(float) - two, 0.0)), tally(used)], axis=1)
+        columns = np.stack([tally(np.where(read, one.astype(float) - two, 0.0)), tally(read)], axis=1)
         statistic = Statistic(
             "agreement/accuracy",
             columns,
             _ratio,
-            n=int(used.sum()),
-            missing=int((labelled & ~used).sum()),
-            worst=_worst(one[labelled], two[labelled]),
-            why="no labelled pair has a verdict in both",
+            n=int(read.sum()),
+            missing=int((labeled & ~read).sum()),
+            worst=_worst(one[labeled], two[labeled]),
+            why="no labeled pair has a verdict in both",
         )
-        return statistic, (int((used & (one > two)).sum()), int((used & (one < two)).sum()))
+        return statistic, (int((read & (one > two)).sum()), int((read & (one < two)).sum()))
 
     @property
     def scored(self) -> bool:
@@ -168,11 +173,11 @@ class PairedVerdicts:
         return bool(np.isfinite(self.score).any())
 
     def lead_by_cluster(self, other: PairedVerdicts, clusters: Clusters) -> Ints:
-        """Return for each cluster the labelled pairs that only this run had right, less those only the other had."""
+        """Return for each cluster the labeled pairs that only this run has correct minus those of the other run."""
         one, two = self.right(other)
-        used = (self.label != NONE) & (one != NONE) & (two != NONE)
-        lead = np.where(used, one.astype(np.int64) - two, 0)
-        return np.bincount(clusters.of_rows(self.case), weights=lead, minlength=clusters.count).astype(np.int64)
+        read = (self.label != NONE) & (one != NONE) & (two != NONE)
+        leads = np.where(read, one.astype(np.int64) - two, 0)
+        return np.bincount(clusters.of_rows(self.case), weights=leads, minlength=clusters.count).astype(np.int64)
 
 
 def _ratio(totals: Floats) -> Floats:
@@ -191,7 +196,7 @@ ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One run's value of one metric on the shared cases; `letters` are shared by runs that do not differ."""
+    """A run's value of a metric on the shared cases; runs that share a letter do not differ significantly."""
 
     run: str
     metric: Metric
@@ -200,10 +205,18 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first run less the second in one metric, over the units that both read.
+    """The first run minus the second in one metric, over the units that both read.
 
-    `only_first` and `only_second` count units that only the one had right. `test`, `p` and `p_holm` are there for the
-    metrics of the family; `detectable` is the difference that would have been found with a chance of 0.8.
+    Attributes:
+        first: the first run.
+        second: the second run.
+        metric: the difference with its interval.
+        only_first: the number of units that only the first run has correct.
+        only_second: the number of units that only the second run has correct.
+        test: the name of the test, for metrics of the family.
+        p: its p-value.
+        p_holm: its adjusted p-value.
+        detectable: the minimum detectable difference at a power of 0.8.
     """
 
     first: str
@@ -237,9 +250,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """One run on the shared cases: its metrics, and of each its values over the resamples and its clusters."""
+    """A run on the shared cases: its metrics, their values in each resample, and the clusters behind each."""
 
-    entrant: RunEntry
+    entry: RunEntry
     metrics: Mapping[str, Metric]
     draws: Mapping[str, Floats]
     covered: Mapping[str, int]
@@ -249,26 +262,31 @@ class _Measured:
     @property
     def implied(self) -> bool:
         """Whether winners are implied by scores of single responses."""
-        return all(len(judgment.unit) == 1 for judgment in self.entrant.judgments)
+        return all(len(judgment.unit) == 1 for judgment in self.entry.judgments)
 
 
-def compare_runs(entrants: Sequence[RunEntry], scoring: ScoringConfig, family: Sequence[str] = ()) -> Comparison:
+def compare_runs(runs: Sequence[RunEntry], scoring: ScoringConfig, family: Sequence[str] = ()) -> Comparison:
     """Compare runs on the cases that all of them have.
 
-    Each metric's difference has the interval of the same resamples of clusters in both runs (paired bootstrap: Efron
-    and Tibshirani 1993, ch. 8). The metrics of `family` are tested as well, McNemar's test for accuracy, Wilcoxon's for
-    scores and else the bootstrap, each over clusters, and the p-values adjusted over all pairs of runs and metrics of
-    the family (Holm).
+    The interval of each difference uses the same resamples of clusters in both runs (paired bootstrap: Efron and
+    Tibshirani 1993, ch. 8). The metrics of `family` are also tested over clusters: accuracy by McNemar's test, scores
+    by Wilcoxon's, others by the bootstrap. The p-values are adjusted over all pairs of runs and metrics of the family
+    (Holm).
+
+    Args:
+        runs: the runs.
+        scoring: the confidence, seed and number of resamples.
+        family: the metrics to test.
 
     Raises:
-        ConfigError: if there are fewer than two runs, they share no case, a case differs between them, or a metric of
-            the family is not there.
+        ConfigError: if there are fewer than two runs, they share no case, a case differs, or a metric of the family is
+            unknown.
     """
-    shared, left_out = pair_runs(entrants)
-    own = (entrant.config.scoring.cluster for entrant in entrants)
+    shared, left_out = pair_runs(runs)
+    own = (entry.config.scoring.cluster for entry in runs)
     column = scoring.cluster or next((name for name in own if name is not None), None)
     clusters = Clusters.of(shared[0].config, shared[0].cases, column)
-    measured = [_measure(entrant, scoring, clusters) for entrant in shared]
+    measured = [_measure(entry, scoring, clusters) for entry in shared]
     chosen = _family(family, measured)
     found = [
         difference
@@ -277,7 +295,7 @@ def compare_runs(entrants: Sequence[RunEntry], scoring: ScoringConfig, family: S
     ]
     differences = _adjusted(found, chosen)
     return Comparison(
-        runs=tuple(entrant.name for entrant in shared),
+        runs=tuple(entry.name for entry in shared),
         cases=len(shared[0].cases),
         left_out=left_out,
         confidence=scoring.confidence,
@@ -289,20 +307,20 @@ def compare_runs(entrants: Sequence[RunEntry], scoring: ScoringConfig, family: S
     )
 
 
-def _measure(entrant: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Measured:
-    """Score one run under the comparison's own resampling, its other settings as they were."""
-    own = entrant.config.scoring
+def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Measured:
+    """Score one run with the comparison's resampling and its other settings unchanged."""
+    own = entry.config.scoring
     same = {"bootstrap": scoring.bootstrap, "confidence": scoring.confidence, "seed": scoring.seed}
-    config = entrant.config.model_copy(update={"scoring": own.model_copy(update=same)})
-    scored = score_without_intervals(config, entrant.cases, entrant.judgments, clusters)
+    config = entry.config.model_copy(update={"scoring": own.model_copy(update=same)})
+    scored = score_without_intervals(config, entry.cases, entry.judgments, clusters)
     statistics = [item for item in scored.found if isinstance(item, Statistic)]
-    paired = PairedVerdicts.of(entrant, scored.verdicts)
+    paired = PairedVerdicts.of(entry, scored.verdicts)
     statistics += paired.statistics()
     numbers, rows = measure_with_draws(statistics, scoring, clusters)
     draws = {statistic.name: row for statistic, row in zip(statistics, rows, strict=True)}
     metrics = {item.name: item for item in scored.found if isinstance(item, Metric)} | numbers
     covered = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
-    return _Measured(entrant, metrics, draws, covered, paired, clusters)
+    return _Measured(entry, metrics, draws, covered, paired, clusters)
 
 
 def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
@@ -329,8 +347,8 @@ def _differences(
 
 
 def _comparable(name: str, one: _Measured, two: _Measured) -> bool:
-    """Say whether a metric has one unit in both runs: what is in units of the rubric needs one rubric."""
-    rubrics = [(m.entrant.config.rubric.min, m.entrant.config.rubric.max) for m in (one, two)]
+    """Return whether a metric has the same unit in both runs: units of the rubric need the same rubric."""
+    rubrics = [(m.entry.config.rubric.min, m.entry.config.rubric.max) for m in (one, two)]
     return rubrics[0] == rubrics[1] or not (name.startswith(("score/", "length/score")) or name == ERROR)
 
 
@@ -344,16 +362,16 @@ def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfi
     else:
         draws = one.draws[name] - two.draws[name]
         metric = _plain(name, one, two, draws, scoring)
-    there = draws[np.isfinite(draws)]
-    error = float(there.std()) if len(there) else 0.0
+    finite = draws[np.isfinite(draws)]
+    error = float(finite.std()) if len(finite) else 0.0
     detectable = round_metric(tests.smallest_detectable(error, scoring.confidence, family)) if error > 1e-12 else None
-    return Difference(one.entrant.name, two.entrant.name, metric, *only, detectable=detectable)
+    return Difference(one.entry.name, two.entry.name, metric, *only, detectable=detectable)
 
 
 def _plain(name: str, one: _Measured, two: _Measured, draws: Floats, scoring: ScoringConfig) -> Metric:
     first, second = one.metrics[name], two.metrics[name]
     value, count = (first.value or 0.0) - (second.value or 0.0), min(one.covered[name], two.covered[name])
-    # Of values alone: each run's metric as it is, over whatever it read.
+    # The difference of values only: each run's metric covers the units that it read.
     none, every = np.zeros((count, 0)), np.ones(count, dtype=bool)
     lone = Statistic(name, none, lambda totals: np.full(len(totals), value), min(first.n, second.n), covered=every)
     missing = max(first.missing, second.missing)
@@ -383,7 +401,7 @@ def _entries(
 ) -> list[Entry]:
     shown = {name: _letters(name, measured, differences, scoring) for name in family} if len(measured) > 2 else {}
     return [
-        Entry(one.entrant.name, metric, shown.get(name, {}).get(one.entrant.name))
+        Entry(one.entry.name, metric, shown.get(name, {}).get(one.entry.name))
         for one in measured
         for name, metric in one.metrics.items()
     ]
@@ -392,7 +410,7 @@ def _entries(
 def _letters(
     name: str, measured: Sequence[_Measured], differences: Sequence[Difference], scoring: ScoringConfig
 ) -> dict[str, str]:
-    values = {one.entrant.name: one.metrics[name].value or 0.0 for one in measured}
+    values = {one.entry.name: one.metrics[name].value or 0.0 for one in measured}
     sign = 1 if name == ERROR else -1
     order = sorted(values, key=lambda run: sign * values[run])
     alpha = 1 - scoring.confidence
@@ -405,21 +423,21 @@ def _letters(
 
 
 def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Difference]:
-    """Return how often two runs give one verdict, Cohen's kappa, and how often one's scores contradict the other."""
+    """Return how often two runs agree, Cohen's kappa, and how often one's scores contradict the other's comparisons."""
     first, second, case = one.paired.winner, two.paired.winner, one.paired.case
-    used = (first != NONE) & (second != NONE)
-    tally = Tally(case, len(one.entrant.cases))
-    cells = [tally(used & (first == row) & (second == column)) for row, column in product(CLASSES, CLASSES)]
-    lost = int((~used).sum())
+    read = (first != NONE) & (second != NONE)
+    tally = Tally(case, len(one.entry.cases))
+    cells = [tally(read & (first == row) & (second == column)) for row, column in product(CLASSES, CLASSES)]
+    unread = int((~read).sum())
     why = "no pair has a verdict in both"
-    if used.any():
-        why = "all verdicts of one run are equal: it would be 0 whatever the other's are"
-    coefficient = unless_one_label(unless_one_label(kappa, used, first), used, second)
+    if read.any():
+        why = "all verdicts of one run are equal: kappa would be 0 for any other verdicts"
+    coefficient = unless_one_label(unless_one_label(kappa, read, first), read, second)
     statistics = [
-        tally.rate("between/agreement", first == second, used, ~used, why=why),
-        Statistic("between/kappa", np.stack(cells, axis=1), coefficient, int(used.sum()), lost, why=why),
+        tally.rate("between/agreement", first == second, read, ~read, why=why),
+        Statistic("between/kappa", np.stack(cells, axis=1), coefficient, int(read.sum()), unread, why=why),
     ]
     if one.implied != two.implied:
-        statistics += contradiction_statistics(first, second, case, len(one.entrant.cases))[:1]
+        statistics += contradiction_statistics(first, second, case, len(one.entry.cases))[:1]
     found = measure(statistics, scoring, one.clusters)
-    return [Difference(one.entrant.name, two.entrant.name, metric) for metric in found.values()]
+    return [Difference(one.entry.name, two.entry.name, metric) for metric in found.values()]

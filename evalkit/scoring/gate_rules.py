@@ -1,4 +1,4 @@
-"""What a run's metrics are held against: each rule held, failed or undecided."""
+"""Gate rules on a run's metrics: each rule is held, failed or undecided."""
 
 from __future__ import annotations
 
@@ -22,7 +22,19 @@ _SIGNS = {">=": ge, ">": gt, "<=": le, "<": lt}
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What became of one rule: the metric it is on, the rule as it reads, its state, why, and the numbers it saw."""
+    """The result of one rule.
+
+    Attributes:
+        metric: the metric's name.
+        rule: the rule in words.
+        state: the result.
+        why: the reason.
+        value: the metric's value.
+        low: the lower end of its interval.
+        high: the upper end of its interval.
+        n: the number of units behind it.
+        missing: the number of missing units.
+    """
 
     metric: str
     rule: str
@@ -37,27 +49,27 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Every rule's ruling, and whether undecided ones count as failed."""
+    """The rulings of all rules, and whether an undecided rule fails the gate."""
 
     rulings: tuple[Ruling, ...]
     strict: bool = False
 
     @property
     def state(self) -> State:
-        """Failed if one rule is, undecided if one is left open, else held."""
+        """Failed if any rule failed, undecided if any is undecided, otherwise held."""
         states = {ruling.state for ruling in self.rulings}
         if "failed" in states or (self.strict and "undecided" in states):
             return "failed"
         return "undecided" if "undecided" in states else "held"
 
     def json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the gate as JSON values."""
         undecided = "fail" if self.strict else "pass"
         return {"state": self.state, "undecided": undecided, "rules": [asdict(ruling) for ruling in self.rulings]}
 
 
 def judge_metrics(gate: GateConfig, metrics: Mapping[str, Metric]) -> Iterator[Ruling]:
-    """Yield the ruling of every bound of every metric's rule; a metric that is not there fails."""
+    """Yield the ruling of every bound of every metric's rule; a missing metric fails."""
     for name, rule in gate.rules.items():
         for number, sign, limit in rule.bounds():
             metric = metrics.get(name)
@@ -65,31 +77,31 @@ def judge_metrics(gate: GateConfig, metrics: Mapping[str, Metric]) -> Iterator[R
             if metric is None:
                 yield Ruling(name, text, "failed", f"no such metric in this run; {did_you_mean(name, metrics)}")
             elif number == "value" and (rule.by or gate.by) == "interval":
-                yield _saw(metric, text, *_by_interval(metric, sign, limit))
+                yield _ruling(metric, text, *_by_interval(metric, sign, limit))
             else:
-                yield _saw(metric, text, *_by_number(metric, number, sign, limit))
+                yield _ruling(metric, text, *_by_number(metric, number, sign, limit))
 
 
-def _saw(metric: Metric, rule: str, state: State, why: str) -> Ruling:
+def _ruling(metric: Metric, rule: str, state: State, why: str) -> Ruling:
     return Ruling(metric.name, rule, state, why, metric.value, metric.low, metric.high, metric.n, metric.missing)
 
 
 def _by_number(metric: Metric, number: str, sign: str, limit: float) -> tuple[State, str]:
-    """Rule by one number; nothing can be said where there is none."""
+    """Rule by one number; undecided if there is none."""
     found = getattr(metric, number)
     if found is None:
         missing = "value" if metric.value is None else number
-        return "undecided", f"it has no {missing} ({metric.note or 'none was asked for'})"
+        return "undecided", f"it has no {missing} ({metric.note or 'none was requested'})"
     return ("held" if _SIGNS[sign](found, limit) else "failed"), f"{number} is {found:.4g}"
 
 
 def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
-    """Rule by the whole interval: it is held if both ends keep the bound, failed if neither does, else undecided."""
+    """Rule by the whole interval: held if both ends meet the bound, failed if neither does, otherwise undecided."""
     if metric.value is None:
         return _by_number(metric, "value", sign, limit)
     if metric.low is None or metric.high is None:
-        told = metric.note or "none was asked for"
-        return "undecided", f"{metric.value:.4g} has no interval ({told}); `by: value` decides by the value alone"
+        reason = metric.note or "none was requested"
+        return "undecided", f"{metric.value:.4g} has no interval ({reason}); `by: value` decides by the value alone"
     kept = {_SIGNS[sign](end, limit) for end in (metric.low, metric.high)}
     shown = estimate(metric.value, metric.low, metric.high, "{:.4g}".format)
     if len(kept) == 2:
@@ -98,10 +110,10 @@ def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
 
 
 def less_is_better(rule: LeadRule) -> bool:
-    """Say whether a lower value of a rule's metric is the better one.
+    """Return whether a lower value of a rule's metric is better.
 
     Raises:
-        ConfigError: if that is neither said nor known of the metric.
+        ConfigError: if neither the rule nor the catalog says.
     """
     if rule.better:
         return rule.better == "lower"
@@ -112,12 +124,19 @@ def less_is_better(rule: LeadRule) -> bool:
 
 
 def judge_lead(rule: LeadRule, mine: RunEntry, other: RunEntry, scoring: ScoringConfig, by: str = "interval") -> Ruling:
-    """Return whether a run is no worse than another in one metric, by more than the margin, paired by case.
+    """Return whether a run is at most `rule.margin` worse than another in one metric, paired by case.
 
-    Non-inferiority by the interval of the difference (Schumi and Wittes 2011, Trials 12, 106): held if it lies above
-    minus the margin whole, failed if below it whole.
+    It is non-inferiority by the interval of the difference (Schumi and Wittes 2011, Trials 12, 106): held if the
+    interval lies above minus the margin, failed if it lies below.
+
+    Args:
+        rule: the rule.
+        mine: the run.
+        other: the run it is compared with.
+        scoring: the confidence and the number of resamples.
+        by: `interval` or `value`.
     """
-    from evalkit.scoring.compare import compare_runs  # loads tests that other rules do without
+    from evalkit.scoring.compare import compare_runs  # imports tests that other rules do not need
 
     text = lead_text(rule, other.name)
     try:
@@ -132,10 +151,10 @@ def judge_lead(rule: LeadRule, mine: RunEntry, other: RunEntry, scoring: Scoring
             state, why = _by_number(metric, "value", sign, limit)
         else:
             state, why = _by_interval(metric, sign, limit)
-        return _saw(metric, text, state, f"difference {why.removeprefix('value is ')}")
+        return _ruling(metric, text, state, f"difference {why.removeprefix('value is ')}")
     return Ruling(rule.metric, text, "undecided", "the runs' values cannot be compared: their scales differ")
 
 
 def lead_text(rule: LeadRule, name: str) -> str:
-    """Return how a rule on another run reads."""
+    """Return a rule on another run in words."""
     return f"no worse than {name}" + (f" by more than {rule.margin:g}" if rule.margin else "")

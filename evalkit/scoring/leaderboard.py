@@ -1,4 +1,4 @@
-"""The judge configurations of a sweep in order: which differ, which ranks are open, and which are worth their cost."""
+"""Ranking of a sweep's judge configurations: significant differences, intervals of ranks, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ ACCURACY, SPEARMAN, CONSISTENCY = "agreement/accuracy", "agreement/spearman", "p
 COST = "cost/per_case"
 CONTRADICTION = "between/contradiction"
 SCORING = "pointwise"
-"""The mode that gives each response a score of its own."""
+"""The mode that scores each response."""
 BEHIND = "leaderboard/behind_best"
 CHEAPER = 0.95
-"""A configuration costs less than another if it costs at most this share of it and their intervals do not overlap."""
+"""A configuration is cheaper than another at this share of its cost or less, if their intervals do not overlap."""
 
 
 class _Paired(Protocol):
     """Jobs of one dataset, by their place in it, compared cluster by cluster."""
 
     def test(self, one: int, two: int) -> tuple[float | None, str]:
-        """Return the p-value of "they do not differ", and the name of the test."""
+        """Return the p-value of the hypothesis that two jobs do not differ, and the name of the test."""
 
     def difference(self, one: int, two: int, confidence: float) -> Metric:
         """Return the first job's value less the second's over the units that both read, with its interval."""
@@ -108,10 +108,16 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """A sweep's configurations, best first within each dataset; `by` is what they are ranked by, none if nothing is.
+    """The configurations of a sweep, best first within each dataset.
 
-    `contrasts` holds every pair of jobs on one dataset; their p-values are adjusted together (Holm).
-    `contradictions` holds each job that scores with each that compares, where they differ in nothing else.
+    Attributes:
+        by: the metric they are ranked by; `None` without one.
+        columns: the metrics shown.
+        confidence: the confidence of intervals and tests.
+        rows: the configurations.
+        contrasts: every pair of jobs on one dataset, with p-values adjusted together (Holm).
+        margin: the margin of non-inferiority.
+        contradictions: each job that scores with each that compares, if their other settings are the same.
     """
 
     by: str | None
@@ -135,17 +141,16 @@ class Leaderboard:
 
 
 def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard:
-    """Rank a sweep's jobs by agreement with labels, or without labels by agreement of the two orders.
+    """Rank a sweep's jobs by agreement with labels, or without labels by consistency of the two orders.
 
     Accuracy and consistency are tested by McNemar's test over the pairs that both jobs read, Spearman's rho by the
-    paired bootstrap with the seed and number of resamples of `scoring`, both over clusters of cases; p-values are
-    adjusted over all pairs of jobs on one dataset (Holm), and those above 1 - `scoring.confidence` share a letter
-    (Piepho 2004).
+    paired bootstrap, both over clusters of cases. The p-values are adjusted over all pairs of jobs on one dataset
+    (Holm), and jobs with a p-value above 1 - `scoring.confidence` share a letter (Piepho 2004).
 
-    Ranks have simultaneous intervals from the same tests: from 1 and as many as are significantly better, to all but
-    those that are significantly worse (Al Mohamad, van Zwet, Solari and Goeman 2021, Electron. J. Statist. 15,
-    2608-2646). How far a job is behind the highest has an interval that holds for all jobs of its dataset together
-    (Bonferroni): Tango's of paired proportions, or the paired bootstrap. Non-inferiority is read off its lower end.
+    Ranks have simultaneous intervals from the same tests: from 1 plus the number of significantly better jobs to the
+    number of jobs that are not significantly worse (Al Mohamad, van Zwet, Solari and Goeman 2021, Electron. J. Statist.
+    15, 2608-2646). The difference from the best job has an interval that is valid for all jobs of its dataset together
+    (Bonferroni): Tango's for paired proportions, or the paired bootstrap. Non-inferiority is decided by its lower end.
     """
     found_against = _contradictions(contenders, scoring)
     contenders = [_with_contradiction(one, found_against) for one in contenders]
@@ -244,14 +249,14 @@ def _judged(
     alpha = (1 - scoring.confidence) / max(1, len(ordered) - 1)
     found = []
     for place, row in enumerate(ranked):
-        apart = [other for other, rival in enumerate(ranked) if frozenset((row.job, rival.job)) in differ]
-        better = sum(other < place for other in apart)
+        different = [other for other, rival in enumerate(ranked) if frozenset((row.job, rival.job)) in differ]
+        better = sum(other < place for other in different)
         behind = paired.difference(place, 0, 1 - alpha) if place and paired is not None else None
         found.append(
             replace(
                 row,
                 rank_low=1 + better,
-                rank_high=len(ranked) - (len(apart) - better),
+                rank_high=len(ranked) - (len(different) - better),
                 behind=behind,
                 non_inferior=None if behind is None else row.chance == "above" and _within(behind, scoring.margin),
             )
@@ -358,9 +363,9 @@ class _Counts:
             columns = np.stack([lead, size], axis=1).astype(np.float64)
             pooled = Statistic(BEHIND, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), n)
             scoring = self._scoring.model_copy(update={"confidence": confidence})
-            drawn = measure([pooled], scoring, Clusters.each(self._clusters))[BEHIND]
-            if drawn.low is not None and drawn.high is not None:
-                low, high = min(low, drawn.low), max(high, drawn.high)
+            resampled = measure([pooled], scoring, Clusters.each(self._clusters))[BEHIND]
+            if resampled.low is not None and resampled.high is not None:
+                low, high = min(low, resampled.low), max(high, resampled.high)
         return Metric(BEHIND, round_metric(lead.sum() / n), round_metric(low), round_metric(high), n)
 
 
@@ -398,12 +403,12 @@ class _Correlations:
 
     def difference(self, one: int, two: int, confidence: float) -> Metric:
         """Return the difference with its expanded percentile interval."""
-        value, drawn = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
-        drawn = drawn[np.isfinite(drawn)]
-        if not len(drawn) or self._clusters < 2 or not np.ptp(drawn):
+        value, resampled = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
+        resampled = resampled[np.isfinite(resampled)]
+        if not len(resampled) or self._clusters < 2 or not np.ptp(resampled):
             return Metric(BEHIND, round_metric(value), n=self._clusters, note="the same in every resample: no interval")
         tail = tail_of(self._clusters, confidence)
-        low, high = np.quantile(drawn, [tail, 1 - tail], method="weibull")
+        low, high = np.quantile(resampled, [tail, 1 - tail], method="weibull")
         return Metric(BEHIND, round_metric(value), round_metric(low), round_metric(high), self._clusters)
 
 
@@ -415,5 +420,5 @@ def _correlations(one: Contender, numbers: Mapping[str, int], scoring: ScoringCo
         np.array([v.label for v in graded], dtype=np.float64),
         len(numbers),
     )
-    drawn: Floats = resample([statistic], scoring, clusters)[0]
-    return drawn
+    resampled: Floats = resample([statistic], scoring, clusters)[0]
+    return resampled

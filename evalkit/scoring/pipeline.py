@@ -1,4 +1,4 @@
-"""A run scored: judgments to verdicts, verdicts to statistics, statistics to metrics with intervals."""
+"""Scoring of a run: judgments to verdicts, verdicts to statistics, statistics to metrics with intervals."""
 
 from __future__ import annotations
 
@@ -28,11 +28,15 @@ from evalkit.types import Case, Judgment, Metric, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Everything that follows from judgments: verdicts in case order, metrics by name, the tie threshold's frontier.
+    """The results of scoring.
 
-    `details` holds what is more than a number, by the name of the run folder's file that holds it: JSON values.
-    `notes` say how the settings were understood.
-    `clusters` are what was resampled.
+    Attributes:
+        verdicts: the verdicts in case order.
+        metrics: the metrics by name.
+        frontier: the results of each tie threshold.
+        details: tables as JSON values, by the name of the file in the run folder.
+        notes: how settings were interpreted.
+        clusters: the clusters that were resampled.
     """
 
     verdicts: Sequence[Verdict]
@@ -44,15 +48,19 @@ class Scores:
 
 
 def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Scores:
-    """Return verdicts, metrics and frontier of a run; the same ones for the same input, in whatever order it comes.
+    """Return the verdicts, metrics and frontier of a run; they do not depend on the order of the input.
 
-    Every pair (pairwise) or response (pointwise) of every case has a verdict, `missing` where nothing could be read;
-    a ranking (listwise) gives verdicts on both.
-    Metrics that the mode can never have are left out; those that this run's data do not determine have no value and a
-    note that says why.
+    Every pair (pairwise) or response (pointwise) of every case has a verdict, `missing` if unreadable. A ranking
+    (listwise) gives verdicts on both. Metrics that the mode can never have are omitted. Metrics that the data do not
+    determine have no value and a note with the reason.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        judgments: their judgments.
 
     Raises:
-        ConfigError: if the judgments do not belong to the cases, or do not hold what the settings ask for.
+        ConfigError: if the judgments do not belong to the cases or lack what the settings require.
     """
     scored = score_without_intervals(config, cases, judgments)
     metrics = _metrics(config, scored.found, scored.clusters)
@@ -61,7 +69,7 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """A run scored, its statistics not yet measured: to be resampled together with those of another run."""
+    """A scored run with statistics that can be resampled together with those of another run."""
 
     verdicts: Sequence[Verdict]
     found: Sequence[Statistic | Metric]
@@ -74,12 +82,16 @@ class ScoredRun:
 def score_without_intervals(
     config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
 ) -> ScoredRun:
-    """Return all that `score_run` does, with statistics in place of the metrics they are measured as.
+    """Return the results of `score_run` with statistics instead of measured metrics.
 
-    The clusters are those that the config makes, unless others are given.
+    Args:
+        config: the run's config.
+        cases: the cases.
+        judgments: their judgments.
+        clusters: the clusters of the cases; by default those of the config.
 
     Raises:
-        ConfigError: as `score_run` does.
+        ConfigError: as `score_run`.
     """
     clusters = clusters or Clusters.of(config, cases)
     columns = use_expectations(config, read_judgments(cases, judgments, tuple(config.weights())))
@@ -99,13 +111,13 @@ def score_without_intervals(
 def _score_panel(
     config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, judged: Set[str], clusters: Clusters
 ) -> ScoredRun:
-    """Score each judge by itself, and the panel that they are by their votes."""
+    """Score each judge separately, and the panel by their votes."""
     members = [member.label for member in config.judge.members]
     given = members if judged <= set(members) else sorted(judged)
     names = [name for name in given if name in judged]
     check_names(names)
-    apart = {name: judgments.select(name) for name in names}
-    each = {name: resolve(config, cases, apart[name]) for name in names}
+    by_judge = {name: judgments.select(name) for name in names}
+    each = {name: resolve(config, cases, by_judge[name]) for name in names}
     panel = Panel.of(config, given, names)
     verdicts = vote(panel, config, cases, judgments, list(each.values()))
     more = extra_results(config, cases, verdicts, judgments, clusters)
@@ -116,7 +128,7 @@ def _score_panel(
     ]
     found += cost_statistics(judgments, len(cases))
     for name, one in each.items():
-        found += prefix_judge(name, statistics(config, cases, one, apart[name]))
+        found += prefix_judge(name, statistics(config, cases, one, by_judge[name]))
     return ScoredRun(
         verdict_objects(cases, verdicts, each),
         found,
@@ -142,6 +154,6 @@ def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: C
 
 
 def prefix_judge(judge: str, found: Sequence[Statistic | Metric]) -> Iterator[Statistic | Metric]:
-    """Yield a judge's metrics by the names they have beside the panel's: `judge/<its name>/<metric>`."""
+    """Yield a judge's metrics with names `judge/<judge>/<metric>`."""
     for one in found:
         yield replace(one, name=f"judge/{metric_part(judge)}/{one.name}")

@@ -1,4 +1,4 @@
-"""Which metrics a run has: those of its verdicts, those that its settings bring, and tables beyond single numbers."""
+"""The metrics of a run: from verdicts, from settings, and tables."""
 
 from __future__ import annotations
 
@@ -63,13 +63,20 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.length_control import score_slopes
 from evalkit.types import Case, Metric
 
-BY_RANKING = "a ranking cannot contradict itself: only rankings of different orders, samples or responses can"
+BY_RANKING = "one ranking has no cycles: only rankings of different orders, samples or responses can form one"
 
 
 def statistics(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
 ) -> list[Statistic | Metric]:
-    """Return every metric of one judge or panel, those that its mode can never have left out."""
+    """Return every metric of one judge or panel that its mode can have.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        verdicts: the verdicts.
+        judgments: all judgments.
+    """
     count, scored, passes, scale = len(cases), verdicts.scores, verdicts.passes, Scale.of(config.rubric)
     found: list[Statistic | Metric] = [
         *tie_statistics(verdicts, scored=passes is None),
@@ -88,7 +95,7 @@ def statistics(
 
 
 def _ends(config: RunConfig, verdicts: VerdictColumns) -> tuple[float, float] | None:
-    """Return the ends of the scale that scores are on; none where each depends on the other scores."""
+    """Return the ends of the scale of the scores, or `None` if each score depends on the others."""
     scale, how = Scale.of(config.rubric), config.scoring.normalize
     if verdicts.passes is not None or config.scoring.length_control or how not in ("none", "minmax"):
         return None
@@ -109,7 +116,7 @@ def _conflict_rates(config: RunConfig, verdicts: VerdictColumns) -> list[Statist
 
 
 def optional_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
-    """Return the statistics of settings that not every run has; those of orders and samples for single judges only."""
+    """Return the metrics of optional settings; those of orders and samples are for single judges only."""
     found: list[Statistic] = [] if config.tie.allow else [forced_rate(verdicts)]
     passes = verdicts.passes
     if verdicts.panel is not None:
@@ -126,7 +133,7 @@ def optional_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Sta
 
 @dataclass(frozen=True, slots=True)
 class ExtraResults:
-    """Metrics, and what is more than a number by the name of the file it goes to: JSON values."""
+    """Additional metrics, and tables as JSON values by the name of their file."""
 
     metrics: Sequence[Statistic | Metric] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -135,7 +142,15 @@ class ExtraResults:
 def extra_results(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
 ) -> ExtraResults:
-    """Return everything beyond verdicts and the metrics they give directly."""
+    """Return everything beyond verdicts and their direct metrics.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        verdicts: the verdicts.
+        judgments: all judgments.
+        clusters: the clusters of the cases.
+    """
     parts = [
         ExtraResults(_benchmark_statistics(config, cases, verdicts)),
         ExtraResults(*diagnostics(config, cases, verdicts, judgments, clusters)),
@@ -151,10 +166,10 @@ def extra_results(
 def _benchmark_statistics(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
 ) -> Sequence[Statistic | Metric]:
-    """Return the metrics of the benchmark that `dataset.benchmark` names, by the rule of its authors.
+    """Return the metrics of the benchmark `dataset.benchmark`, by its authors' rules.
 
     Raises:
-        ConfigError: if there is no such benchmark.
+        ConfigError: if the benchmark is unknown.
         PluginError: if its rule fails.
     """
     if (name := config.dataset.benchmark) is None:
@@ -164,14 +179,14 @@ def _benchmark_statistics(
         return benchmark.statistics(config, cases, verdicts)
     except EvalkitError:
         raise
-    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+    except Exception as error:  # third-party code may fail in any way
         what = f"the rule of '{name}' fails: {type(error).__name__}: {error}"
         remedy = "fix the benchmark's rule; answers are stored"
         raise PluginError(what, where="dataset.benchmark", remedy=remedy) from error
 
 
 def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, *, panel: bool) -> ExtraResults:
-    """Return what to reverse and cycles by criterion; single scores can make no cycle of wins, and have neither."""
+    """Return the verdicts to reverse and the cycles by criterion; single scores have no cycles of wins."""
     if verdicts.passes is None:
         return ExtraResults()
     rule = config.scoring.conflict_edges
@@ -185,7 +200,7 @@ def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumn
 def _ranking(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
 ) -> ExtraResults:
-    """Return the ranking of systems and the just-noticeable difference; a panel's votes have no margin to notice."""
+    """Return the ranking of systems and the just-noticeable difference; a panel's votes have no such difference."""
     games = games_of(cases, verdicts, clusters)
     ranked, ranking = rank_systems(games, config.scoring)
     details: dict[str, Any] = {"ranking": ranking} if ranking else {}
@@ -220,8 +235,15 @@ Found: TypeAlias = tuple[list[Statistic | Metric], dict[str, Any]]
 def diagnostics(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
 ) -> Found:
-    """Return further metrics, and tables by the name of the file they go to."""
-    verdicts = verdicts
+    """Return additional metrics, and tables by the name of their file.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        verdicts: the verdicts.
+        judgments: all judgments.
+        clusters: the clusters of the cases.
+    """
     metrics: list[Statistic | Metric] = [
         *length_models(verdicts, cases),
         *confusion_statistics(verdicts),
@@ -231,13 +253,13 @@ def diagnostics(
     if verdicts.labeled.any():
         tables["missing"] = missing_table(verdicts, verdicts.passes, judgments)
         tables["confusion"] = confusion_table(verdicts)
-    for more, further_tables in (
+    for more, more_tables in (
         _of_orders(config, cases, verdicts, clusters, panel=len(judgments.by) > 1),
         _of_scores(config, cases, verdicts),
-        _of_people(config, cases, verdicts, clusters),
+        _of_annotators(config, cases, verdicts, clusters),
     ):
         metrics += more
-        tables |= further_tables
+        tables |= more_tables
     return metrics, tables
 
 
@@ -264,7 +286,7 @@ def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumn
     return metrics, {}
 
 
-def _of_people(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Found:
+def _of_annotators(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Found:
     scored = verdicts.scores if verdicts.passes is None else None
     found = read_annotations(cases, verdicts, scored)
     if found is None:

@@ -91,7 +91,7 @@ def test_kappa_bounds_what_is_missing(configure, make_case, passes):
     ("rows", "sections", "why"),
     [
         ([(None, "A", "A")], {}, "no pair has a label"),
-        ([("A", None, None)], {}, "no labelled pair"),
+        ([("A", None, None)], {}, "no labeled pair"),
         ([("A", "A", "A")], {"swap": {"policy": "none"}}, "judged in one order"),
     ],
 )

@@ -167,13 +167,13 @@ def test_too_few_people_or_cases(configure, make_case, judged):
     scores = run(configure, cases, judgments)
     for name in ("human/alt_test", "human/advantage"):
         assert scores.metrics[name].value is None
-        assert "fewer than 3 people labelled 30 judged cases" in scores.metrics[name].note
+        assert "fewer than 3 annotators labeled 30 judged cases" in scores.metrics[name].note
     assert {(row["p"], row["note"]) for row in scores.details["annotators"]} == {
         (None, "fewer than 30 cases: not tested")
     }
     alone = [replace(case, labels={"p0": case.labels["p0"]}) for case in cases]
     lonely = run(configure, alone, judgments)
-    assert lonely.metrics["human/alpha"].note == "no item was labelled by two people"
+    assert lonely.metrics["human/alpha"].note == "no item was labeled by two annotators"
     assert lonely.details["annotators"][0]["advantage"] is None
 
 

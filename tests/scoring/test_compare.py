@@ -211,7 +211,7 @@ def test_runs_that_read_different_cases_have_no_difference(run):
     comparison = compare_runs([run("one", labels, [1.0, None, None]), run("two", labels, [None, 1.0, None])], SETTINGS)
     found = difference(comparison, "agreement/accuracy")
     assert (found.metric.value, found.metric.n, found.metric.missing, found.p) == (None, 0, 3, None)
-    assert found.test == found.metric.note == "no labelled pair has a verdict in both"
+    assert found.test == found.metric.note == "no labeled pair has a verdict in both"
     assert difference(comparison, "between/kappa").metric.note == "no pair has a verdict in both"
 
 
@@ -226,19 +226,19 @@ def test_without_labels_another_metric_is_tested(run):
 
 def test_runs_that_cannot_be_compared(run, make_case):
     one, two = run("one", ["A"], [1.0]), run("two", ["A"], [1.0])
-    with pytest.raises(ConfigError, match="at least two different runs"):
+    with pytest.raises(ConfigError, match="a comparison needs at least two different runs"):
         compare_runs([one], SETTINGS)
-    with pytest.raises(ConfigError, match="at least two different runs"):
+    with pytest.raises(ConfigError, match="a comparison needs at least two different runs"):
         compare_runs([one, one], SETTINGS)
     other = replace(two, cases=(make_case("other"),), judgments=())
-    with pytest.raises(ConfigError, match="one, two: share no case"):
+    with pytest.raises(ConfigError, match="one, two: the runs share no case"):
         compare_runs([one, other], SETTINGS)
     for what, changed in (
         ("prompt", replace(two.cases[0], prompt="another")),
         ("responses", make_case("0", ("a", "c"), label="A")),
         ("label", make_case("0", label="B")),
     ):
-        with pytest.raises(ConfigError, match=f"case '0': its {what} is not the same in one and two"):
+        with pytest.raises(ConfigError, match=f"case '0': its {what} differs between one and two"):
             compare_runs([one, replace(two, cases=(changed,))], SETTINGS)
     with pytest.raises(ConfigError, match="did you mean 'agreement/accuracy'"):
         compare_runs([one, two], SETTINGS, ["agreement/acuracy"])

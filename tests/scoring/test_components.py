@@ -54,7 +54,7 @@ def test_sums_over_pairs_equal_going_through_all_of_them(seed):
     generator = np.random.default_rng(seed)
     design = Design(observations(generator, cases=3, samples=2))
     for weights in (np.ones(3, dtype=int), next(Clusters.each(3).draw(1, seed))[1][0].astype(int)):
-        expected = slow(design.seen, weights)
+        expected = slow(design.crossed, weights)
         found = design._exactly((weights @ design.columns)[None])
         for effect, (sums, count) in found.items():
             total, pairs = expected.get(effect, (0.0, 0))
@@ -132,7 +132,7 @@ def test_the_parts_of_a_run(configure, make_case, judged):
     assert [row["effect"] for row in details["components"]] == ["orders", "cases", "cases × orders", "samples"]
     assert details["halve"]["cases"] == {"now": 80, "needed": 320}
     assert details["halve"]["samples"]["needed"] is None
-    assert "endless samples would leave" in details["halve"]["samples"]["note"]
+    assert "with infinitely many samples" in details["halve"]["samples"]["note"]
 
 
 def test_how_many_samples_would_halve_the_interval(configure, make_case, judged):
@@ -149,7 +149,7 @@ def test_what_one_sample_does_not_tell_is_said(configure, make_case, judged):
     scores = run_pairs(configure, make_case, judged, table)
     sample = scores.metrics["variance/sample"]
     assert sample.value is None
-    assert "repeat noise cannot be told from how cases × orders differ" in sample.note
+    assert "repeat noise cannot be separated from differences of cases × orders" in sample.note
     assert scores.metrics["variance/case"].value is not None
     assert "repeat noise" in scores.metrics["variance/case"].note
     details = scores.details["variance"]
@@ -160,7 +160,7 @@ def test_what_one_sample_does_not_tell_is_said(configure, make_case, judged):
 def test_nothing_to_tell_apart(configure, make_case, judged):
     scores = run_pairs(configure, make_case, judged, np.full((5, 1, 1), 0.5), swap={"policy": "none"})
     assert {m.value for name, m in scores.metrics.items() if name.startswith("variance/")} == {None}
-    assert "cannot be told" in scores.metrics["variance/case"].note
+    assert "not identifiable" in scores.metrics["variance/case"].note
     assert scores.details["variance"]["components"] == []
     same = run_pairs(configure, make_case, judged, np.full((5, 2, 2), 0.5))
     assert "there is no variance" in same.metrics["variance/case"].note

@@ -71,8 +71,8 @@ def test_a_run_with_labels_on_some(configure, make_case, judged):
         assert metric.low < np.mean(truth == "A") < metric.high
         assert metric.low < metric.value < metric.high
     assert powered.n == 40
-    assert "40 labels beside 80 answers without" in powered.note
-    assert "chosen at random" in powered.note
+    assert "40 labels and 80 answers without" in powered.note
+    assert "random subset" in powered.note
     assert "errs as often" in mended.note
     plan = scores.details["corrected"]["targets"][0]
     assert plan["judge"] == pytest.approx(np.mean(said == "A"))
@@ -117,9 +117,9 @@ def test_a_judge_that_knows_nothing_is_not_trusted(configure, make_case, judged)
 @pytest.mark.parametrize(
     ("labels", "powered", "mended"),
     [
-        ([None] * 6, "no answered one has a label", "no answered one has a label"),
-        (["A"] + [None] * 5, "fewer than two", "all of one kind"),
-        (["A", "A"] + [None] * 4, None, "all of one kind"),
+        ([None] * 6, "no answer has a label", "no answer has a label"),
+        (["A"] + [None] * 5, "fewer than two", "all belong to one class"),
+        (["A", "A"] + [None] * 4, None, "all belong to one class"),
         (["B", "A", "B", "A", "B", "A"], None, "sum to 1 or less"),
     ],
 )
@@ -140,9 +140,9 @@ def test_labels_on_all_are_the_answer_themselves(configure, make_case, judged):
     scores = score_run(configure(swap={"policy": "none"}), rows, judgments)
     powered = scores.metrics["corrected/win_rate/a"]
     assert powered.value == pytest.approx(np.mean(truth == "A"))
-    assert "people's own mean" in powered.note
+    assert "the mean of the labels" in powered.note
     assert scores.metrics["corrected/rogan_gladen/a"].value == pytest.approx(powered.value)
-    assert scores.details["corrected"]["targets"][0]["note"] == "every answered one is labelled"
+    assert scores.details["corrected"]["targets"][0]["note"] == "every answer has a label"
 
 
 def test_missing_answers_are_counted_and_nothing_is_enough(configure, make_case, judged):
@@ -170,7 +170,7 @@ def test_a_mean_score_that_is_too_high_is_brought_down(pointwise, make_case, jud
     assert scores.metrics["score/mean"].value == pytest.approx(said.mean())
     assert metric.low < quality.mean() < metric.high < said.mean()
     assert "corrected/rogan_gladen" not in scores.metrics
-    assert "more, the rate of each depends" in scores.details["corrected"]["notes"][0]
+    assert "more levels, each rate depends" in scores.details["corrected"]["notes"][0]
     widths = scores.details["corrected"]["targets"][0]["more_labels"]
     assert [row["labels"] for row in widths] == [40, 80]
 
@@ -263,10 +263,10 @@ def test_the_margin_at_which_people_agree_three_times_of_four(configure, make_ca
 @pytest.mark.parametrize(
     ("margins", "labels", "why"),
     [
-        ([1, 1, 1], ["A", "A", "A"], "always people's"),
-        ([1, 1, 1], ["B", "A", "B"], "no more often"),
-        ([0, 0, 0], ["B", "A", "B"], "no labelled pair has a margin"),
-        ([1, 1, 1], ["TIE", None, "TIE"], "no labelled pair has a margin"),
+        ([1, 1, 1], ["A", "A", "A"], "always equals the label"),
+        ([1, 1, 1], ["B", "A", "B"], "not equal the label more often"),
+        ([0, 0, 0], ["B", "A", "B"], "no labeled pair has a margin"),
+        ([1, 1, 1], ["TIE", None, "TIE"], "no labeled pair has a margin"),
     ],
 )
 def test_labels_that_do_not_tell(configure, make_case, judged, margins, labels, why):

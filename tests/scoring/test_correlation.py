@@ -149,4 +149,4 @@ def test_scores_that_depend_on_each_other_are_not_bounded(pointwise, make_case, 
 def test_missing_scores_are_said(pointwise):
     for item in correlation_statistics(scored([0, 0, 1], [1, 2, np.nan], [1, 2, 3]), 2):
         assert (item.n, item.missing, item.clusters(Clusters.each(2))) == (2, 1, 1)
-        assert "left out" in item.note
+        assert "omitted" in item.note

@@ -61,7 +61,7 @@ def test_a_large_knot_is_reversed_in_few_and_says_that_it_may_not_be_the_fewest(
         wins[winner, loser], wins[loser, winner] = True, False
     (result,) = fewest_reversals(wins[None], np.zeros((1, n, n)))
     assert (result.wins, result.exact) == (((9, 4), (13, 0)), False)
-    monkeypatch.setattr(transitivity, "MOST", 14)
+    monkeypatch.setattr(transitivity, "MAX_EXACT_KNOT", 14)
     monkeypatch.setattr(transitivity, "CHUNK", 1)
     (sure,) = fewest_reversals(wins[None], np.zeros((1, n, n)))
     assert (sure.wins, sure.exact) == (result.wins, True)
@@ -116,7 +116,7 @@ def circle(n=3):
 
 
 def test_more_cycles_than_are_listed(configure, make_case, judged, monkeypatch):
-    monkeypatch.setattr(transitivity, "LISTED", 2)
+    monkeypatch.setattr(transitivity, "MAX_CYCLES", 2)
     details = play(configure, make_case, judged, [circle(5)], 5).details["conflicts"]
     (entry,) = details["cases"]
     assert entry["case_id"] == "0"
@@ -213,7 +213,7 @@ def test_zeta_leaves_ties_out_and_says_so(configure, make_case, judged):
     tied = {**circle(), (0, 1): (0, 0)}
     zeta = play(configure, make_case, judged, [circle(), tied], 3).metrics["conflict/zeta"]
     assert (zeta.value, zeta.n) == (0, 1)
-    assert "1 with a tie are left out" in zeta.note
+    assert "1 with a tie are omitted" in zeta.note
     none = play(configure, make_case, judged, [tied], 3).metrics["conflict/zeta"]
     assert none.value is None
     assert "every case has a tie" in none.note

@@ -59,8 +59,8 @@ def test_each_bound_is_a_rule_of_its_own() -> None:
     [
         ("agreement/pearson", ">= 0.5", "it has no value (no labels)"),
         ("agreement/pearson", {"low": ">= 0.5"}, "it has no value (no labels)"),
-        ("conflict/nodes", {"low": ">= 3"}, "it has no low (none was asked for)"),
-        ("conflict/nodes", "<= 5", "4 has no interval (none was asked for); `by: value` decides by the value alone"),
+        ("conflict/nodes", {"low": ">= 3"}, "it has no low (none was requested)"),
+        ("conflict/nodes", "<= 5", "4 has no interval (none was requested); `by: value` decides by the value alone"),
     ],
 )
 def test_what_is_not_there_is_undecided_and_says_why(metric: str, rule: object, why: str) -> None:

@@ -116,7 +116,7 @@ def test_every_metric_of_pairs_and_the_correlations_follow(configure):
     assert metrics["position/consistency"].value == 1.0
     assert 0 < metrics["calibration/ece"].value < 0.15  # which is what eight cases, two of them wrong, show
     assert metrics["conflict/rate"].value == 0.0
-    assert "a ranking cannot contradict itself" in metrics["conflict/rate"].note
+    assert "one ranking has no cycles" in metrics["conflict/rate"].note
     assert "score/mean" not in metrics
     assert metrics["missing/unparseable"].n == 16
 

@@ -264,7 +264,7 @@ def games_with_length(effect, cases=400, seed=0, ties=0.8, strengths=(0.5, 0.0, 
 def test_a_planted_effect_of_length_is_found_and_taken_out(effect):
     games = games_with_length(effect)
     found = at_equal_length(games)
-    planted = effect * np.std(games.longer)
+    planted = effect * np.std(games.log_ratio)
     assert abs(found.effect - planted) < 3 * found.effect_error
     assert found.ratings == pytest.approx([0.5, 0.0, -0.5], abs=0.35)
     assert (np.abs(found.ratings - [0.5, 0.0, -0.5]) < 3.5 * found.errors).all()
@@ -277,7 +277,7 @@ def test_ratings_at_equal_length_equal_statsmodels():
     design = np.zeros((len(games), 3))
     for column in (1, 2):
         design[:, column - 1] = (games.i == column).astype(float) - (games.j == column)
-    design[:, 2] = games.longer / np.std(games.longer)
+    design[:, 2] = games.log_ratio / np.std(games.log_ratio)
     model = statsmodels.Logit((games.winner == 1).astype(float), design)
     fitted = model.fit(disp=0, cov_type="cluster", cov_kwds={"groups": games.cluster, "use_correction": False})
     ratings = np.array([0.0, *fitted.params[:2]])
@@ -288,14 +288,14 @@ def test_ratings_at_equal_length_equal_statsmodels():
 
 def test_length_that_cannot_be_told_apart_is_not_estimated(configure, judged):
     games = games_with_length(0.0, cases=20)
-    flat = Games(*(getattr(games, name) if name != "longer" else games.longer * 0 for name in Games.__slots__))
+    flat = Games(*(getattr(games, name) if name != "longer" else games.log_ratio * 0 for name in Games.__slots__))
     assert at_equal_length(flat) is None
     # Every system always has its own length: its rating and the effect are one.
     own = np.array([3.0, 2.0, 1.0])
     fixed = Games(*(getattr(games, n) if n != "longer" else own[games.i] - own[games.j] for n in Games.__slots__))
     assert at_equal_length(fixed) is None
     sure = Games(
-        *(getattr(games, n) if n != "winner" else np.sign(games.longer).astype(np.int8) for n in Games.__slots__)
+        *(getattr(games, n) if n != "winner" else np.sign(games.log_ratio).astype(np.int8) for n in Games.__slots__)
     )
     assert at_equal_length(sure) is None
     rows, played = league([0, 0], 10)

@@ -43,4 +43,4 @@ def test_what_is_left_out_is_said(pointwise, make_case, judged):
     rows = [[(1.0, 2.0), (2.0, 3.0)], [(1.0, 2.0), (2.0, 2.0)], [(1.0, None), (2.0, 3.0)]]
     metric = run(pointwise, make_case, judged, rows)["agreement/kendall_within"]
     assert (metric.value, metric.n, metric.missing) == (1, 1, 1)
-    assert metric.note.startswith("1 cases of equal scores or equal grades left out; missing scores")
+    assert metric.note.startswith("1 cases with equal scores or equal grades are omitted; missing scores")

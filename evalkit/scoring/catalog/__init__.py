@@ -1,7 +1,7 @@
-"""The metric catalog: the one place that knows every metric, its name, title, meaning, direction and order.
+"""The metric catalog: name, title, definition, direction and order of every metric.
 
-Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. A metric is added by
-the function that computes it and by one row here.
+Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. To add a metric,
+write the function that computes it and one row here.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ CATALOG: Final = Catalog(
 
 
 def catalog_of(benchmark: str | None) -> Catalog:
-    """Return the catalog of runs on a benchmark: evalkit's, with the rows that a third party's benchmark brings first.
+    """Return the catalog of runs on a benchmark: evalkit's, preceded by the rows of a third-party benchmark.
 
     Raises:
-        ConfigError: if there is no such benchmark.
+        ConfigError: if the benchmark is unknown.
     """
     if benchmark is None or benchmark in CATALOG.benchmarks:
         return CATALOG
@@ -47,7 +47,7 @@ def catalog_of(benchmark: str | None) -> Catalog:
 
 
 RANKED_BY: Final = ("agreement/accuracy", "agreement/spearman", "position/consistency")
-"""What the jobs of a sweep are ranked by: the first that every job has, else the first that any has."""
+"""Metrics that rank the jobs of a sweep: the first that every job has, otherwise the first that any has."""
 TESTED: Final = (
     "agreement/accuracy",
     "agreement/error",
@@ -56,7 +56,7 @@ TESTED: Final = (
     "score/mean",
     "tie_rate",
 )
-"""What compared runs are tested in unless metrics are named: the first that the runs have."""
+"""Metrics that compared runs are tested in by default: the first that every run has."""
 LEADERBOARD_COLUMNS: Final = (
     "agreement/accuracy",
     "agreement/accuracy_per_order",
@@ -74,7 +74,7 @@ LEADERBOARD_COLUMNS: Final = (
     "cost/per_case",
     "latency/per_case",
 )
-"""The metrics of a leaderboard, in order; those that no job has are left out of it."""
+"""The metrics of a leaderboard, in order; those that no job has are omitted."""
 MAIN_COLUMNS: Final = (
     "agreement/accuracy",
     "agreement/spearman",

@@ -1,4 +1,4 @@
-"""Which metrics a run can have, as far as its config says."""
+"""The metrics that a run can have, according to its config."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 from evalkit.config import RunConfig
 from evalkit.scoring.catalog.spec import BOTH, EXTRA_VALUES, VALUES, Catalog, Match, MetricSpec
 
-MOST_NAMES = 200
-"""At most so many names that cases hold are tried for what a typo may have meant."""
+MAX_NAMES = 200
+"""At most this many values in cases are tried as corrections of a typo."""
 
 
 def _several_judges(config: RunConfig) -> bool:
@@ -37,11 +37,11 @@ SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
         "several criteria": lambda config: len(config.criteria) > 1,
     }
 )
-"""What `MetricSpec.needs` asks of a config. All other needs are of the data, and only the run can tell."""
+"""Values of `MetricSpec.needs` that a config decides; all others depend on the data."""
 
 
 def is_available(spec: MetricSpec, config: RunConfig, catalog: Catalog) -> bool:
-    """Say whether a run under this config can have a metric; a mode that is not evalkit's own can have any."""
+    """Return whether a run with this config can have a metric; a third-party mode can have any."""
     if spec.scope != "run" or (config.mode.name in BOTH and config.mode.name not in spec.modes):
         return False
     if spec.group in catalog.benchmarks and spec.group != config.dataset.benchmark:
@@ -49,41 +49,45 @@ def is_available(spec: MetricSpec, config: RunConfig, catalog: Catalog) -> bool:
     return spec.needs not in SETTINGS or SETTINGS[spec.needs](config)
 
 
-def fits(found: Match, config: RunConfig, held: Callable[[], Iterable[str]]) -> bool:
-    """Say whether the placeholders of a metric's name stand for a criterion of the config, or a name that cases hold.
+def fits(match: Match, config: RunConfig, values_in_cases: Callable[[], Iterable[str]]) -> bool:
+    """Return whether the placeholders of a metric's name are a criterion of the config or a value in the cases.
 
-    `held` returns the names of models, subsets and the like that cases hold; it is called only if they matter.
+    `values_in_cases` returns the names of models, subsets and the like; it is called only if they matter.
     """
-    free = {name: value for name, value in found.values.items() if name not in VALUES}
+    free = {name: value for name, value in match.values.items() if name not in VALUES}
     criterion = free.pop("criterion", None)
     if criterion is not None and criterion not in config.raw_weights():
         return False
     free = {name: value for name, value in free.items() if value not in EXTRA_VALUES.get(name, ())}
-    return not free or {_folded(value) for value in free.values()} <= {_folded(value) for value in held()}
+    return not free or {_folded(value) for value in free.values()} <= {_folded(value) for value in values_in_cases()}
 
 
 def _folded(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def available_names(config: RunConfig, catalog: Catalog, held: Iterable[str]) -> list[str]:
-    """Return the names of the metrics that a run can have, as far as config and cases say: what a typo may mean."""
+def available_names(config: RunConfig, catalog: Catalog, values_in_cases: Iterable[str]) -> list[str]:
+    """Return the names of the metrics that a run can have, as corrections of a typo."""
     names: list[str] = []
-    values = tuple(held)[:MOST_NAMES]
+    values = tuple(values_in_cases)[:MAX_NAMES]
     for spec in catalog.rows:
         if is_available(spec, config, catalog):
             names += _expanded(spec.name, spec.placeholders, tuple(config.raw_weights()), values)
     return names
 
 
-def _expanded(name: str, placeholders: Sequence[str], criteria: Sequence[str], held: Sequence[str]) -> list[str]:
-    """Return the names that a name with placeholders stands for; none if two of them depend on the cases."""
+def _expanded(
+    name: str, placeholders: Sequence[str], criteria: Sequence[str], values_in_cases: Sequence[str]
+) -> list[str]:
+    """Return the names that a name with placeholders can be; empty if two of them depend on the cases."""
     if sum(one not in VALUES for one in placeholders) > 1:
         return []
     for one in placeholders:
-        values = criteria if one == "criterion" else VALUES.get(one) or (*held, *EXTRA_VALUES.get(one, ()))
+        values = criteria if one == "criterion" else VALUES.get(one) or (*values_in_cases, *EXTRA_VALUES.get(one, ()))
         rest = [other for other in placeholders if other != one]
         return [
-            found for value in values for found in _expanded(name.replace(f"{{{one}}}", value), rest, criteria, held)
+            match
+            for value in values
+            for match in _expanded(name.replace(f"{{{one}}}", value), rest, criteria, values_in_cases)
         ]
     return [name]

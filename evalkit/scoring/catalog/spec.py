@@ -1,4 +1,4 @@
-"""Rows of the metric catalog, and how to look metrics up by name, names with placeholders included."""
+"""Rows of the metric catalog, and lookup of metrics by name, including names with placeholders."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class MetricSpec:
     """One row of the catalog.
 
     Attributes:
-        name: the metric's name; `{placeholders}` stand for what only a run's config or data determine.
-        title: what a report calls it, in English. Translations are in `evalkit/locale`.
-        definition: what it is, in one sentence.
-        formula: how it is computed, where a sentence is not precise enough.
-        unit: `share`, `coefficient`, or whatever its numbers count.
-        low: the least value it can have; `None` if there is none.
-        high: the largest value it can have; `None` if there is none.
+        name: the metric's name; `{placeholders}` depend on a run's config or data.
+        title: the title in reports, in English; translations are in `evalkit/locale`.
+        definition: the definition in one sentence.
+        formula: the computation, if a sentence is not precise enough.
+        unit: `share`, `coefficient`, or the unit of its values.
+        low: the lowest possible value; `None` if there is none.
+        high: the highest possible value; `None` if there is none.
         better: whether higher or lower values are better; `None` if neither is.
-        chance: its value for a judge that ignores the responses: a number, words where it depends on the run, or
-            `None` where there is no such value.
+        chance: the value for a judge that ignores the responses: a number, a description if it depends on the run, or
+            `None`.
         headline: whether the summary of a run shows it.
-        hidden_at_zero: whether the summary leaves it out where it is 0.
+        hidden_at_zero: whether the summary omits it at 0.
         source: paper and section.
-        modes: the modes whose runs have it.
-        needs: the setting or data without which no run has it.
-        interval: how its interval is made.
-        benchmark: the title of the benchmark it is of, if it is one's own; a run has it by `dataset.benchmark`.
-        scope: where it is measured: in a run, between two compared runs, or between the jobs of a sweep.
+        modes: the modes that can have it.
+        needs: the setting or data that it requires.
+        interval: the kind of interval.
+        benchmark: the title of its benchmark, if `dataset.benchmark` selects it.
+        scope: where it is computed: in a run, between two compared runs, or between the jobs of a sweep.
     """
 
     name: str
@@ -66,12 +66,12 @@ class MetricSpec:
 
     @property
     def group(self) -> str:
-        """The first part of its name."""
+        """The first part of the name."""
         return self.name.partition("/")[0]
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """What stands in braces in its name."""
+        """The names in braces in the metric's name."""
         return tuple(_PLACEHOLDER.findall(self.name))
 
     @property
@@ -82,12 +82,12 @@ class MetricSpec:
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _ANY = ("criterion", "system")
-"""Placeholders whose values may have slashes."""
+"""Placeholders whose values may contain slashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The row that a metric's name is of, with the value of each placeholder, and the judge it is of in a panel."""
+    """The row of a metric's name, the value of each placeholder, and the judge of a panel."""
 
     spec: MetricSpec
     values: Mapping[str, str]
@@ -100,21 +100,21 @@ class Catalog:
     def __init__(self, rows: Iterable[MetricSpec]) -> None:
         self.rows = tuple(rows)
         names = [row.name for row in self.rows]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"the metric catalog has {', '.join(sorted(twice))} twice")
+        if duplicates := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"the metric catalog has {', '.join(sorted(duplicates))} twice")
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """The groups, in the order in which they stand in every table."""
+        """The groups, in the order of every table."""
         return tuple(dict.fromkeys(row.group for row in self.rows))
 
     @cached_property
     def benchmarks(self) -> frozenset[str]:
-        """The groups of metrics that a run has by `dataset.benchmark` only."""
+        """The groups of metrics that require `dataset.benchmark`."""
         return frozenset(row.group for row in self.rows if row.benchmark)
 
     def extended(self, rows: Iterable[MetricSpec]) -> Catalog:
-        """Return a catalog with more rows: each after its group, or last."""
+        """Return a catalog with additional rows, each after its group, or last."""
         more = tuple(rows)
         return Catalog(sorted((*self.rows, *more), key=self._group_place)) if more else self
 
@@ -122,9 +122,9 @@ class Catalog:
         return self.groups.index(row.group) if row.group in self.groups else len(self.groups)
 
     def find(self, name: str) -> Match | None:
-        """Return the row that a metric is of, `None` if the catalog does not know it.
+        """Return the row of a metric, `None` if it is not in the catalog.
 
-        Of a panel's judge it is the row of the metric without `judge/NAME/`; the judge's name may hold slashes.
+        For a judge of a panel it is the row of the metric without `judge/NAME/`; the judge's name may contain slashes.
         """
         if name.startswith("judge/"):
             for found in re.finditer("/", name.removeprefix("judge/")):
@@ -135,7 +135,7 @@ class Catalog:
         return self._own(name)
 
     def spec(self, name: str) -> MetricSpec | None:
-        """Return the row that a metric is of, `None` if the catalog does not know it."""
+        """Return the row of a metric, `None` if it is not in the catalog."""
         found = self.find(name)
         return None if found is None else found.spec
 
@@ -156,7 +156,7 @@ class Catalog:
 
     @cached_property
     def _patterns(self) -> dict[str, list[tuple[re.Pattern[str], MetricSpec]]]:
-        """Patterns by group, those with fewer placeholders and fixed values first."""
+        """Patterns by group, the most specific first."""
         found: dict[str, list[tuple[re.Pattern[str], MetricSpec]]] = {}
         for row in sorted(self.rows, key=_looseness):
             if row.placeholders:
@@ -164,9 +164,9 @@ class Catalog:
         return found
 
     def order(self, name: str) -> tuple[int, int]:
-        """Return a key that sorts metrics as tables show them: by row, then a panel's judges, then unknown ones.
+        """Return a sort key for tables: by row, then the judges of a panel, then unknown metrics.
 
-        Rows with placeholders that follow one another are one block: their metrics keep the order they are given in.
+        Consecutive rows with placeholders are one block: their metrics keep the given order.
         """
         if name.startswith("judge/"):
             return 1, 0
@@ -175,13 +175,13 @@ class Catalog:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        places: dict[str, int] = {}
+        indices: dict[str, int] = {}
         previous: MetricSpec | None = None
-        for place, row in enumerate(self.rows):
+        for index, row in enumerate(self.rows):
             same = previous is not None and previous.placeholders and previous.group == row.group
-            places[row.name] = places[previous.name] if previous and same and row.placeholders else place
+            indices[row.name] = indices[previous.name] if previous and same and row.placeholders else index
             previous = row
-        return places
+        return indices
 
     def better(self, name: str) -> Better | None:
         """Return whether higher or lower values of a metric are better; `None` if neither is, or it is unknown."""
@@ -189,20 +189,20 @@ class Catalog:
         return None if spec is None else spec.better
 
     def chance(self, name: str) -> float | None:
-        """Return a metric's value for a judge that ignores the responses, where that is one number for all runs."""
+        """Return a metric's value for a judge that ignores the responses, if it is the same number in all runs."""
         spec = self.spec(name)
         return spec.chance if spec is not None and isinstance(spec.chance, float | int) else None
 
     def is_headline(self, name: str) -> bool:
-        """Say whether the summary of a run shows a metric; never those of a panel's single judges."""
+        """Return whether the summary of a run shows a metric; never those of single judges of a panel."""
         found = self.find(name)
         return found is not None and found.judge is None and found.spec.headline
 
     def main(self, names: Iterable[str], limit: int) -> list[str]:
         """Return at most `limit` of the headline metrics among `names`, in the order of `names`.
 
-        If there are more, metrics that every run of a kind has come before those with a placeholder in their row, such
-        as the score of each subset; among equals, earlier rows come first.
+        If there are more, metrics that every run of a kind has come before those with a placeholder, such as the score
+        of each subset; otherwise earlier rows come first.
         """
         shown = [name for name in names if self.is_headline(name)]
         first = sorted(shown, key=lambda name: (bool(self.spec(name).placeholders), self.order(name)))  # type: ignore[union-attr]
@@ -215,14 +215,14 @@ class Catalog:
 
 
 def _looseness(row: MetricSpec) -> tuple[int, int]:
-    """Return a key by which stricter patterns come before those that take anything."""
+    """Return a sort key that puts specific patterns before general ones."""
     free = [name for name in row.placeholders if name not in VALUES]
     return len(free), len(row.placeholders)
 
 
 def _pattern(name: str) -> re.Pattern[str]:
     parts = _PLACEHOLDER.split(name)
-    return re.compile("".join(_group(part) if place % 2 else re.escape(part) for place, part in enumerate(parts)))
+    return re.compile("".join(_group(part) if index % 2 else re.escape(part) for index, part in enumerate(parts)))
 
 
 def _group(placeholder: str) -> str:
@@ -256,7 +256,7 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
     }
 )
-"""The values of placeholders that have the same ones in every run."""
+"""Placeholders with the same values in every run."""
 
 EXTRA_VALUES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -265,4 +265,4 @@ EXTRA_VALUES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "domain": ("safety",),
     }
 )
-"""The values that placeholders can have beside what the cases hold: models, subsets, kinds of question."""
+"""Values of placeholders in addition to those in the cases, such as models and subsets."""

@@ -408,10 +408,10 @@ def pearson_by_case(x: Floats, y: Floats, case: Ints, cases: int) -> Floats:
     return pearson_r(np.stack(moments, axis=1))
 
 
-def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, both: Bools, cases: int) -> Floats:
+def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, known: Bools, cases: int) -> Floats:
     pairs = verdicts.pairs
     i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
-    both = both[i] & both[j]
+    both = known[i] & known[j]
     dx, dy = (
         _signs_within(scored.score[i] - scored.score[j], both),
         _signs_within(scored.grade[i] - scored.grade[j], both),

@@ -321,9 +321,9 @@ def p_value(contest: Contest, annotator: int, epsilon: float) -> float:
     found = contest.found
     own = contest.answered & (found.annotator == annotator)
     cluster = contest.cluster[own]
-    leads = contest.annotator_wins[own].astype(np.float64) - contest.judge_wins[own]
+    difference = contest.annotator_wins[own].astype(np.float64) - contest.judge_wins[own]
     size = np.bincount(cluster)
-    leads = np.bincount(cluster, weights=leads)[size > 0] / size[size > 0]
+    leads = np.bincount(cluster, weights=difference)[size > 0] / size[size > 0]
     spread, distance = float(leads.std(ddof=1)), float(leads.mean()) - epsilon
     if spread < 1e-12:
         return 0.0 if distance < 0 else 1.0

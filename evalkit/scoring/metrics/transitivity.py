@@ -200,14 +200,14 @@ class Tournaments:
         complete, weak = np.zeros(len(sizes), dtype=bool), np.zeros(len(sizes), dtype=bool)
         nodes, triads, ties, incomplete = (np.zeros(len(sizes), dtype=np.int64) for _ in range(4))
         for case, winners in edges.groups():
-            complete = (winners != NONE).all(axis=1)
-            complete[case], incomplete[case] = complete, ~complete
-            used, (wins, tied) = case[complete], matrices(winners[complete])
+            decided = (winners != NONE).all(axis=1)
+            complete[case], incomplete[case] = decided, ~decided
+            used, (wins, tied) = case[decided], matrices(winners[decided])
             beats = wins | tied if edges.both_ways else wins
             nodes[used] = in_cycle(beats).sum(axis=1)
             triads[used] = cyclic_triads(beats)
             weak[used] = weak_violation(wins, tied)
-            ties[used] = (winners[complete] == TIE).sum(axis=1)
+            ties[used] = (winners[decided] == TIE).sum(axis=1)
         return cls(sizes, complete, nodes, triads, weak, ties, incomplete, edges.both_ways)
 
 
