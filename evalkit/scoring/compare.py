@@ -140,7 +140,7 @@ class PairedVerdicts:
         return divide(tally(np.where(finite, values, 0.0)), tally(finite))
 
     def right(self, other: PairedVerdicts) -> tuple[Codes, Codes]:
-        """Return for each pair whether this run and the other are correct: 1, 0, or NONE without a verdict."""
+        """Return for each pair whether this run and the other are correct: 1, 0, or the code NONE."""
         return self._right(), other._right()
 
     def _right(self) -> Codes:
@@ -232,9 +232,18 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Runs compared: `cases` they share, how many each has beside them, entries, differences, agreement among them.
+    """A comparison of runs.
 
-    `clusters` says how many clusters the cases are in, and by what, where these are not the cases themselves.
+    Attributes:
+        runs: the names of the runs.
+        cases: the number of shared cases.
+        left_out: the number of other cases of each run.
+        confidence: the confidence of intervals and tests.
+        family: the metrics that are tested.
+        entries: each run's metrics.
+        differences: the difference of each pair of runs in each metric.
+        between: the agreement of each pair of runs.
+        clusters: a note on the clusters; `None` if each case is its own cluster.
     """
 
     runs: tuple[str, ...]

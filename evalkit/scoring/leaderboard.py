@@ -32,7 +32,7 @@ CHEAPER = 0.95
 
 
 class _Paired(Protocol):
-    """Jobs of one dataset, by their place in it, compared cluster by cluster."""
+    """Jobs of one dataset, by index, compared cluster by cluster."""
 
     def test(self, one: int, two: int) -> tuple[float | None, str]:
         """Return the p-value of the hypothesis that two jobs do not differ, and the name of the test."""
@@ -43,10 +43,17 @@ class _Paired(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One job of a sweep: `job` is its folder's name in the sweep, `name` what differs, `dataset` the fingerprint.
+    """One job of a sweep.
 
-    `cluster` holds the cluster of each case by its id; a case that is not in it is its own. `mode` is how it judges,
-    and `alike` its other settings, which jobs of different modes must share to be held against each other.
+    Attributes:
+        job: the name of its folder in the sweep.
+        name: its distinguishing settings.
+        dataset: the fingerprint of its dataset.
+        metrics: its metrics.
+        verdicts: its verdicts.
+        cluster: the cluster of each case by its id; other cases are their own cluster.
+        mode: its mode.
+        alike: the other settings that jobs of different modes must share to be compared.
     """
 
     job: str
@@ -61,14 +68,22 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One line of a leaderboard.
+    """One row of a leaderboard.
 
-    `rank` counts from 1 within a dataset, and `rank_low` to `rank_high` is its interval; configurations of one dataset
-    that share one of the `letters` do not differ significantly. `chance` is on which side of chance its agreement is,
-    `None` where configurations are not ranked by agreement. `behind` is its value less that of the highest, paired, and
-    `non_inferior` says that it is shown to be better than chance and at most `scoring.margin` behind. `pareto` says
-    that no other of its dataset is shown to agree as well for less, or better for no more, and that it is not at
-    chance; `None` where agreement or cost is not known.
+    Attributes:
+        rank: the rank within its dataset, from 1.
+        job: the name of its folder in the sweep.
+        name: its distinguishing settings.
+        dataset: the fingerprint of its dataset.
+        metrics: the metrics shown.
+        letters: configurations of one dataset that share a letter do not differ significantly.
+        pareto: whether no other configuration of its dataset is shown to agree as well for less, or better for no more,
+            and its agreement is above chance; `None` if agreement or cost is unknown.
+        rank_low: the lower end of the rank's interval.
+        rank_high: the upper end of the rank's interval.
+        chance: the side of chance of its agreement; `None` if configurations are not ranked by agreement.
+        behind: its paired difference from the best configuration.
+        non_inferior: whether it is shown to be better than chance and at most `scoring.margin` behind.
     """
 
     rank: int
@@ -87,7 +102,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two jobs of one dataset: the first's metric less the second's, and how sure it is that they differ at all."""
+    """The difference of two jobs of one dataset in a metric, with the test of whether they differ."""
 
     first: str
     second: str
@@ -99,7 +114,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A job that scores and one that compares, alike but for that: how often the one says the opposite of the other."""
+    """A job that scores and a job that compares with the same other settings, and how often they contradict."""
 
     scores: str
     comparisons: str
@@ -169,7 +184,7 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
 
 
 def _contradictions(contenders: Sequence[Contender], scoring: ScoringConfig) -> tuple[Contradiction, ...]:
-    """Hold each job that scores against each that compares the same cases under the same other settings."""
+    """Compare each job that scores with each that compares the same cases under the same other settings."""
     return tuple(
         Contradiction(one.job, two.job, contradictions(one.verdicts, two.verdicts, scoring, one.cluster)[0])
         for one in contenders
@@ -182,7 +197,7 @@ def _contradictions(contenders: Sequence[Contender], scoring: ScoringConfig) -> 
 
 
 def _with_contradiction(contender: Contender, found: Sequence[Contradiction]) -> Contender:
-    """Return a job with the rates of contradiction among its metrics, where it is held against one other alone."""
+    """Return a job with its contradiction rates among its metrics, if it is compared with a single other job."""
     own = [one for one in found if contender.job in (one.scores, one.comparisons)]
     return replace(contender, metrics={**contender.metrics, **own[0].metrics}) if len(own) == 1 else contender
 
@@ -228,7 +243,7 @@ def _standings(
         )
         for one in [*ordered, *rest]
     ]
-    return _judged(found, ordered, by, differ, scoring)
+    return _with_intervals(found, ordered, by, differ, scoring)
 
 
 def _chance(one: Contender, by: str | None) -> Side | None:
@@ -236,14 +251,14 @@ def _chance(one: Contender, by: str | None) -> Side | None:
     return test.side if test is not None and _value(one, by) is not None else None
 
 
-def _judged(
+def _with_intervals(
     rows: Sequence[Standing],
     ordered: Sequence[Contender],
     by: str | None,
     differ: set[frozenset[str]],
     scoring: ScoringConfig,
 ) -> list[Standing]:
-    """Return the rows with the intervals of their ranks, how far they are behind, and whether they are on the front."""
+    """Return the rows with the intervals of ranks, the differences from the best, and the Pareto front."""
     ranked, rest = rows[: len(ordered)], rows[len(ordered) :]
     paired = _paired(ordered, by, scoring) if by is not None and len(ordered) > 1 else None
     alpha = (1 - scoring.confidence) / max(1, len(ordered) - 1)
@@ -274,7 +289,7 @@ def _above(one: Contender, other: Contender, by: str | None) -> bool:
 
 
 def clearly_cheaper(one: Metric | None, other: Metric | None) -> bool:
-    """Say whether a configuration of cost `one` is shown to cost less than one of cost `other`."""
+    """Return whether a configuration with cost `one` is shown to cost less than one with cost `other`."""
     if one is None or other is None or one.value is None or other.value is None:
         return False
     if one.value > CHEAPER * other.value or one.value >= other.value:
@@ -329,7 +344,7 @@ def _paired(group: Sequence[Contender], by: str, scoring: ScoringConfig) -> _Pai
 
 
 class _Counts:
-    """Jobs compared over the pairs that both read, by what each had right; all jobs' hits are lined up once."""
+    """Jobs compared by the number of correct pairs among those that both read."""
 
     def __init__(self, group: Sequence[Contender], by: str, scoring: ScoringConfig) -> None:
         units = {(v.case_id, v.unit): None for one in group for v in one.verdicts if len(v.unit) == 2}
@@ -377,7 +392,7 @@ def _hit(verdict: Verdict, by: str) -> int:
 
 
 def _numbered(group: Sequence[Contender], names: Sequence[str]) -> tuple[dict[str, int], Clusters]:
-    """Return the number of each case named, in order of appearance, and the clusters of these cases."""
+    """Return the index of each case, in order of appearance, and the clusters of these cases."""
     numbers = {case: number for number, case in enumerate(dict.fromkeys(names))}
     known = {case: number for one in group for case, number in one.cluster.items()}
     return numbers, Clusters.by_key([known.get(case, -1) + 1 for case in numbers], "cluster")
@@ -390,7 +405,7 @@ def _lead(one: Codes, two: Codes, cluster: Ints, clusters: int) -> Ints:
 
 
 class _Correlations:
-    """Jobs compared by the paired bootstrap of their correlations: the same resamples of clusters for each."""
+    """Jobs compared by the paired bootstrap of their correlations, with the same resamples of clusters for each."""
 
     def __init__(self, group: Sequence[Contender], scoring: ScoringConfig) -> None:
         numbers, clusters = _numbered(group, [v.case_id for one in group for v in one.verdicts])

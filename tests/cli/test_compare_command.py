@@ -85,7 +85,7 @@ def test_three_runs_of_one_judge_go_by_their_folders(
     out = capsys.readouterr().out
     assert "x=1 · x=2 · x=3 (12 shared cases)" in out
     assert "note: 12 cases of x=1 are not in every run and were omitted" in out
-    assert "No difference between x=1 and x=3 in agreement/accuracy: the runs are right and wrong" in out
+    assert "No difference between x=1 and x=3 in agreement/accuracy: the runs are correct on the same" in out
     assert "No difference found between" in out
     content = json.loads(Path("comparison.json").read_text())
     letters = [row["letters"] for row in content["metrics"] if row["metric"] == "position/consistency"]

@@ -42,6 +42,7 @@ UNWANTED = {
 FINISHED = (  # packages and modules of evalkit/ whose texts and comments are checked
     *("judges", "engine", "store", "runs", "core", "config", "sweeps", "gating", "tools", "batch"),
     *("types.py", "protocols.py", "errors.py", "plugins.py", "testing.py", "pytest_plugin.py"),
+    "scoring",
 )
 UNWANTED_IN_CODE = {
     **{word: better for word, better in UNWANTED.items() if word != r"\bUS\$"},

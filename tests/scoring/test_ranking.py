@@ -288,11 +288,11 @@ def test_ratings_at_equal_length_equal_statsmodels():
 
 def test_length_that_cannot_be_told_apart_is_not_estimated(configure, judged):
     games = games_with_length(0.0, cases=20)
-    flat = Games(*(getattr(games, name) if name != "longer" else games.log_ratio * 0 for name in Games.__slots__))
+    flat = Games(*(getattr(games, name) if name != "log_ratio" else games.log_ratio * 0 for name in Games.__slots__))
     assert at_equal_length(flat) is None
     # Every system always has its own length: its rating and the effect are one.
     own = np.array([3.0, 2.0, 1.0])
-    fixed = Games(*(getattr(games, n) if n != "longer" else own[games.i] - own[games.j] for n in Games.__slots__))
+    fixed = Games(*(getattr(games, n) if n != "log_ratio" else own[games.i] - own[games.j] for n in Games.__slots__))
     assert at_equal_length(fixed) is None
     sure = Games(
         *(getattr(games, n) if n != "winner" else np.sign(games.log_ratio).astype(np.int8) for n in Games.__slots__)

@@ -18,7 +18,7 @@ class PassColumns:
     """The result of each order of each pair, with samples combined. Order 0 is the unit's own order.
 
     Attributes:
-        winner: (pairs, 2) the winner; NONE if unreadable. `tie.threshold` applies to pairs, not to passes.
+        winner: (pairs, 2) the winner, or the code NONE. `tie.threshold` applies to pairs, not to passes.
         margin: (pairs, 2) the margin in [-1, 1], positive for the unit's first response; NaN if missing.
         confidence: (pairs, 2) the probability that the winner is correct; NaN if unstated.
         asked: (pairs, 2) whether the order was requested.
@@ -82,7 +82,7 @@ class VerdictColumns:
 
     Attributes:
         pairs: every pair of responses of every case, with its label.
-        lean: (pairs,) the winner before the tie rules; NONE if missing.
+        lean: (pairs,) the winner before the tie rules, or the code NONE.
         winner: (pairs,) the winner after the tie rules.
         reason: (pairs,) the reason, an index into `REASONS`.
         margin: (pairs,) the margin in units of `tie.threshold`; NaN if missing.

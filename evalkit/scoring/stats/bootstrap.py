@@ -383,7 +383,7 @@ def tail_of(n: int, confidence: float) -> float:
     """Return the share of resamples beyond each end of an interval, for `n` clusters, at least two.
 
     The plain percentile interval is too narrow by the ratio of Student's t to the normal quantile and by the bias of
-    the resamples' variance. Both are corrected by percentiles further out, those of sqrt(n / (n - 1)) t (Hesterberg
+    the resamples' variance. Both are corrected by more extreme percentiles, those of sqrt(n / (n - 1)) t (Hesterberg
     2015, Am. Stat. 69, 371-386, "expanded percentile interval"). The percentile p of B resamples is at rank p (B + 1),
     so that p is the probability that a new value is below it (Davison and Hinkley 1997, Bootstrap Methods and their
     Application, ch. 2).
