@@ -23,7 +23,7 @@ class PairColumns:
         i: (pairs,) the index of its first response in the case.
         j: (pairs,) the index of its second response, greater than `i`.
         label: (pairs,) the label, A, TIE or B, or the code NONE.
-        longer: (pairs,) the response with more characters, A, TIE or B; NONE if a text is missing.
+        longer: (pairs,) the response with more characters, A, TIE or B, or the code NONE.
         start: (cases,) the index of each case's first pair.
         sizes: (cases,) the number of responses of each case.
     """

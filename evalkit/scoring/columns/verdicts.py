@@ -23,7 +23,7 @@ class PassColumns:
         confidence: (pairs, 2) the probability that the winner is correct; NaN if unstated.
         asked: (pairs, 2) whether the order was requested.
         both: whether both orders of every pair were to be judged.
-        third: (pairs,) the winner of the third judgment of a pair whose orders disagree; NONE if there is none.
+        third: (pairs,) the winner of the third judgment of a pair whose orders disagree, or the code NONE.
         third_margin: (pairs,) the margin of the third judgment, NaN if there is none; `None` without third judgments.
         third_confidence: (pairs,) its confidence, likewise.
     """

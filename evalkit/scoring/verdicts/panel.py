@@ -66,7 +66,7 @@ class Panel:
         return found
 
     def elect(self, winners: Codes) -> Codes:
-        """Return the outcome with the most votes, or a tie; the code NONE if the quorum is not met."""
+        """Return the outcome with the most votes, or a tie; below the quorum, return the code NONE."""
         a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
         found = np.where((a > b) & (a > tie), A, np.where((b > a) & (b > tie), B, TIE))
         return np.where(self.has_quorum(winners != NONE), found, NONE).astype(np.int8)
