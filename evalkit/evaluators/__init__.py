@@ -1,4 +1,4 @@
-"""Ways of judging, looked up by `mode.name`."""
+"""Evaluators, selected by `mode.name`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ OURS = {
 def make_evaluator(
     config: RunConfig, *, prompt_folders: Sequence[Path] = (), recorded: Mapping[str, str] | None = None
 ) -> Evaluator:
-    """Return the evaluator that `mode.name` names, its prompts found, checked and filled once.
+    """Return the evaluator for `mode.name`, with its prompts found, checked and filled once.
 
-    `recorded` holds the text of templates by name; these take precedence over files.
+    Args:
+        config: The run's config.
+        prompt_folders: The user's folders of prompts.
+        recorded: The text of templates by name; these take precedence over files.
 
     Raises:
-        PluginError: if there is no such evaluator, it is not one, or `mode.params` do not suit it.
-        PromptError: if its template cannot be found, parsed or filled.
-        ConfigError: if the rest of the config does not suit it.
+        PluginError: If there is no such evaluator, it is not an evaluator, or `mode.params` are invalid for it.
+        PromptError: If its template cannot be found, parsed or filled.
+        ConfigError: If it does not support the rest of the config.
     """
     name = config.mode.name
     found = find(EVALUATORS, name, OURS, where="mode.name", methods=("plan",))
@@ -51,17 +54,17 @@ def make_evaluator(
 
 
 def _check_abilities(made: Evaluator, config: RunConfig) -> None:
-    """Refuse before anything is paid what only some ways of judging can do."""
+    """Raise before any request if the evaluator does not support a setting."""
     mode = f"mode '{config.mode.name}'"
     if config.judge.weighs and not getattr(made, "weighs", False):
         raise ConfigError(
-            f"{mode} does not weigh by probabilities",
+            f"{mode} does not support log-probabilities",
             where="judge.logprobs",
             remedy="set it to false, or mode=pairwise",
         )
     if config.swap.policy == "both" and config.swap.resolve == "third_pass" and not isinstance(made, FollowUpEvaluator):
         raise ConfigError(
-            f"{mode} gives no third judgment", where="swap.resolve", remedy="choose another, or set mode=pairwise"
+            f"{mode} does not support third_pass", where="swap.resolve", remedy="set another value, or mode=pairwise"
         )
 
 
@@ -71,7 +74,7 @@ def _params(found: Any, config: RunConfig) -> tuple[Any, ...]:
     if model is None:
         if given:
             raise PluginError(
-                f"'{config.mode.name}' has no settings of its own",
+                f"'{config.mode.name}' has no parameters",
                 where=f"mode.params.{next(iter(given))}",
                 remedy="remove it",
             )
@@ -81,4 +84,4 @@ def _params(found: Any, config: RunConfig) -> tuple[Any, ...]:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in ("mode.params", *first["loc"]))
-        raise PluginError(first["msg"], where=key, remedy=f"see the settings of '{config.mode.name}'") from None
+        raise PluginError(first["msg"], where=key, remedy=f"see the parameters of '{config.mode.name}'") from None

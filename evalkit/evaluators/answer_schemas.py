@@ -1,6 +1,6 @@
-"""The JSON schemas of answers: every reason stands before the score or winner it is for.
+"""The JSON schemas of answers, with every reason before its score or winner.
 
-They keep to what strict structured output accepts: every property required, no others allowed, no string limits.
+They use only what strict structured output accepts: all properties required, no others allowed, no string limits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CONFIDENCE = {"type": "number", "minimum": 0, "maximum": 1}
 
 
 def pairwise_format(criteria: Sequence[str], *, tie_allowed: bool) -> AnswerFormat:
-    """Return the answer asked for when two responses are compared."""
+    """Return the answer format for a comparison of two responses."""
     winner = {"type": "string", "enum": ["A", "B", "TIE"] if tie_allowed else ["A", "B"]}
     sides = _object(strengths=_texts(), weaknesses=_texts())
     compared = _object(
@@ -33,14 +33,14 @@ def pairwise_format(criteria: Sequence[str], *, tie_allowed: bool) -> AnswerForm
 
 
 def pointwise_format(criteria: Sequence[str], scale: Scale) -> AnswerFormat:
-    """Return the answer asked for when one response is scored."""
+    """Return the answer format for scores of one response."""
     scored = _object(criterion=_one_of(criteria), justification=_TEXT, examples=_texts(), score=scale.schema())
     summary = _object(strengths=_texts(), weaknesses=_texts(), suggestions=_texts())
     return AnswerFormat("direct_score", _object(scores=_one_each(scored, criteria), summary=summary))
 
 
 def listwise_format(criteria: Sequence[str], labels: Sequence[str]) -> AnswerFormat:
-    """Return the answer asked for when several responses, shown under `labels`, are ranked at once."""
+    """Return the answer format for a ranking of several responses, shown under `labels`."""
     viewed = _object(response=_one_of(labels), strengths=_texts(), weaknesses=_texts())
     rank = {"type": "integer", "minimum": 1, "maximum": len(labels)}
     ranking = _one_each(_object(response=_one_of(labels), rank=rank), labels)

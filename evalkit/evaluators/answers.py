@@ -1,4 +1,4 @@
-"""What a judge's JSON must hold. Prose is read leniently, decisions strictly: nothing is clamped or filled in."""
+"""Models of a judge's JSON answers: lenient for text, strict for decisions. Nothing is clamped or filled in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Confidence = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_
 
 
 class AnswerPart(BaseModel):
-    """Base of an answer's parts: camelCase in JSON, further keys ignored."""
+    """Base of the parts of an answer: camelCase in JSON, unknown keys ignored."""
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True, coerce_numbers_to_str=True
@@ -49,37 +49,37 @@ class AnswerPart(BaseModel):
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
-        """Return the answer checked.
+        """Validate the answer.
 
         Raises:
-            UnreadableError: if something is missing or impossible; names the fields.
+            UnreadableError: If a field is missing or invalid; names the fields.
         """
         try:
             return cls.model_validate(answer)
         except ValidationError as error:
-            raise UnreadableError("invalid", _faults(error)) from None
+            raise UnreadableError("invalid", _problems(error)) from None
 
     def dump(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the answer as JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 class ResponseAnalysis(AnswerPart):
-    """What is good and what is bad in one response."""
+    """Strengths and weaknesses of one response."""
 
     strengths: Texts = ()
     weaknesses: Texts = ()
 
 
 class Analysis(AnswerPart):
-    """Each response by itself."""
+    """The analysis of each response on its own."""
 
     response_a: ResponseAnalysis = ResponseAnalysis()
     response_b: ResponseAnalysis = ResponseAnalysis()
 
 
 class ComparedCriterion(AnswerPart):
-    """Both responses on one criterion."""
+    """The comparison of both responses on one criterion."""
 
     criterion: str
     a_assessment: str = ""
@@ -89,7 +89,7 @@ class ComparedCriterion(AnswerPart):
 
 
 class Result(AnswerPart):
-    """The decision."""
+    """The overall decision."""
 
     reasoning: str
     differentiators: Texts = ()
@@ -105,7 +105,7 @@ class PairwiseAnswer(AnswerPart):
     result: Result
 
     def swapped(self) -> PairwiseAnswer:
-        """Return the same answer with A and B exchanged in every field that names a side; prose stays as written."""
+        """Return the answer with A and B exchanged in every field, but not within texts."""
         return PairwiseAnswer(
             analysis=Analysis(response_a=self.analysis.response_b, response_b=self.analysis.response_a),
             comparison=tuple(
@@ -123,7 +123,7 @@ class PairwiseAnswer(AnswerPart):
 
 
 class ScoredCriterion(AnswerPart):
-    """One response on one criterion; the score is read against the scale later."""
+    """The score of one response on one criterion; validated against the scale later."""
 
     criterion: str
     justification: str
@@ -132,7 +132,7 @@ class ScoredCriterion(AnswerPart):
 
 
 class Summary(AnswerPart):
-    """One response as a whole."""
+    """The summary of one response."""
 
     strengths: Texts = ()
     weaknesses: Texts = ()
@@ -140,32 +140,32 @@ class Summary(AnswerPart):
 
 
 class PointwiseAnswer(AnswerPart):
-    """A score for one response on each criterion."""
+    """Scores of one response on each criterion."""
 
     scores: tuple[ScoredCriterion, ...]
     summary: Summary = Summary()
 
 
-class _OnCriterion(Protocol):
+class _HasCriterion(Protocol):
     @property
     def criterion(self) -> str: ...
 
 
-C = TypeVar("C", bound=_OnCriterion)
+C = TypeVar("C", bound=_HasCriterion)
 
 
 def other_side(winner: Winner) -> Winner:
-    """Return the winner as seen with A and B exchanged."""
+    """Return the winner with A and B exchanged."""
     return "B" if winner == "A" else "A" if winner == "B" else "TIE"
 
 
 def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[str, C]:
-    """Return the one part for each of `names`, in their order; names match exactly, else trimmed and in any case.
+    """Return the part for each of `names`, in order; names match exactly, or else trimmed and in any case.
 
     Raises:
-        UnreadableError: if a criterion is missing, is there twice, or is none of `names`.
+        UnreadableError: If a criterion is missing, duplicated, or not one of `names`.
     """
-    # A judge copies a name as prompts show it.
+    # A judge copies a name as the prompt shows it.
     folded = {_folded(spelling): name for name in names for spelling in (neutralize(name), name)}
     found: dict[str, C] = {}
     for part in parts:
@@ -186,13 +186,15 @@ def _folded(name: str) -> str:
     return " ".join(name.strip(" \t\n*_`\"':：").casefold().split())
 
 
-def _faults(error: ValidationError) -> str:
+def _problems(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_context=False)
-    shown = [f"{'.'.join(str(part) for part in one['loc'])}: {_said(one['msg'], one['input'])}" for one in faults[:3]]
+    shown = [
+        f"{'.'.join(str(part) for part in one['loc'])}: {_message(one['msg'], one['input'])}" for one in faults[:3]
+    ]
     return "; ".join(shown) + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
 
 
-def _said(message: str, given: object) -> str:
+def _message(message: str, given: object) -> str:
     if message.startswith("Value error, "):
         return message.removeprefix("Value error, ")
     value = f" (got {given!r})" if isinstance(given, int | float | str) and len(str(given)) <= 40 else ""
@@ -205,7 +207,7 @@ _LABEL = re.compile(
 
 
 class ResponseReview(AnswerPart):
-    """What is good and what is bad in one of several responses."""
+    """Strengths and weaknesses of one of several responses."""
 
     response: str
     strengths: Texts = ()
@@ -213,7 +215,7 @@ class ResponseReview(AnswerPart):
 
 
 class CriterionRanking(AnswerPart):
-    """All responses on one criterion."""
+    """The ranking of all responses on one criterion."""
 
     criterion: str
     reasoning: str
@@ -221,7 +223,7 @@ class CriterionRanking(AnswerPart):
 
 
 class RankingResult(AnswerPart):
-    """The decision."""
+    """The overall decision."""
 
     reasoning: str
     ranking: Any
@@ -237,13 +239,19 @@ class ListwiseAnswer(AnswerPart):
 
 
 def read_ranking(value: object, labels: Sequence[str], field: str, *, tie_allowed: bool) -> Ranking:
-    """Return a ranking as groups of places in `labels`, the best first, whichever of three ways it is written in.
+    """Return a ranking as groups of indices into `labels`, the best first.
 
-    Entries `{"response": "A", "rank": 1}`, of which equal ranks are ties; labels from best to worst; or groups of
-    labels from best to worst. Labels may be left out, but at least two must be there.
+    Three forms are read: entries `{"response": "A", "rank": 1}`, in which equal ranks are ties; labels from best to
+    worst; and groups of labels from best to worst. Labels may be missing, but at least two are required.
+
+    Args:
+        value: The ranking in the answer.
+        labels: The labels of the responses.
+        field: The name of the field, for error messages.
+        tie_allowed: Whether responses may share a rank.
 
     Raises:
-        UnreadableError: if it is none of these, names a label twice or an unknown one, or has a tie where none may be.
+        UnreadableError: If it has none of these forms, a label is unknown or duplicated, or a tie is not allowed.
     """
     try:
         groups = _groups(value, labels)
@@ -260,7 +268,7 @@ def read_ranking(value: object, labels: Sequence[str], field: str, *, tie_allowe
 
 
 def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a ranking as entries of a name and a rank, 1 the best, tied responses sharing one."""
+    """Return a ranking as entries with a name and a rank; 1 is the best, and tied responses share a rank."""
     entries, rank = [], 1
     for group in ranking:
         entries += [{"response": names[index], "rank": rank} for index in group]

@@ -1,4 +1,4 @@
-"""What evalkit's own evaluators have alike: a config, the names of its criteria, and the templates they fill."""
+"""The base of the built-in evaluators: a config, its criteria, and the templates to fill."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from evalkit.types import Case, Message
 
 
 def check_responses(case: Case, least: int) -> None:
-    """Refuse a case with too few responses.
+    """Raise if a case has too few responses.
 
     Raises:
-        DatasetError: if it has fewer than `least`.
+        DatasetError: If it has fewer than `least`.
     """
     if len(case.responses) < least:
         raise DatasetError(
             f"it has {len(case.responses)} response(s), and this mode needs at least {least}",
             where=f"case '{case.id}'",
-            remedy="give it more, or leave it out",
+            remedy="add responses, or remove the case",
         )
 
 
 SHARED = ("original_prompt", "context", "reference")
-"""The placeholders that stand for a case in every template."""
+"""The placeholders for a case in every template."""
 
 
 def shared_variables(case: Case) -> dict[str, str]:
-    """Return the texts of a case that every template is filled with, made safe; a blank one counts as none."""
+    """Return the neutralized texts of a case for every template; a blank context or reference is empty."""
     context, reference = case.context, case.reference
     return {
         "original_prompt": neutralize(case.prompt),
@@ -41,22 +41,22 @@ def shared_variables(case: Case) -> dict[str, str]:
 
 
 INSTRUCTION = "output_instruction"
-"""The placeholder that stands for what the output format tells the judge."""
+"""The placeholder for the output format's instruction."""
 _PROBE, _OTHER_PROBE = "evalkit one", "Another two, to see what changes"
 
 
 class TemplateEvaluator:
-    """Base of an evaluator that fills the template of its mode, or the one that `prompt.template` names.
+    """Base of an evaluator that fills the template of its mode, or `prompt.template`.
 
     Args:
-        config: the run's config.
-        prompts: fills templates, and knows which were filled.
-        template: the mode's own template.
-        task: what an answer decides.
+        config: The run's config.
+        prompts: The templates.
+        template: The name of the mode's template.
+        task: What an answer decides.
 
     Raises:
-        ConfigError: if the output format is not for this mode.
-        PluginError: if there is no such output format.
+        ConfigError: If the output format does not support this mode.
+        PluginError: If there is no such output format.
     """
 
     def __init__(self, config: RunConfig, prompts: Prompts, template: str, task: AnswerTask) -> None:
@@ -67,11 +67,11 @@ class TemplateEvaluator:
         self._template = config.prompt.template or template
 
     def _with_instruction(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return these placeholders of the mode's template, with the output format's instruction if it asks for it.
+        """Return the variables with the output format's instruction, if the template has a placeholder for it.
 
         Raises:
-            PromptError: if the instruction cannot be filled, or is set and the template does not ask for it.
-            PluginError: if the output format is a plug-in that has none.
+            PromptError: If the instruction cannot be filled, or is set and the template has no placeholder for it.
+            PluginError: If the output format is a plug-in without an instruction.
         """
         output = self._config.output
         known = {**variables, "output": output.format}
@@ -81,34 +81,34 @@ class TemplateEvaluator:
         elif output.instruction is None:
             text = ""
         else:
-            what, remedy = f"has no placeholder '{INSTRUCTION}'", f"write {{{{ {INSTRUCTION} }}}} in it"
+            what, remedy = f"has no placeholder '{INSTRUCTION}'", f"add {{{{ {INSTRUCTION} }}}} to it"
             where = self._prompts.place(self._template)
             raise PromptError(what, where=where, remedy=f"{remedy}, or remove output.instruction")
         return {**known, INSTRUCTION: text}
 
     def _check_placeholders(self, fill: Callable[[Mapping[str, str]], Sequence[Message]], names: Sequence[str]) -> None:
-        """Refuse a template whose messages do not depend on each of the texts `names`, or that lacks the criteria.
+        """Raise if a template's messages do not depend on each of `names`, or lack the criteria.
 
         Args:
-            fill: fills the template with these texts.
-            names: the placeholders that the mode cannot do without.
+            fill: Fills the template with texts by placeholder.
+            names: The placeholders that the mode requires.
 
         Raises:
-            PromptError: naming the template and the first placeholder that it lacks.
+            PromptError: If one is missing; names the template and the first missing placeholder.
         """
         texts = dict.fromkeys(names, _PROBE)
         messages = fill(texts)
-        lacking = [name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages]
+        missing = [name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages]
         if self._config.output.format == "json":
             shown = "".join(message["content"] for message in messages)
-            lacking += ["criteria"] if any(name not in shown for name in self._shown_names) else []
-        if lacking:
+            missing += ["criteria"] if any(name not in shown for name in self._shown_names) else []
+        if missing:
             raise PromptError(
-                f"has no placeholder '{lacking[0]}'",
+                f"has no placeholder '{missing[0]}'",
                 where=self._prompts.place(self._template),
-                remedy=f"mode {self._config.mode.name} needs {', '.join(lacking)}: write {{{{ {lacking[0]} }}}} in it"
-                if lacking[0] != "criteria"
-                else "name each of the criteria in it, as the shipped templates do",
+                remedy=f"mode {self._config.mode.name} needs {', '.join(missing)}: add {{{{ {missing[0]} }}}} to it"
+                if missing[0] != "criteria"
+                else "name each criterion in it, as the shipped templates do",
             )
 
     @property
@@ -122,9 +122,9 @@ class TemplateEvaluator:
         return self._prompts.texts()
 
     def _shown_criteria(self) -> list[dict[str, str]]:
-        """Return each criterion as prompts show it, with its weight where `prompt.show_weights` asks for it.
+        """Return each criterion as shown in prompts, with its weight if `prompt.show_weights` is set.
 
-        The weights are the criteria's own: those of `scoring.weights` never change a prompt, nor do equal ones.
+        The weights are those of the criteria: `scoring.weights` never changes a prompt. Equal weights are not shown.
         """
         weights = {name: one.weight for name, one in self._config.criteria.items()}
         total, shown = sum(weights.values()), self._config.prompt.show_weights and len({*weights.values()}) > 1

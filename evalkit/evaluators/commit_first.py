@@ -1,4 +1,4 @@
-"""Commit-first: whatever the way of judging, the judge answers the task itself before it sees what to judge."""
+"""Commit-first: the judge answers the task itself before it sees the responses, in any mode."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ ANSWER, OWN_ANSWER = "answer", "own_answer"
 
 
 class CommitFirst:
-    """Puts before each ask of another evaluator one in which the judge answers the task itself.
+    """Wraps an evaluator so that the judge answers the task itself before each request.
 
-    That ask is the same for all responses, orders and samples of a case, so that it is paid for once. Its answer stands
-    in the asks that come after it, marked as the judge's own and as unsafe as any text.
+    The additional request is the same for all responses, orders and samples of a case, so it is paid for once. Its
+    answer is shown in the requests after it, marked as the judge's own and neutralized like any other text.
 
     Args:
-        inner: the way of judging.
-        prompts: where the templates `answer` (original_prompt, context) and `own_answer` (own_answer) are found.
+        inner: The evaluator.
+        prompts: The templates `answer` (original_prompt, context) and `own_answer` (own_answer).
 
     Raises:
-        PromptError: if one of these cannot be found, parsed or filled.
+        PromptError: If one of these templates cannot be found, parsed or filled.
     """
 
     def __init__(self, inner: Evaluator, prompts: Prompts) -> None:
         self._inner, self._prompts = inner, prompts
         for optional in (None, "text"):
             self._question(Case("rehearsal", "text", (), context=optional))
-        self._said("text")
+        self._fill_own_answer("text")
         self._check_placeholders()
 
     @property
@@ -49,20 +49,20 @@ class CommitFirst:
     def _check_placeholders(self) -> None:
         one, other = "evalkit one", "Another two, to see what changes"
         checks: list[tuple[str, str, bool]] = [
-            (ANSWER, "original_prompt", self._asked(one, "") != self._asked(other, "")),
-            (OWN_ANSWER, "own_answer", self._said(one) != self._said(other)),
+            (ANSWER, "original_prompt", self._fill_answer(one, "") != self._fill_answer(other, "")),
+            (OWN_ANSWER, "own_answer", self._fill_own_answer(one) != self._fill_own_answer(other)),
         ]
         for template, name, depends in checks:
             if not depends:
-                remedy = f"write {{{{ {name} }}}} in it"
+                remedy = f"add {{{{ {name} }}}} to it"
                 raise PromptError(f"has no placeholder '{name}'", where=self._prompts.place(template), remedy=remedy)
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return an ask for an answer of the judge's own before each ask of the inner evaluator."""
-        return self._prepared(case, self._inner.plan(case))
+        """Return, for each request of the inner evaluator, the request for the judge's own answer that precedes it."""
+        return self._preceded(case, self._inner.plan(case))
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the ask that was prepared for, now with the judge's own answer, or what the inner evaluator reads."""
+        """Return the inner evaluator's request with the judge's own answer in it, or what the inner evaluator reads."""
         if request.then is None:
             return self._inner.read(request, completion)
         try:
@@ -70,33 +70,33 @@ class CommitFirst:
         except UnreadableError as fault:
             return missing_judgment(request, completion, fault)
         *before, last = request.then.messages
-        content = f"{self._said(own)}\n\n{last['content'].lstrip()}"
+        content = f"{self._fill_own_answer(own)}\n\n{last['content'].lstrip()}"
         return replace(request.then, messages=(*before, {"role": last["role"], "content": content}))
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
-        """Return what the inner evaluator asks after all judgments of a unit, prepared for in the same way."""
-        return self._prepared(
+        """Return the inner evaluator's follow-up requests, wrapped in the same way."""
+        return self._preceded(
             case, self._inner.follow(case, judgments) if isinstance(self._inner, FollowUpEvaluator) else ()
         )
 
-    def _prepared(self, case: Case, asks: Sequence[JudgeRequest]) -> list[JudgeRequest]:
+    def _preceded(self, case: Case, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
         question = self._question(case)
-        return [replace(ask, messages=question, answer=None, then=ask, shared=True) for ask in asks]
+        return [replace(one, messages=question, answer=None, then=one, shared=True) for one in requests]
 
     def _question(self, case: Case) -> tuple[Message, ...]:
-        return self._asked(neutralize(case.prompt), neutralize(case.context or ""))
+        return self._fill_answer(neutralize(case.prompt), neutralize(case.context or ""))
 
-    def _asked(self, prompt: str, context: str) -> tuple[Message, ...]:
+    def _fill_answer(self, prompt: str, context: str) -> tuple[Message, ...]:
         return self._prompts.render(ANSWER, original_prompt=prompt, context=context)
 
-    def _said(self, own: str) -> str:
+    def _fill_own_answer(self, own: str) -> str:
         return self._prompts.render(OWN_ANSWER, own_answer=neutralize(own))[-1]["content"].strip()
 
 
 def _own_answer(completion: Completion) -> str:
     if completion.refusal or completion.finish_reason == "content_filter":
-        said = completion.refusal or "the provider's content filter stopped it"
-        raise UnreadableError("refusal", f"the judge would not answer the task itself: {said[:200]}")
+        reason = completion.refusal or "the provider's content filter stopped it"
+        raise UnreadableError("refusal", f"the judge refused to answer the task itself: {reason[:200]}")
     own = drop_thinking(completion.text).strip()
     if not own:
         raise UnreadableError("empty", "the judge's own answer to the task is empty")

@@ -1,4 +1,4 @@
-"""All responses of a case in one call: rank them."""
+"""Rank all responses of a case in one request."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message, Ran
 class Listwise(TemplateEvaluator):
     """All responses of a case at once, in the orders of `swap.policy`, each `mode.samples` times.
 
-    Policy `none` shows the case's own order, `random` a shuffled one, `both` a shuffled one and its reverse, so that
-    each pair is seen in both orders. Shuffles depend on case and sample only.
+    Policy `none` uses the order of the case, `random` a shuffled order, and `both` a shuffled order and its reverse, so
+    that each pair is shown in both orders. Shuffles depend only on the case and the sample.
 
     Raises:
-        ConfigError: if the output format is not for rankings.
-        PromptError: if the template cannot be found, parsed or filled.
+        ConfigError: If the output format does not support rankings.
+        PromptError: If the template cannot be found, parsed or filled.
     """
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         super().__init__(config, prompts, "listwise", AnswerTask("ranking", tie_allowed=config.tie.allow))
         self._tie_allowed = config.tie.allow
         self._known: dict[str, dict[str, Any]] = {}
-        self._rehearse()
+        self._check_templates()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the asks for every order and sample.
+        """Return the requests for every order and sample.
 
         Raises:
-            DatasetError: if the case has fewer than two responses, or more than there are letters.
+            DatasetError: If the case has fewer than two responses, or more than 26.
         """
         check_responses(case, 2)
         if len(case.responses) > len(ascii_uppercase):
             raise DatasetError(
-                f"it has {len(case.responses)} responses, and one list holds {len(ascii_uppercase)}",
+                f"it has {len(case.responses)} responses, and a list can have at most {len(ascii_uppercase)}",
                 where=f"case '{case.id}'",
                 remedy="set mode=pairwise or mode=pointwise",
             )
         return [
-            self._ask(case, shown, sample)
+            self._request(case, shown, sample)
             for sample in range(self._config.mode.samples)
             for shown in self._orders(case, sample)
         ]
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the ranking in a completion, of the case's own responses, or one further ask when it is unusable."""
+        """Return the ranking in a completion, or a retry request if it is unusable."""
         return conclude(request, completion, lambda: self._read(request, completion), self._prompts.retry)
 
     def _orders(self, case: Case, sample: int) -> Iterator[Unit]:
@@ -65,11 +65,11 @@ class Listwise(TemplateEvaluator):
         elif policy == "both":
             yield from (_shuffled(case, unit, sample), _shuffled(case, unit, sample)[::-1])
         else:
-            # The samples alternate, so that each order of a pair comes up equally often.
-            drawn = _shuffled(case, unit, sample // 2)
-            yield drawn[::-1] if sample % 2 else drawn
+            # Samples alternate, so that each order of a pair is equally frequent.
+            order = _shuffled(case, unit, sample // 2)
+            yield order[::-1] if sample % 2 else order
 
-    def _ask(self, case: Case, shown: Unit, sample: int) -> JudgeRequest:
+    def _request(self, case: Case, shown: Unit, sample: int) -> JudgeRequest:
         labels = ascii_uppercase[: len(shown)]
         fixed = self._fixed(labels)
         texts = [neutralize(case.responses[index].text) for index in shown]
@@ -79,7 +79,7 @@ class Listwise(TemplateEvaluator):
         return JudgeRequest(case.id, tuple(sorted(shown)), shown, messages, answer, sample)
 
     def _fixed(self, labels: str) -> dict[str, Any]:
-        """Return the placeholders that depend only on how many responses are shown."""
+        """Return the placeholders that depend only on the number of responses."""
         if labels not in self._known:
             variables = {
                 "criteria": self._shown_criteria(),
@@ -89,18 +89,18 @@ class Listwise(TemplateEvaluator):
             self._known[labels] = self._with_instruction(variables)
         return self._known[labels]
 
-    def _rehearse(self) -> None:
-        """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
+    def _check_templates(self) -> None:
+        """Fill every template once with and once without the optional parts, to report errors before any request."""
         for optional in (None, "text"):
             case = Case("rehearsal", "text", (Response("A"), Response("B")), context=optional, reference=optional)
-            self._ask(case, (0, 1), 0)
+            self._request(case, (0, 1), 0)
         self._check_placeholders(self._probe, ("original_prompt", "responses"))
         self._prompts.retry("text")
 
     def _probe(self, texts: Mapping[str, str]) -> Sequence[Message]:
-        """Return the messages for a case made of the texts of these placeholders."""
+        """Return the messages for a case with the texts of these placeholders."""
         case = Case("rehearsal", texts["original_prompt"], (Response(texts["responses"]), Response("B")))
-        return self._ask(case, (0, 1), 0).messages
+        return self._request(case, (0, 1), 0).messages
 
     def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
         found, rung = read_object(request, completion, ("comparison", "result"))
@@ -122,18 +122,18 @@ class Listwise(TemplateEvaluator):
         return tuple(tuple(sorted(request.shown[place] for place in group)) for group in groups)
 
 
-def _shuffled(case: Case, unit: Unit, draw: int) -> Unit:
-    # By hash and not by a generator: the order is part of the content key, which no version of Python may change.
-    return tuple(sorted(unit, key=lambda index: text_digest(f"{case.id}\0{draw}\0{index}")))
+def _shuffled(case: Case, unit: Unit, shuffle: int) -> Unit:
+    # The order is part of the content key, so it uses a hash: a random generator could differ between Python versions.
+    return tuple(sorted(unit, key=lambda index: text_digest(f"{case.id}\0{shuffle}\0{index}")))
 
 
 def _unshuffled(answer: ListwiseAnswer, shown: Unit, ranking: Ranking, rankings: dict[str, Ranking]) -> dict[str, Any]:
-    """Return the answer with responses by their letters in the case, not by those they were shown under."""
+    """Return the answer with the responses' letters in the case instead of those shown."""
     own = {letter: ascii_uppercase[index] for letter, index in zip(ascii_uppercase, shown, strict=False)}
     reasons = by_criterion(answer.comparison, list(rankings), "comparison")
-    viewed = [one.model_copy(update={"response": own.get(one.response, one.response)}) for one in answer.analysis]
+    reviews = [one.model_copy(update={"response": own.get(one.response, one.response)}) for one in answer.analysis]
     return ListwiseAnswer(
-        analysis=tuple(sorted(viewed, key=lambda one: one.response)),
+        analysis=tuple(sorted(reviews, key=lambda one: one.response)),
         comparison=tuple(
             CriterionRanking(
                 criterion=name, reasoning=reasons[name].reasoning, ranking=write_ranking(one, ascii_uppercase)

@@ -1,4 +1,4 @@
-"""How probable each value was that a judge could have written in one place, from the tokens that could stand there."""
+"""Compute the probability of each possible decision from the alternatives of its tokens."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ _NUMBER, _WORD = re.compile(r"[-+.\d]*"), re.compile(r"[A-Za-z]*")
 
 @dataclass(slots=True)
 class Distribution:
-    """Probability by value, as seen: it adds up to `mass`, which is below 1 where something else was likely as well.
+    """Observed probability by value; the sum is `mass`, which is below 1 if other tokens were likely too.
 
-    `open` is the part of it whose last characters were not seen and that was shared out evenly.
+    `open` is the part that was shared evenly because the last characters were not observed.
     """
 
     weights: dict[float, float] = field(default_factory=dict)
     open: float = 0.0
 
     def add(self, weight: float, values: Sequence[float]) -> None:
-        """Share a weight evenly among the values it can be for; one for no value leads off the scale."""
+        """Share a weight evenly among `values`; without values, it is off the scale and dropped."""
         for value in values:
             self.weights[value] = self.weights.get(value, 0.0) + weight / len(values)
         self.open += weight if len(values) > 1 else 0.0
 
     @property
     def mass(self) -> float:
-        """How much probability was seen on the values asked about."""
+        """The total probability of all values."""
         return sum(self.weights.values())
 
     @property
     def expectation(self) -> float:
         """The mean of the values, each weighted by its share of the mass.
 
-        The score of G-Eval (Liu et al. 2023, arXiv 2303.16634, section 2, "Scoring Function"), with the probabilities
-        of tokens where its authors, who were given none, counted 20 samples.
+        The score of G-Eval (Liu et al. 2023, arXiv 2303.16634, section 2, "Scoring Function"), with token probabilities
+        instead of the frequencies in 20 samples.
         """
         return sum(value * weight for value, weight in self.weights.items()) / self.mass
 
 
 class Spellings:
-    """The ways of writing each of some values, told apart from the beginning of a text on.
+    """The spellings of values, matched by prefix.
 
     Args:
-        values: each spelling and its value.
-        by_digits: whether numbers are generated digit by digit, so that a digit may be the beginning of a longer one.
+        values: Each spelling and its value.
+        by_digits: Whether numbers are generated digit by digit, so that a digit can be the prefix of a longer number.
     """
 
     def __init__(self, values: Mapping[str, float], *, by_digits: bool = True) -> None:
@@ -67,29 +67,29 @@ class Spellings:
         self._beginning: dict[str, tuple[float, ...]] = {}
 
     def split(self, text: str) -> tuple[str, bool]:
-        """Return how much of a text belongs to a value, and whether the value ends with it."""
+        """Return the prefix of a text that belongs to a value, and whether the value ends there."""
         body = self._body.match(text)
         part = body.group() if body else ""
         return part, len(part) < len(text)
 
     def exactly(self, text: str) -> tuple[float, ...]:
-        """Return the one value that a whole text spells, or nothing."""
+        """Return the value with exactly this spelling, if any."""
         return (self._values[text],) if text in self._values else ()
 
-    def possible(self, before: str, further: str | None) -> tuple[float, ...]:
-        """Return the values that can be meant once `further` has been written after `before`."""
-        if not further:
+    def possible(self, before: str, added: str | None) -> tuple[float, ...]:
+        """Return the values that are possible after `before` is continued with `added`."""
+        if not added:
             return ()
-        part, closed = self.split(further)
+        part, closed = self.split(added)
         return self.exactly(before + part) if closed else self._begun(before + part)
 
     def _begun(self, text: str) -> tuple[float, ...]:
         if text not in self._beginning:
-            found = {value for spelt, value in self._values.items() if self._goes_on(text, spelt)}
+            found = {value for spelt, value in self._values.items() if self._continues(text, spelt)}
             self._beginning[text] = tuple(sorted(found))
         return self._beginning[text]
 
-    def _goes_on(self, text: str, spelt: str) -> bool:
+    def _continues(self, text: str, spelt: str) -> bool:
         if not spelt.startswith(text):
             return False
         return self._by_digits or not (text[-1:].isdigit() and spelt[len(text) :][:1].isdigit())
@@ -97,14 +97,14 @@ class Spellings:
 
 @dataclass(frozen=True)
 class Tokens:
-    """A completion's text as the tokens it was generated in."""
+    """A completion's text and its tokens."""
 
     text: str
     tokens: Sequence[TokenLogprob]
 
     @cached_property
     def starts(self) -> tuple[int, ...] | None:
-        """Where each token starts in the text's UTF-8, or none if the tokens do not spell the text."""
+        """The start of each token in the text's UTF-8; `None` if the tokens do not spell the text."""
         pieces = [_bytes(token) for token in self.tokens]
         at = -b"".join(pieces).find(_encoded(self.text))
         if at > 0:
@@ -117,25 +117,25 @@ class Tokens:
 
     @cached_property
     def by_digits(self) -> bool:
-        """Whether no token seen has two digits in a row."""
+        """Whether no observed token has two consecutive digits."""
         seen = (text for token in self.tokens for text in (token.token, *(other for other, _ in token.top)))
         return not any(map(_DIGITS.search, seen))
 
     def distribution(self, start: int, end: int, values: Mapping[str, float]) -> Distribution | None:
-        """Return how probable each value was in the place of the one that stands at [start, end) of the text.
+        """Return the probability of each value at the position of the value in [start, end) of the text.
 
-        The tokens that spell it are followed from the first on. At each, every alternative ends the value, goes on
-        spelling one, or leads off. How one that goes on but was not taken would have ended is not known: it is shared
-        evenly among the values that begin so. Where tokens hold several digits, no token of digits follows another.
+        The tokens of the value are followed in order. Each alternative token ends a value, continues one, or leads to
+        none. The end of an alternative that was not generated is unknown, so its probability is shared evenly among the
+        values with that prefix. If tokens have several digits, no token of digits follows another.
 
         Args:
-            start: the first character of the value in the text.
-            end: the character after its last.
-            values: each way of writing a value, and the value.
+            start: The index of the value's first character.
+            end: The index after its last character.
+            values: Each spelling and its value.
 
         Returns:
-            The probabilities, or none if the tokens do not spell the text, have no alternatives, or the value is not
-            one of `values`.
+            The probabilities; `None` if the tokens do not spell the text, have no alternatives, or the value is not one
+            of `values`.
         """
         if self.text[start:end] not in values or not any(token.top for token, _ in islice(self._from(start), 1)):
             return None
@@ -154,7 +154,7 @@ class Tokens:
         return found if found.mass > 0 else None
 
     def _from(self, start: int) -> Iterator[tuple[TokenLogprob, bytes]]:
-        """Yield the tokens from a character of the text on, each with what of it stands before that character."""
+        """Yield the tokens from a character on, each with the part of it before that character."""
         if self.starts is None:
             return
         at = len(_encoded(self.text[:start]))
@@ -165,9 +165,9 @@ class Tokens:
 
 
 def _after(lead: bytes, other: str, words: bool) -> str | None:
-    """Return what an alternative has after the `lead` that the token taken has, white space aside; none if it has not.
+    """Return the part of an alternative after `lead`, ignoring white space; `None` if it does not start with `lead`.
 
-    White space before a number means nothing in JSON; inside the quotes around a word it does.
+    White space before a number has no meaning in JSON, but it does inside the quotes around a word.
     """
     for char in "".join(lead.decode("utf-8", "replace").split()):
         other = other.lstrip()
@@ -189,25 +189,25 @@ Wanted: TypeAlias = bool | Literal["fallback"]
 
 
 def margins(*, tie_allowed: bool) -> dict[str, float]:
-    """Return the ways of writing a winner, and its margin as shown: the expectation of these is P(A) - P(B)."""
+    """Return the spellings of a winner and its margin as shown; their expectation is P(A) - P(B)."""
     found = {"A": 1.0, "a": 1.0, "B": -1.0, "b": -1.0}
     return found | {"TIE": 0.0, "Tie": 0.0, "tie": 0.0} if tie_allowed else found
 
 
 def paths(field: str, parts: Sequence[object], chosen: Mapping[str, object], decision: str) -> dict[str, Path]:
-    """Return where the decision of each of the `chosen` parts stands in an answer that has the `parts` in a field."""
-    places = {id(part): place for place, part in enumerate(parts)}
-    return {name: (field, places[id(part)], decision) for name, part in chosen.items()}
+    """Return the path of the decision of each of the `chosen` parts in an answer with `parts` in a field."""
+    indices = {id(part): index for index, part in enumerate(parts)}
+    return {name: (field, indices[id(part)], decision) for name, part in chosen.items()}
 
 
 def swap_distribution(weighted: WeightedJudgment) -> WeightedJudgment:
-    """Return the margins of a pair as seen with its responses exchanged."""
+    """Return the margins of a pair with its responses exchanged."""
     value = None if weighted.value is None else -weighted.value
     return replace(weighted, value=value, criteria={name: -margin for name, margin in weighted.criteria.items()})
 
 
 def scores_of(scale: Scale) -> dict[str, float]:
-    """Return the ways of writing each value of a scale as a JSON number, and the value."""
+    """Return the spellings of each value of a scale as a JSON number, and the value."""
     return {spelt: value for value in scale.values() for spelt in _spelt(scale.text(value))}
 
 
@@ -216,7 +216,7 @@ def _spelt(text: str) -> set[str]:
 
 
 class Weighing:
-    """Weighs the decisions in completions, as `judge.logprobs` of each judge of a run wants it."""
+    """Weigh the decisions in completions by probability, according to each judge's `judge.logprobs`."""
 
     def __init__(self, config: RunConfig, values: Mapping[str, float]) -> None:
         judges = [*config.judge.members, *([config.swap.arbiter] if config.swap.arbiter else [])]
@@ -231,18 +231,18 @@ class Weighing:
         criteria: Mapping[str, Path],
         overall: Path | None = None,
     ) -> WeightedJudgment | None:
-        """Return the expectations of an answer's decisions, or none if they are not wanted, or cannot be had.
+        """Return the expectations of an answer's decisions; `None` if they are not requested or not available.
 
         Args:
-            request: what was asked.
-            completion: what came back.
-            answer: the JSON object in it.
-            criteria: where in the answer the decision on each criterion stands.
-            overall: where the overall decision stands, if there is one.
+            request: The request.
+            completion: The completion.
+            answer: The JSON object in it.
+            criteria: The path of the decision on each criterion in the answer.
+            overall: The path of the overall decision, if there is one.
 
         Raises:
-            JudgeSetupError: if log-probabilities are a must, and none came.
-            UnreadableError: if they are a must, and do not tell of a decision.
+            JudgeSetupError: If log-probabilities are required and the completion has none.
+            UnreadableError: If they are required and do not cover a decision.
         """
         wanted = self._wanted.get(request.judge, False)
         if not wanted:
@@ -278,7 +278,7 @@ class Weighing:
 
 def _none_came(request: JudgeRequest, completion: Completion) -> JudgeSetupError:
     return JudgeSetupError(
-        f"judge {request.judge} answers without log-probabilities (sent as {completion.rung})",
+        f"judge {request.judge} returned no log-probabilities (sent as {completion.rung})",
         where="judge.logprobs",
-        remedy="set it to false, or to fallback to do without where there are none",
+        remedy="set it to false, or to fallback to continue without them",
     )

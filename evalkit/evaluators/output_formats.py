@@ -1,4 +1,4 @@
-"""Output formats: what the judge is told about the form of its answer, and how an answer of that form is read."""
+"""Output formats: the instruction for the judge, and the reader for its answers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from evalkit.types import AnswerFormat, Winner
 Decision: TypeAlias = Literal["winner", "score", "ranking"]
 _WHERE = "output.format"
 _PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType({"Response A": "A", "Response B": "B", "Tie": "TIE"})
-"""The lines that `prompts/<language>/pairwise_regex.md.j2` asks for by default."""
+"""The default lines of `prompts/<language>/pairwise_regex.md.j2`."""
 _PLAIN_SCORE = "Score: {}"
-"""The line that `prompts/<language>/pointwise_regex.md.j2` asks for by default."""
+"""The default line of `prompts/<language>/pointwise_regex.md.j2`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerTask:
-    """What an answer must decide; `scale` is that of a score."""
+    """What an answer must decide; `scale` is the scale of a score."""
 
     decision: Decision
     tie_allowed: bool = True
@@ -44,9 +44,9 @@ class AnswerTask:
 
 
 class OutputFormat:
-    """Base of all formats: `decisions` are those it can read, `structured` says that it is evalkit's own JSON.
+    """Base of all formats: `decisions` are those it can read; `structured` is true for evalkit's own JSON.
 
-    Its instruction is the template `<mode>_<format>` in the prompts' language, unless `output.instruction` is set.
+    The instruction is the template `<mode>_<format>` in the prompts' language, unless `output.instruction` is set.
     """
 
     decisions: ClassVar[frozenset[Decision]]
@@ -57,19 +57,19 @@ class OutputFormat:
 
     @property
     def answer(self) -> AnswerFormat | None:
-        """The schema sent along with each request, if it is the format's own and not the mode's."""
+        """The schema sent with each request, if it belongs to the format and not to the mode."""
         return None
 
     def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
         """Return the text that tells the judge how to answer.
 
         Args:
-            prompts: the templates of the language.
-            mode: the mode that asks.
-            variables: the placeholders of the mode's own template that do not depend on the case.
+            prompts: The templates of the language.
+            mode: The mode.
+            variables: The placeholders of the mode's template that do not depend on the case.
 
         Raises:
-            PromptError: if there is no such template, or it cannot be filled.
+            PromptError: If there is no such template, or it cannot be filled.
         """
         return prompts.instruction(f"{mode}_{self.config.format}", **variables)
 
@@ -77,15 +77,15 @@ class OutputFormat:
         """Return the winner as shown (A is the response shown first); arguments as for `read_verdict`.
 
         Raises:
-            UnreadableError: if the text does not say.
+            UnreadableError: If the text has no winner.
         """
         raise NotImplementedError
 
     def size(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:  # noqa: ARG002
-        """Return how large the margin of a readable answer is, if it has a winner; at most 1.
+        """Return the size of the margin of a readable answer with a winner; at most 1.
 
         Raises:
-            UnreadableError: as `winner`.
+            UnreadableError: As for `winner`.
         """
         return 1.0
 
@@ -93,18 +93,18 @@ class OutputFormat:
         """Return the score, in scale units; arguments as for `read_verdict`.
 
         Raises:
-            UnreadableError: if the text has none, or one off the scale.
+            UnreadableError: If the text has no score, or one off the scale.
         """
         raise NotImplementedError
 
     @property
     def scale(self) -> Scale:
         """The scale of the score."""
-        assert self.task.scale is not None  # only a mode that has one asks for scores
+        assert self.task.scale is not None  # only modes with a scale ask for scores
         return self.task.scale
 
     def _reads_plain_line(self) -> bool:
-        """Say whether it reads the line that evalkit asks for by default, such as `Response A` or `Score: 4`."""
+        """Return whether it reads evalkit's default line, such as `Response A` or `Score: 4`."""
         try:
             if self.task.decision == "score":
                 ends = (self.scale.min, self.scale.max)
@@ -116,14 +116,14 @@ class OutputFormat:
 
 
 class JsonFormat(OutputFormat):
-    """A JSON object by the mode's schema, which the mode reads."""
+    """A JSON object with the mode's schema, which the mode reads."""
 
     decisions = frozenset({"winner", "score", "ranking"})
     structured = True
 
 
 class BracketFormat(OutputFormat):
-    """`[[A]]`, `[[B]]` or `[[C]]`; with `output.graded`, `[[A>B]]` counts a third of `[[A>>B]]`."""
+    """`[[A]]`, `[[B]]` or `[[C]]`; with `output.graded`, the margin of `[[A>B]]` is a third of `[[A>>B]]`."""
 
     decisions = frozenset({"winner"})
 
@@ -149,10 +149,10 @@ class RatingFormat(OutputFormat):
 
 
 class RegexFormat(OutputFormat):
-    """Text that the user's regular expression reads.
+    """Text read by the user's regular expression.
 
     Raises:
-        ConfigError: if `output.pattern` is not a regular expression, or has no group for the decision.
+        ConfigError: If `output.pattern` is not a regular expression, or has no group for the decision.
     """
 
     decisions = frozenset({"winner", "score"})
@@ -162,7 +162,7 @@ class RegexFormat(OutputFormat):
         self._pattern = Pattern(config, "score" if task.decision == "score" else "winner")
 
     def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
-        """Return the default instruction if the pattern reads what it asks for, else one that shows the pattern."""
+        """Return the default instruction if the pattern reads its answers, otherwise one that shows the pattern."""
         pattern = "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
         table = self.config.map or {winner: winner for winner in _PLAIN_WINNERS.values()}
         spellings = {
@@ -181,10 +181,10 @@ class RegexFormat(OutputFormat):
 
 
 class ThirdPartyFormat(OutputFormat):
-    """A format of another package: an object with the methods `winner` or `score`, and `instruction`.
+    """A third-party format: an object with the method `winner` or `score`, and optionally `instruction`.
 
     Raises:
-        PluginError: if it is not there, or cannot read the decision.
+        PluginError: If it does not exist or cannot read the decision.
     """
 
     decisions = frozenset({"winner", "score"})
@@ -195,7 +195,7 @@ class ThirdPartyFormat(OutputFormat):
         found = find(OUTPUTS, self.name, {}, where=_WHERE, methods=("winner", "score"))
         self._made = construct(found, config, name=self.name, where=_WHERE) if isclass(found) else found
         if not isinstance(self._made, ScoreReader if method == "score" else WinnerReader):
-            what, remedy = f"'{self.name}' reads no {method}", f"give a class with the method {method}"
+            what, remedy = f"'{self.name}' cannot read a {method}", f"use a class with the method {method}"
             raise PluginError(what, where=_WHERE, remedy=remedy)
         self._read: Callable[..., object] = getattr(self._made, method)
 
@@ -206,33 +206,35 @@ class ThirdPartyFormat(OutputFormat):
         return None if schema is None else AnswerFormat(self.task.decision, schema)
 
     def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
-        """Return the plug-in's own instruction; the default one if it has none and reads what that asks for.
+        """Return the plug-in's instruction, or the default one if the plug-in has none and reads the default line.
 
         Raises:
-            PluginError: if it has none, and does not; or if its method fails.
+            PluginError: If it has no instruction and does not read the default line, or if its method fails.
         """
         if not isinstance(self._made, InstructionWriter):
             if not self._reads_plain_line():
-                what = f"'{self.name}' does not say how the judge must answer"
-                raise PluginError(what, where=_WHERE, remedy="set output.instruction, or give it a method instruction")
+                what = f"'{self.name}' has no instruction for the judge"
+                raise PluginError(what, where=_WHERE, remedy="set output.instruction, or add a method instruction")
             plain = {"pattern": "", "spellings": {}}
             return prompts.instruction(f"{mode}_regex", **variables, **plain)
         details = {"tie_allowed": self.task.tie_allowed, "scale": self.task.scale}
         try:
             text = _call(self._made.instruction, self.task.decision, prompts.language, **details)
-        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        except Exception as error:  # third-party code can raise anything
             what = f"the instruction of '{self.name}' fails: {type(error).__name__}: {error}"
             raise PluginError(what, where=_WHERE, remedy="fix the plug-in") from error
         if not isinstance(text, str) or not text.strip():
-            raise PluginError(f"the instruction of '{self.name}' is not a text", where=_WHERE, remedy="fix the plug-in")
+            raise PluginError(
+                f"the instruction of '{self.name}' is empty or not a string", where=_WHERE, remedy="fix the plug-in"
+            )
         return neutralize(text.strip())
 
     def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
-        """Return the winner that the plug-in reads."""
+        """Return the winner from the plug-in."""
         return read_winner(str(self._value(text, cut_off, sources)))
 
     def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-        """Return the score that the plug-in reads."""
+        """Return the score from the plug-in."""
         return read_score(self._value(text, cut_off, sources), self.scale)
 
     def _value(self, text: str, cut_off: bool, sources: Sequence[str]) -> object:
@@ -242,13 +244,13 @@ class ThirdPartyFormat(OutputFormat):
             raise
         except ValueError as error:
             raise UnreadableError("no_answer", str(error) or "there is no answer") from None
-        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        except Exception as error:  # third-party code can raise anything
             what = f"it fails on a judge's answer: {type(error).__name__}: {error}"
             raise PluginError(what, where=_WHERE, remedy="fix the plug-in; the answer is stored") from error
 
 
 def _call(function: Callable[..., object], *values: object, **details: object) -> object:
-    """Call a plug-in's method with those of `details` that it has parameters for."""
+    """Call a plug-in's method with the `details` that are among its parameters."""
     taken = signature(function).parameters
     takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
     return function(*values, **{name: value for name, value in details.items() if takes_all or name in taken})
@@ -259,19 +261,19 @@ BUILT_IN: Mapping[str, type[OutputFormat]] = MappingProxyType(
 )
 _REMEDIES: Mapping[Decision, str] = MappingProxyType(
     {
-        "winner": "a rating is a score, so set output=bracket or output=json",
-        "score": "it names a winner, and this mode wants a score, so set output=rating or output=json",
-        "ranking": "a ranking is read from JSON, so set output=json",
+        "winner": "a rating is a score; set output=bracket or output=json",
+        "score": "it reads a winner and this mode needs a score; set output=rating or output=json",
+        "ranking": "rankings are read only from JSON; set output=json",
     }
 )
 
 
 def make_format(config: RunConfig, task: AnswerTask) -> OutputFormat:
-    """Return the format that `output.format` names.
+    """Return the format for `output.format`.
 
     Raises:
-        PluginError: if there is no such format, or it is a plug-in that cannot be used.
-        ConfigError: if it cannot read what the mode's answers decide.
+        PluginError: If there is no such format, or it is an unusable plug-in.
+        ConfigError: If it cannot read the decisions of the mode.
     """
     name = config.output.format
     if name not in BUILT_IN:

@@ -1,4 +1,4 @@
-"""Two responses side by side: which is better?"""
+"""Compare two responses in one request."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Un
 
 _MARGIN = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
 CLOSE = 1e-9
-"""Margins this close to 0 are a tie."""
+"""A margin closer than this to 0 is a tie."""
 _TEXTS = (*SHARED, "response_a", "response_b")
 _Safe: TypeAlias = tuple[Mapping[str, str], Sequence[str]]
 
 
 def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
-    """Say whether the two orders of a pair, each over its samples, have different winners; not if one has none.
+    """Return whether the two orders of a pair have different winners; false if an order has no judgment.
 
-    With `names`, also whether they differ on any of these criteria: then some weights would make them disagree.
+    With `names`, also return true if they differ on any of these criteria, since some weights would make them disagree.
     """
     if any(
         _differ([(one.shown != one.unit, one.criteria[name]) for one in judgments if name in one.criteria])
@@ -39,7 +39,7 @@ def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
     ):
         return True
     read = [one for one in judgments if one.value is not None]
-    # Margins as stated and expectations are not averaged with one another.
+    # Do not average stated margins with expectations.
     stated = any(one.weighted is None for one in read)
     orders: tuple[list[float], list[float]] = ([], [])
     for one in read:
@@ -59,10 +59,10 @@ def _differ(margins: Sequence[tuple[bool, float]]) -> bool:
     return abs(first - second) > CLOSE
 
 
-def _drawn(case: Case, unit: Unit, sample: int) -> Unit:
-    # The samples of one pair alternate, so that each order comes up equally often.
-    drawn = int(text_digest(f"{case.id}\0{unit}")[:8], 16) + sample
-    return unit[::-1] if drawn % 2 else unit
+def _random_order(case: Case, unit: Unit, sample: int) -> Unit:
+    # The samples of a pair alternate, so that each order is equally frequent.
+    number = int(text_digest(f"{case.id}\0{unit}")[:8], 16) + sample
+    return unit[::-1] if number % 2 else unit
 
 
 def _safe(case: Case) -> _Safe:
@@ -73,8 +73,8 @@ class Pairwise(TemplateEvaluator):
     """All pairs of a case's responses, each in the orders of `swap.policy`, each `mode.samples` times.
 
     Raises:
-        ConfigError: if the output format is not for pairs, or its pattern has no group `winner`.
-        PromptError: if the template cannot be found, parsed or filled.
+        ConfigError: If the output format does not support pairs, or its pattern has no group `winner`.
+        PromptError: If the template cannot be found, parsed or filled.
     """
 
     weighs = True
@@ -88,28 +88,30 @@ class Pairwise(TemplateEvaluator):
             self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed)
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
         self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
-        self._rehearse()
+        self._check_templates()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the asks for every pair, order and sample.
+        """Return the requests for every pair, order and sample.
 
         Raises:
-            DatasetError: if the case has fewer than two responses.
+            DatasetError: If the case has fewer than two responses.
         """
         check_responses(case, 2)
         safe = _safe(case)
-        return [self._ask(case, unit, shown, sample, safe) for unit, shown, sample in self._asks(case)]
+        return [
+            self._request(case, unit, shown, sample, safe) for unit, shown, sample in self._orders_and_samples(case)
+        ]
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the judgment in a completion, un-swapped, or one further ask when its JSON is unusable."""
+        """Return the judgment in a completion, in the case's order, or a retry request if its JSON is unusable."""
         read = self._read_json if self._structured else self._read_text
         retry = self._prompts.retry if self._structured else None
         return conclude(request, completion, lambda: read(request, completion), retry)
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
-        """Return a third ask, for each sample, where `swap.resolve=third_pass` and both orders of a pair disagree.
+        """Return a third request for each sample if `swap.resolve=third_pass` and the orders of a pair disagree.
 
-        Its order is drawn for each case and sample. The same judge must draw anew: its samples are numbered on.
+        Its order is random by case and sample. For the same judge, sample numbers continue, so that answers are new.
         """
         swap, samples = self._config.swap, self._config.mode.samples
         names = self._names if self._config.weighs_criteria() else ()
@@ -117,12 +119,13 @@ class Pairwise(TemplateEvaluator):
             return ()
         first = 0 if swap.arbiter is not None else samples
         unit, safe = judgments[0].unit, _safe(case)
-        asks = (
-            self._ask(case, unit, _drawn(case, unit, sample), sample, safe) for sample in range(first, first + samples)
+        requests = (
+            self._request(case, unit, _random_order(case, unit, sample), sample, safe)
+            for sample in range(first, first + samples)
         )
-        return [replace(ask, third=True) for ask in asks]
+        return [replace(one, third=True) for one in requests]
 
-    def _asks(self, case: Case) -> Iterator[tuple[Unit, Unit, int]]:
+    def _orders_and_samples(self, case: Case) -> Iterator[tuple[Unit, Unit, int]]:
         for unit in combinations(range(len(case.responses)), 2):
             for sample in range(self._config.mode.samples):
                 for shown in self._orders(case, unit, sample):
@@ -132,9 +135,9 @@ class Pairwise(TemplateEvaluator):
         policy = self._config.swap.policy
         if policy == "both":
             return unit, unit[::-1]
-        return (_drawn(case, unit, sample) if policy == "random" else unit,)
+        return (_random_order(case, unit, sample) if policy == "random" else unit,)
 
-    def _ask(self, case: Case, unit: Unit, shown: Unit, sample: int, safe: _Safe) -> JudgeRequest:
+    def _request(self, case: Case, unit: Unit, shown: Unit, sample: int, safe: _Safe) -> JudgeRequest:
         shared, responses = safe
         first, second = (responses[index] for index in shown)
         messages = self._prompt.fill(**shared, response_a=first, response_b=second)
@@ -143,12 +146,12 @@ class Pairwise(TemplateEvaluator):
     def _constants(self) -> dict[str, Any]:
         return self._with_instruction({"criteria": self._shown_criteria(), "tie_allowed": self._tie_allowed})
 
-    def _rehearse(self) -> None:
-        """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
+    def _check_templates(self) -> None:
+        """Fill every template once with and once without the optional parts, to report errors before any request."""
         responses = (Response("A"), Response("B"))
         for optional in (None, "text"):
             case = Case("rehearsal", "text", responses, context=optional, reference=optional)
-            self._ask(case, (0, 1), (0, 1), 0, _safe(case))
+            self._request(case, (0, 1), (0, 1), 0, _safe(case))
         empty = dict.fromkeys(_TEXTS, "")
         self._check_placeholders(
             lambda texts: self._prompt.fill(**{**empty, **texts}),

@@ -1,4 +1,4 @@
-"""One response at a time, scored on each criterion by the rubric's scale."""
+"""Score one response per request on each criterion."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Pointwise(TemplateEvaluator):
     """Every response of a case, each `mode.samples` times.
 
     Raises:
-        ConfigError: if the output format is not for scores, or gives one score where there are several criteria.
-        PromptError: if the template cannot be found, parsed or filled.
+        ConfigError: If the output format does not support scores, or gives one score for several criteria.
+        PromptError: If the template cannot be found, parsed or filled.
     """
 
     weighs = True
@@ -39,24 +39,24 @@ class Pointwise(TemplateEvaluator):
         self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
         self._check_single()
         self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
-        self._rehearse()
+        self._check_templates()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the asks for every response and sample.
+        """Return the requests for every response and sample.
 
         Raises:
-            DatasetError: if the case has no response.
+            DatasetError: If the case has no response.
         """
         check_responses(case, 1)
-        return list(self._asks(case))
+        return list(self._requests(case))
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the scores in a completion, or one further ask when its JSON is unusable."""
+        """Return the scores in a completion, or a retry request if its JSON is unusable."""
         read = self._read_json if self._structured else self._read_text
         retry = self._prompts.retry if self._structured else None
         return conclude(request, completion, lambda: read(request, completion), retry)
 
-    def _asks(self, case: Case) -> Iterator[JudgeRequest]:
+    def _requests(self, case: Case) -> Iterator[JudgeRequest]:
         shared = shared_variables(case)
         for index, response in enumerate(case.responses):
             messages = self._prompt.fill(**shared, response=neutralize(response.text))
@@ -66,7 +66,7 @@ class Pointwise(TemplateEvaluator):
     def _constants(self) -> dict[str, Any]:
         rubric, scale = self._config.rubric, self._scale
         if rubric.examples_path is not None:
-            what = f"'{rubric.examples_path}' was not read"
+            what = f"'{rubric.examples_path}' has not been read"
             raise ConfigError(what, where="rubric.examples_path", remedy="call with_examples first")
         common = any(not one.levels for one in self._config.criteria.values())
         variables = {
@@ -81,7 +81,7 @@ class Pointwise(TemplateEvaluator):
         return self._scale.described({value: neutralize(text) for value, text in levels.items()})
 
     def _example(self, example: Example) -> dict[str, Any]:
-        # An example with one score for the whole response names no criterion.
+        # An example with one score for the whole response has no criterion.
         shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
         return {
             "task": neutralize(example.prompt or ""),
@@ -103,11 +103,11 @@ class Pointwise(TemplateEvaluator):
             raise ConfigError(
                 f"it gives one score, and there are {len(self._names)} criteria",
                 where=f"output.format '{self._config.output.format}'",
-                remedy="give one criterion (criteria=overall), or set output=json",
+                remedy="use one criterion (criteria=overall), or set output=json",
             )
 
-    def _rehearse(self) -> None:
-        """Fill every template once with and once without the optional parts, so that a fault shows before any call."""
+    def _check_templates(self) -> None:
+        """Fill every template once with and once without the optional parts, to report errors before any request."""
         for optional in (None, "text"):
             self.plan(Case("rehearsal", "text", (Response("text"),), context=optional, reference=optional))
         empty = dict.fromkeys(_TEXTS, "")

@@ -1,4 +1,4 @@
-"""From a completion to a judgment, or to one further ask: what all evaluators do alike."""
+"""Turn a completion into a judgment or a retry request; common to all evaluators."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from evalkit.prompting import marked_texts, neutralize
 from evalkit.types import Completion, JudgeRequest, Judgment, Message, Ranking, Status, WeightedJudgment
 
 _FINAL = ("refusal", "content_filter", "truncated", "logprobs")
-"""Faults that asking again would not fix."""
+"""Kinds of errors that a retry would not fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one completion says, un-swapped, and the parsing rung that read it."""
+    """The content of one completion, in the case's order, and the parsing step that read it."""
 
     read_by: str
     value: float | None = None
@@ -34,18 +34,18 @@ def conclude(
     read: Callable[[], Reading],
     retry: Callable[[str], str] | None,
 ) -> Judgment | JudgeRequest:
-    """Return the judgment that `read` finds, a typed failure, or one further ask when the first answer is unusable.
+    """Return the judgment from `read`, a missing judgment with its reason, or one retry request for an unusable answer.
 
-    An answer that was cut off is not asked for again: the same limit would cut it again.
+    A truncated answer is not retried: the same limit would truncate it again.
 
     Args:
-        request: what was asked.
-        completion: what came back.
-        read: reads it, or raises UnreadableError.
-        retry: makes the text that tells the judge what is wrong; none if a further ask makes no sense.
+        request: The request.
+        completion: The completion.
+        read: Reads the completion, or raises UnreadableError.
+        retry: Returns the message that explains the problem to the judge; `None` for no retry.
     """
     try:
-        _answered(completion)
+        _check_refusal(completion)
         return _judged(request, completion, read())
     except UnreadableError as fault:
         fault = _explained(fault, completion)
@@ -55,16 +55,16 @@ def conclude(
 
 
 def missing_judgment(request: JudgeRequest, completion: Completion, fault: UnreadableError) -> Judgment:
-    """Return the judgment that a completion does not hold, with the reason why."""
+    """Return a missing judgment with its reason."""
     status: Status = "refused" if fault.kind in ("refusal", "content_filter") else "unparseable"
     return replace(_blank(request, completion, status), error=fault.reason, error_kind=fault.kind)
 
 
 def read_object(request: JudgeRequest, completion: Completion, keys: Collection[str]) -> tuple[dict[str, Any], str]:
-    """Return the JSON object a completion answers with, and the parsing rung that read it.
+    """Return the JSON object in a completion, and the parsing step that read it.
 
     Raises:
-        UnreadableError: if there is none that has `keys`, or it is quoted from the texts under judgment.
+        UnreadableError: If no object has `keys`, or it is quoted from the texts under judgment.
     """
     sources, schema = marked_texts(request.messages), request.answer.schema if request.answer else None
     cut_off = is_cut_off(completion)
@@ -72,11 +72,11 @@ def read_object(request: JudgeRequest, completion: Completion, keys: Collection[
 
 
 def is_cut_off(completion: Completion) -> bool:
-    """Say whether the provider reports that the answer ended at the length limit."""
+    """Return whether the provider reports that the answer ended at the length limit."""
     return completion.finish_reason in ("length", "max_tokens")
 
 
-def _answered(completion: Completion) -> None:
+def _check_refusal(completion: Completion) -> None:
     if completion.refusal:
         raise UnreadableError("refusal", f"the judge refused: {completion.refusal[:200]}")
     if completion.finish_reason == "content_filter":
@@ -84,14 +84,12 @@ def _answered(completion: Completion) -> None:
 
 
 def _explained(fault: UnreadableError, completion: Completion) -> UnreadableError:
-    """Return the fault, said better where the completion tells more than its text."""
+    """Return a more specific error if the completion indicates one."""
     answer = drop_thinking(completion.text)
     if fault.kind == "no_answer" and is_refusal(answer):
         return UnreadableError("refusal", f"the judge refused: {answer.strip()[:200]}")
     if is_cut_off(completion) and fault.kind not in ("refusal", "content_filter"):
-        return UnreadableError(
-            "truncated", f"the answer was cut off at the length limit (judge.max_tokens): {fault.reason}"
-        )
+        return UnreadableError("truncated", f"the answer was truncated at judge.max_tokens: {fault.reason}")
     return fault
 
 
@@ -122,14 +120,14 @@ def _blank(request: JudgeRequest, completion: Completion, status: Status) -> Jud
     )
 
 
-def _again(request: JudgeRequest, completion: Completion, said: str) -> JudgeRequest:
-    # An answer may quote what the texts under judgment hold.
+def _again(request: JudgeRequest, completion: Completion, message: str) -> JudgeRequest:
+    # An answer can quote the texts under judgment.
     answer = neutralize(drop_thinking(completion.text).strip())
     if answer:
-        further: tuple[Message, ...] = ({"role": "assistant", "content": answer}, {"role": "user", "content": said})
-        messages = (*request.messages, *further)
+        added: tuple[Message, ...] = ({"role": "assistant", "content": answer}, {"role": "user", "content": message})
+        messages = (*request.messages, *added)
     else:
         # Some providers refuse an empty assistant message.
         *before, last = request.messages
-        messages = (*before, {"role": last["role"], "content": f"{last['content']}\n\n{said}"})
+        messages = (*before, {"role": last["role"], "content": f"{last['content']}\n\n{message}"})
     return replace(request, messages=messages, turn=request.turn + 1)

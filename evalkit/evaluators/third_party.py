@@ -1,4 +1,4 @@
-"""Evaluators of someone else's: whatever goes wrong in them is one line that names them."""
+"""Wrap third-party evaluators so that their errors are one line with the plug-in's name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PAID = "fix the plug-in; answers are stored"
 
 
 def guard_evaluator(inner: Evaluator, name: str) -> Evaluator:
-    """Return an evaluator whose errors, but for evalkit's own, are PluginErrors that name it and the case."""
+    """Return an evaluator whose errors, except evalkit's own, are PluginErrors with its name and the case."""
     return _FollowingGuarded(inner, name) if isinstance(inner, FollowUpEvaluator) else _Guarded(inner, name)
 
 
 def impossible(judgment: Judgment) -> str | None:
-    """Return what is wrong with a judgment's numbers, none if they can be.
+    """Return the problem with a judgment's numbers; `None` if they are valid.
 
-    Margins lie between -1 and 1, confidences between 0 and 1; scores of single responses are finite.
+    Margins must be from -1 to 1, confidences from 0 to 1, and scores of single responses finite.
     """
     values = [*judgment.criteria.values(), *([] if judgment.value is None else [judgment.value])]
     if not all(isfinite(value) and (len(judgment.unit) == 1 or -1 <= value <= 1) for value in values):
@@ -37,21 +37,21 @@ class _Guarded:
         self.inner, self._name = inner, name
 
     def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # asked for before it is there, by what copies objects
+        if name == "inner":  # copying an object asks for it before it exists
             raise AttributeError(name)
         return getattr(self.inner, name)
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return what the plug-in asks."""
+        """Return the plug-in's requests."""
         with self._blamed("plan", case.id):
             return tuple(self.inner.plan(case))
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return what the plug-in reads."""
+        """Return the plug-in's judgment or retry request."""
         with self._blamed("read", request.case_id):
             read = self.inner.read(request, completion)
         if isinstance(read, Judgment) and (fault := impossible(read)):
-            what = f"'{self._name}' reads on case '{request.case_id}' what cannot be: {fault}"
+            what = f"'{self._name}' returned an invalid judgment for case '{request.case_id}': {fault}"
             raise PluginError(what, where="mode.name", remedy=PAID)
         return read
 
@@ -61,13 +61,13 @@ class _Guarded:
             yield
         except EvalkitError:
             raise
-        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        except Exception as error:  # third-party code can raise anything
             what = f"'{self._name}' fails in {method} on case '{case_id}': {type(error).__name__}: {error}"
             raise PluginError(what, where="mode.name", remedy=PAID) from error
 
 
 class _FollowingGuarded(_Guarded):
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
-        """Return what the plug-in asks once all judgments of a unit are there."""
+        """Return the plug-in's follow-up requests."""
         with self._blamed("follow", case.id):
             return tuple(self.inner.follow(case, judgments)) if isinstance(self.inner, FollowUpEvaluator) else ()

@@ -1,4 +1,4 @@
-"""Prompt templates: found, checked, filled and hashed; and texts made safe to stand in them."""
+"""Find, check, fill and hash prompt templates, and neutralize the texts they contain."""
 
 from evalkit.prompting.safety import MARKERS, marked, marked_texts, neutralize
 from evalkit.prompting.templates import Prompts

@@ -1,4 +1,4 @@
-"""Why an answer cannot be used, in the judge's language: reasons are made in English and translated by a catalog."""
+"""Translate the reasons why an answer cannot be used into the judge's language."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PART = "; "
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """A catalog of reasons: English regular expressions and their translations, where `{name}` is a group's text.
+    """A catalog of reasons: English regular expressions and translations in which `{name}` is a group's text.
 
-    `otherwise` is the reason given where the catalog does not know one, so that no message mixes two languages.
+    `otherwise` replaces a reason that the catalog does not contain, so that no message mixes two languages.
     """
 
     known: tuple[tuple[re.Pattern[str], str], ...]
@@ -28,15 +28,15 @@ class Reasons:
         """Read a catalog.
 
         Raises:
-            PromptError: if it is not one.
+            PromptError: If the text is not a catalog.
         """
         try:
             found = yaml.safe_load(text)
-            known = tuple((re.compile(pattern), str(said)) for pattern, said in found["reasons"].items())
+            known = tuple((re.compile(pattern), str(translation)) for pattern, translation in found["reasons"].items())
             return cls(known, str(found["otherwise"]))
         except (yaml.YAMLError, re.error, TypeError, KeyError, AttributeError) as error:
-            what = f"is not a catalog of reasons: {error}"
-            raise PromptError(what, where=place, remedy="give 'reasons' (a mapping) and 'otherwise'") from None
+            what = f"not a catalog of reasons: {error}"
+            raise PromptError(what, where=place, remedy="set 'reasons' (a mapping) and 'otherwise'") from None
 
     def translate(self, reason: str) -> str:
         """Return a reason, or several joined by semicolons, in the catalog's language."""
@@ -47,13 +47,13 @@ class Reasons:
         return "；".join(part for part in parts if part is not None) if None not in parts else self.otherwise
 
     def _one(self, reason: str) -> str | None:
-        for pattern, said in self.known:
+        for pattern, translation in self.known:
             if match := pattern.fullmatch(reason):
-                return said.format_map(self._groups(match))
+                return translation.format_map(self._groups(match))
         return None
 
     def _groups(self, match: re.Match[str]) -> Mapping[str, str]:
-        """Return a match's groups; the group `rest` is a reason itself."""
+        """Return the groups of a match; the group `rest` is itself a reason, so translate it."""
         groups = {name: text or "" for name, text in match.groupdict().items()}
         if "rest" in groups:
             groups["rest"] = self.translate(groups["rest"])

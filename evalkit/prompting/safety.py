@@ -1,4 +1,4 @@
-"""Texts under judgment stand between markers; nothing in such a text may look like one of them, or steer a chat."""
+"""Neutralize texts under judgment, so that they cannot imitate a prompt's markers or control a chat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from evalkit.types import Message
 
 _INVISIBLE_LETTERS = "\u115f\u1160\u3164\uffa0"
-# Shapes that pass for what markers are made of: after NFKC and case folding, so that capitals and wide forms are there.
+# Look-alikes of the characters in markers, after NFKC and case folding.
 _SHAPES = MappingProxyType(
     {
         char: shape
@@ -47,7 +47,7 @@ OPENERS = "".join(char for char, shape in _SHAPES.items() if shape == "<") + "<�
 
 @lru_cache(maxsize=4096)
 def visual_form(char: str) -> str:
-    """Return what a character looks like, in lower case: nothing if it cannot be seen, one blank for white space."""
+    """Return what a character looks like, in lower case: empty if invisible, one space for white space."""
     if char.isspace():
         return " "
     if _is_invisible(char):
@@ -59,7 +59,7 @@ def visual_form(char: str) -> str:
 def _is_invisible(char: str) -> bool:
     if char.isascii():
         return not char.isprintable()
-    # Accents and lines over or under a letter (Mn, Me) leave the letter to be read.
+    # A letter stays readable with accents and lines over or under it (Mn, Me).
     return unicodedata.category(char) in ("Cf", "Cc", "Cn", "Co", "Cs", "Mn", "Me") or char in _INVISIBLE_LETTERS
 
 
@@ -74,46 +74,46 @@ MARKERS = (
     "example_response",
     "own_answer",
 )
-"""The markers that the shipped templates put around texts, as `<task>` and `</task>`."""
+"""The markers around texts in the shipped templates, such as `<task>` and `</task>`."""
 
 _OPENER = re.compile(f"[{OPENERS}]")
-# Where nothing passes for anything else, what is not followed by the first letter of a name opens no marker.
+# In ASCII there are no look-alikes, so only an opener before the first letter of a name can open a marker.
 _ASCII_OPENER = re.compile(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
 _NAME = r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)|response[_-]?[ab])"
-# Two views of the text from an opener on: `packed` without any white space, `plain` with each white space as one blank.
-# Code and prose such as "i < context.length" or "a < task and b > c" hold no markers: a name must be closed, or tight.
-# A tag ends at the next bracket of either kind, so that making the next one safe cannot make a marker of this one.
-_PACKED = re.compile(rf"</*{_NAME}/*>")
+# Two views of the text after an opener: `tight` without white space, `plain` with each run of white space as one space.
+# Code and prose such as "i < context.length" or "a < task and b > c" have no markers: a name must be closed or tight.
+# A tag ends at the next bracket of either kind, so that neutralizing the next tag cannot turn this one into a marker.
+_TIGHT = re.compile(rf"</*{_NAME}/*>")
 _PLAIN = re.compile(rf"<(?: */[ /]*{_NAME}|{_NAME}) *(?:/* *$|[ /][^<>]*[<>])")
 _LOOKAHEAD = 120
 
-# What chat templates end and begin turns with. Servers read these out of a message's text as the tokens themselves.
+# Control tokens of chat templates. Servers parse them even inside the text of a message.
 _TURNS = (
     r"<\|[^\s<>|]{1,40}\|?>|<[^\s<>|]{1,40}\|>|<｜[^\s<>｜]{1,60}｜>|</?s>|<</?SYS>>|<(?:start|end)_of_turn>|<[be]os>"
     r"|\[/?INST\]|\[/?(?:SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CONTENT|TOOL_CALLS)\]"
 )
-# Further tokens of the embedded judge's model: they end one document and begin another.
+# Tokens of the embedded judge's model that separate documents.
 _DOCUMENTS = (
     r"<(?:repo_?name|file_sep|filename|gh_stars|issue_(?:start|comment|closed)|empty_output"
     r"|jupyter_(?:start|text|code|output|script))>"
 )
-# What is read as thinking in an answer: quoted from a text, it would hide the judge's own words.
+# Tags of thinking in an answer. Quoted from a text, they would hide the judge's own words.
 _THINKING = r"</?(?:think|thinking|thought|reasoning)>"
 _CONTROL = re.compile(rf"(?={_TURNS}|{_DOCUMENTS}|(?i:{_THINKING}))[<\[]")
 _BRACKET = re.compile(r"[<\[]")
 _ENDING = "|>"
-# What a control token goes on with after its bracket, but for those that end like this.
+# The characters that can follow the opening bracket of a control token, unless the token ends with `_ENDING`.
 _LIKELY_BRACKET = re.compile(r"[<\[](?=[|｜/<sSebrRtTfgijIA])")
 _ESCAPED = {"[": "&#91;"}
 _PLACED = re.compile(rf"^<(({'|'.join(MARKERS)})(?: [^<>\n]*)?)>\n(.*?)\n</\2>$", re.DOTALL | re.MULTILINE)
 
 
 def neutralize(text: str) -> str:
-    """Return `text` with everything that reads as a marker or as a chat's control token made text, otherwise unchanged.
+    """Return `text` with every marker and every control token of chat templates escaped, and otherwise unchanged.
 
-    Of such a thing the opening bracket is written `&lt;` (`&#91;` if square). Markers are found in any letter case and
-    width, opening or closing, with white space, invisible characters, attributes or letters of the same shape in them;
-    control tokens are found as they are spelt, since nothing else is one.
+    The opening bracket becomes `&lt;` (`&#91;` if square). Opening and closing markers are found in any case and width,
+    also with white space, invisible characters, attributes or look-alike letters in them. Control tokens are found only
+    in their exact spelling, because servers parse nothing else.
     """
     if _is_safe(text):
         return text
@@ -124,7 +124,7 @@ def neutralize(text: str) -> str:
 
 
 def _is_safe(text: str) -> bool:
-    """Say whether a text holds nothing that a marker or a control token begins with: most do not."""
+    """Return whether a text has no character that can begin a marker or a control token, as most texts."""
     return "<" not in text and "[" not in text and (text.isascii() or not any(opener in text for opener in OPENERS))
 
 
@@ -133,12 +133,12 @@ def _safe(text: str, bracket: re.Match[str]) -> str:
 
 
 def marked_texts(messages: Iterable[Message]) -> tuple[str, ...]:
-    """Return the texts that stand between markers in messages, in order; none where a template has no markers."""
+    """Return the texts between markers in messages, in order; empty if a template has no markers."""
     return tuple(text for _, text in marked(messages))
 
 
 def marked(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
-    """Yield the texts between markers with what their opening marker holds, as `response label="A"`."""
+    """Yield the content of each opening marker, such as `response label="A"`, and the text after it."""
     return ((match[1], match[3]) for message in messages for match in _PLACED.finditer(message["content"]))
 
 
@@ -157,11 +157,11 @@ def _openers(text: str) -> Iterator[int]:
 
 def _is_marker(text: str, at: int) -> bool:
     plain = _plain(text, at)
-    return bool(_PLAIN.match(plain) or _PACKED.match(plain.replace(" ", "")))
+    return bool(_PLAIN.match(plain) or _TIGHT.match(plain.replace(" ", "")))
 
 
 def _plain(text: str, at: int) -> str:
-    """Return what can be seen from `at` on, up to a limit: folded in case, width and shape, invisible ones left out."""
+    """Return the visible text from `at` on, up to a limit, with case, width and look-alikes folded."""
     seen: list[str] = []
     visible = 0
     for index in range(at, len(text)):

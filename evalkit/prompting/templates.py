@@ -1,4 +1,4 @@
-"""Prompts: Jinja2 files in a sandbox, looked for in the user's folders first, checked before anything is judged."""
+"""Prompt templates: sandboxed Jinja2 files, found in the user's folders first and checked before a run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SHIPPED = "shipped/"
 
 
 class TemplateFiles(BaseLoader):
-    """Template files by name, each read once and hashed; the last of `folders` is evalkit's own.
+    """Template files by name, each read once and hashed; the last of `folders` contains the shipped templates.
 
-    `recorded` holds the text of templates by name; these take precedence over files.
+    `recorded` is the text of templates by name. Recorded templates take precedence over files.
     """
 
     def __init__(self, folders: Sequence[Path], recorded: Mapping[str, str] | None = None) -> None:
@@ -36,12 +36,12 @@ class TemplateFiles(BaseLoader):
         self._sources: dict[str, tuple[str, Path]] = {}
 
     def admit(self, path: Path) -> str:
-        """Make a file outside the folders known by its absolute path, and return that as its name."""
+        """Add a file outside the folders and return its name, the absolute path."""
         self._admitted[path.as_posix()] = path
         return path.as_posix()
 
     def find(self, name: str) -> Path | None:
-        """Return the file of a name, or none; a recorded template has a path that names no file."""
+        """Return the file with a name, or `None`; the path of a recorded template is not a file."""
         if name in self.recorded:
             return Path(name)
         if name in self._admitted:
@@ -53,7 +53,7 @@ class TemplateFiles(BaseLoader):
         return next((folder / inside for folder in folders if (folder / inside).is_file()), None)
 
     def place(self, name: str, line: int | None) -> str:
-        """Return where a line stands, for an error message."""
+        """Return the file and line for an error message."""
         path = self.find(name) or name
         return f"{path}:{line}" if line else str(path)
 
@@ -62,7 +62,7 @@ class TemplateFiles(BaseLoader):
         return self._read(name)[0]
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002
-        """Return what Jinja asks of a loader."""
+        """Return source, path and freshness check, as Jinja requires of a loader."""
         source, path = self._read(template)
         return source, str(path), lambda: True
 
@@ -87,7 +87,7 @@ class TemplateFiles(BaseLoader):
 
 _HOLE = f"\0{token_hex(8)}:"
 _PIECES = re.compile(rf"{_HOLE}(\w+)\0")
-# These may change, repeat elsewhere or read what is written inside them.
+# These nodes can change, repeat or read the text inside them.
 _OPAQUE = (
     nodes.AssignBlock,
     nodes.CallBlock,
@@ -101,8 +101,8 @@ _OPAQUE = (
 )
 
 
-def _only_places(tree: nodes.Template, texts: frozenset[str]) -> bool:
-    """Say whether all that a template does with `texts` is to place them, and to test whether they are empty."""
+def _only_inserts(tree: nodes.Template, texts: frozenset[str]) -> bool:
+    """Return whether a template only inserts `texts` and tests whether they are empty."""
     if next(tree.find_all(_OPAQUE), None) is not None:
         return False
     plain = {id(part) for output in tree.find_all(nodes.Output) for part in output.nodes}
@@ -112,12 +112,12 @@ def _only_places(tree: nodes.Template, texts: frozenset[str]) -> bool:
 
 
 class PartialTemplate:
-    """A template to be filled with the texts of many cases.
+    """A template to fill with the texts of many cases.
 
     Args:
-        render: fills the template with texts by the names of their placeholders.
-        in_pieces: whether Jinja need be asked only once for what stands around the texts, for each choice of empty
-            ones; see `_only_places`.
+        render: Fills the template with texts by placeholder.
+        in_pieces: Whether Jinja needs to render the text around the placeholders only once for each combination of
+            empty ones; see `_only_inserts`.
     """
 
     def __init__(self, render: Callable[[Mapping[str, str]], tuple[Message, ...]], *, in_pieces: bool) -> None:
@@ -125,10 +125,10 @@ class PartialTemplate:
         self._known: dict[tuple[bool, ...], list[tuple[str, list[str]]]] = {}
 
     def fill(self, **texts: str) -> tuple[Message, ...]:
-        """Return the messages with these texts; their names are the same, in the same order, at each call.
+        """Return the messages with these texts; every call must use the same names in the same order.
 
         Raises:
-            PromptError: if it cannot be filled.
+            PromptError: If the template cannot be filled.
         """
         if not self._in_pieces:
             return self._render(texts)
@@ -153,14 +153,14 @@ _JINJA_NAMES = {"super", "self", "caller", "varargs", "kwargs"}
 class Prompts:
     """The templates of one language.
 
-    A template has a block `system`, which stays the same from case to case so that providers can cache it, and a block
-    `user`; a template without blocks is one user message. `folders` are searched in order, then what evalkit ships,
-    each for `<language>/<name>.md.j2`; a template may extend a shipped one as `shipped/en/pairwise.md.j2`.
+    A template has a block `system`, which is the same for all cases so that providers can cache it, and a block `user`.
+    A template without blocks is one user message. `folders` are searched in order, then the shipped templates, each for
+    `<language>/<name>.md.j2`. A template can extend a shipped one, for example `shipped/en/pairwise.md.j2`.
 
     Args:
-        language: the folder of templates to take, such as `en`.
-        folders: the user's folders of prompts; they need not exist.
-        recorded: the text of templates by name, as a run folder holds them; they take precedence over all files.
+        language: The folder of the templates, such as `en`.
+        folders: The user's folders of prompts; they need not exist.
+        recorded: The text of templates by name, from a run folder; these take precedence over all files.
     """
 
     def __init__(self, language: str, folders: Sequence[Path] = (), recorded: Mapping[str, str] | None = None) -> None:
@@ -171,14 +171,14 @@ class Prompts:
             loader=self._files, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
         )
         self._reasons: Reasons | None = None
-        self._optional = {RETRY}  # templates that English stands in for
+        self._optional = {RETRY}  # templates with an English fallback
         self._checked: dict[tuple[str, frozenset[str]], Template] = {}
 
     def render(self, name: str, **variables: Any) -> tuple[Message, ...]:
-        """Return the messages of a template, filled; `name` is a template's name or the path of a file.
+        """Fill a template and return its messages; `name` is a template's name or the path of a file.
 
         Raises:
-            PromptError: if it cannot be found, parsed or filled; says the file, the line and the known placeholders.
+            PromptError: If it cannot be found, parsed or filled; reports the file, the line and the placeholders.
         """
         template = self._template(name, frozenset(variables))
         try:
@@ -187,30 +187,30 @@ class Prompts:
             _refuse(error, self._files, variables)
 
     def partial(self, name: str, texts: Sequence[str], **fixed: Any) -> PartialTemplate:
-        """Return a template with everything filled in but `texts`, the placeholders that differ from case to case.
+        """Return a template with everything filled in except `texts`, the placeholders that depend on the case.
 
         Raises:
-            PromptError: if it cannot be found or parsed.
+            PromptError: If it cannot be found or parsed.
         """
         self._template(name, frozenset({*texts, *fixed}))
         path = self._path(name)
-        in_pieces = _only_places(self._environment.parse(self._files.source(path), path), frozenset(texts))
+        in_pieces = _only_inserts(self._environment.parse(self._files.source(path), path), frozenset(texts))
         return PartialTemplate(lambda given: self.render(name, **fixed, **given), in_pieces=in_pieces)
 
     def instruction(self, name: str, **variables: Any) -> str:
-        """Return the text of a template that is part of a message, in English if the language has none.
+        """Return the text of a template that is part of a message; falls back to English.
 
         Raises:
-            PromptError: as `render`.
+            PromptError: As for `render`.
         """
         self._optional.add(name)
         return self.render(name, **variables)[-1]["content"].strip()
 
     def uses(self, name: str, placeholder: str) -> bool:
-        """Say whether a template, or one that it extends or includes, has a placeholder.
+        """Return whether a template, or one that it extends or includes, has a placeholder.
 
         Raises:
-            PromptError: if it cannot be found or parsed.
+            PromptError: If it cannot be found or parsed.
         """
         paths, seen = [self._path(name)], set[str]()
         try:
@@ -225,12 +225,12 @@ class Prompts:
         return False
 
     def retry(self, error: str) -> str:
-        """Return the text that asks a judge again whose answer cannot be used.
+        """Return the message that asks a judge again after an unusable answer.
 
-        Both the text and the reason `error` are in the judge's language, or in English if it has no such text.
+        The message and the reason `error` are in the judge's language, or in English if there is no such template.
 
         Raises:
-            PromptError: as `render`.
+            PromptError: As for `render`.
         """
         return self.render(RETRY, error=self._translated(error))[-1]["content"]
 
@@ -243,15 +243,15 @@ class Prompts:
         return self._reasons.translate(error)
 
     def place(self, name: str) -> str:
-        """Return where the template of a name is, for an error message."""
+        """Return the location of a template for an error message."""
         return self._files.place(self._path(name), None)
 
     def hashes(self) -> dict[str, str]:
-        """Return the SHA-256 of each template file used so far, by its path inside the folder it was found in."""
+        """Return the SHA-256 of each template file used so far, by its path below its folder."""
         return dict(sorted(self._files.hashes.items()))
 
     def texts(self) -> dict[str, str]:
-        """Return the text of each of these files, by the same names."""
+        """Return the text of each template file used so far, by the same names as `hashes`."""
         return dict(sorted(self._files.texts.items()))
 
     def _template(self, name: str, known: frozenset[str]) -> Template:
@@ -281,7 +281,7 @@ class Prompts:
             if candidate.is_file():
                 return self._files.admit(candidate.resolve())
         remedy = "give the path of a template, or a name without folder and suffix, such as pairwise"
-        raise PromptError(f"there is no file '{name}'", where="prompt.template", remedy=remedy)
+        raise PromptError(f"file '{name}' not found", where="prompt.template", remedy=remedy)
 
     def _missing(self, name: str, path: str) -> PromptError:
         languages = {found.parent.name for folder in self._folders for found in folder.glob(f"*/{name}{SUFFIX}")}
@@ -297,7 +297,7 @@ class Prompts:
         return PromptError(what, where=where, remedy=f"{hint} {rest}" if hint.startswith("did") else f"{hint}, {rest}")
 
     def _check(self, path: str, known: frozenset[str]) -> None:
-        """Refuse a placeholder that is not among `known`, in the template or in one that it extends or includes."""
+        """Raise if the template, or one that it extends or includes, has a placeholder that is not `known`."""
         source = self._files.source(path)
         tree = self._environment.parse(source, path)
         if unknown := meta.find_undeclared_variables(tree) - known - _JINJA_NAMES - set(self._environment.globals):
@@ -317,11 +317,11 @@ class Prompts:
         lines = [node.lineno for node in wanting if other in (part.value for part in node.find_all(nodes.Const))]
         remedy = f"name one as <language>/<name>{SUFFIX}, or a shipped one as shipped/en/pairwise{SUFFIX}"
         where = self._files.place(path, min(lines, default=None))
-        return PromptError(f"template '{other}' is not there", where=where, remedy=remedy)
+        return PromptError(f"template '{other}' not found", where=where, remedy=remedy)
 
 
 def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message]:
-    # Rendering the root is what makes Jinja collect the blocks of the templates that this one extends.
+    # Rendering the root makes Jinja collect the blocks of the templates that this one extends.
     context = template.new_context(variables)
     whole = "".join(template.root_render_func(context))
     if "user" not in context.blocks:
@@ -334,10 +334,10 @@ def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message
 
 
 def _refuse(error: Exception, files: TemplateFiles, known: Iterable[str]) -> NoReturn:
-    """Raise `error` as a PromptError that names the file and the line."""
+    """Raise `error` as a PromptError with the file and line."""
     if isinstance(error, TemplateNotFound):
         raise PromptError(
-            f"template '{error.name}' is not there", where="prompt", remedy="give it as <language>/<name>.md.j2"
+            f"template '{error.name}' not found", where="prompt", remedy="give it as <language>/<name>.md.j2"
         ) from None
     if isinstance(error, TemplateSyntaxError):
         place = files.place(error.name or error.filename or "", error.lineno)
@@ -355,7 +355,7 @@ def _unknown(where: str, name: str, known: frozenset[str]) -> PromptError:
 
 
 def _line(error: Exception) -> str:
-    """Return file and line of the innermost template that an error passed through."""
+    """Return the file and line of the innermost template in an error's traceback."""
     place, step = "prompt", error.__traceback__
     while step is not None:
         template = step.tb_frame.f_globals.get("__jinja_template__")

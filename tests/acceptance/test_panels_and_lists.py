@@ -120,5 +120,5 @@ def test_lists_are_ranked_and_every_metric_of_pairs_follows(
     assert len(provider.requests) == 14  # its order is one of the two that were asked for already
     assert commands.metrics("once")["calls"]["stored"] == 7
     refused_here = within("run", *judge, *data, *BRIEF, "swap.resolve=third_pass", status=1)
-    assert "swap.resolve: mode 'listwise' gives no third judgment" in refused_here.err
+    assert "swap.resolve: mode 'listwise' does not support third_pass" in refused_here.err
     assert not (tmp_path / "work" / "outputs").exists()

@@ -120,7 +120,7 @@ def test_a_provider_without_probabilities_is_one_line_or_a_fallback(
 ) -> None:
     provider.rule = lambda body: said(scored(3))
     refused = within("run", *fake(provider), *cases, "method=weighted", status=1)
-    assert "judge.logprobs: judge fake answers without log-probabilities (sent as json_schema)" in refused.err
+    assert "judge.logprobs: judge fake returned no log-probabilities (sent as json_schema)" in refused.err
     assert "Traceback" not in refused.err
     within("run", *fake(provider), *cases, "method=weighted", "judge.logprobs=fallback")
     assert value(commands, "weighted/rate") == 0

@@ -94,8 +94,8 @@ def test_an_own_answer_cannot_close_its_marker_and_thinking_is_left_out() -> Non
     [
         (Completion(""), "unparseable", "the judge's own answer to the task is empty"),
         (Completion("<think>so</think> "), "unparseable", "the judge's own answer to the task is empty"),
-        (Completion("", refusal="No."), "refused", "the judge would not answer the task itself: No."),
-        (Completion("4", finish_reason="content_filter"), "refused", "would not answer.*content filter"),
+        (Completion("", refusal="No."), "refused", "the judge refused to answer the task itself: No."),
+        (Completion("4", finish_reason="content_filter"), "refused", "refused to answer.*content filter"),
     ],
 )
 def test_without_an_answer_there_is_no_judgment(completion: Completion, status: str, said: str) -> None:

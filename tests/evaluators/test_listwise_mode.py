@@ -97,7 +97,9 @@ def test_over_many_cases_every_order_comes_up_equally_often() -> None:
     assert all(70 <= times <= 130 for times in seen.values())
 
 
-@pytest.mark.parametrize(("responses", "said"), [(1, "at least 2"), (27, "27 responses, and one list holds 26")])
+@pytest.mark.parametrize(
+    ("responses", "said"), [(1, "at least 2"), (27, "27 responses, and a list can have at most 26")]
+)
 def test_a_list_has_two_responses_and_a_letter_for_each(responses: int, said: str) -> None:
     with pytest.raises(DatasetError, match=said):
         listwise().plan(Case("c", "p", (Response("r"),) * responses))
@@ -268,7 +270,9 @@ def test_templates_are_filled_in_both_languages(language: str) -> None:
 
 
 def test_faults_show_before_any_call() -> None:
-    with pytest.raises(ConfigError, match=r"output\.format: mode listwise cannot read 'bracket'; a ranking is read"):
+    with pytest.raises(
+        ConfigError, match=r"output\.format: mode listwise cannot read 'bracket'; rankings are read only"
+    ):
         listwise(mode=ModeConfig(name="listwise"), output=OutputConfig(format="bracket"))
     with pytest.raises(PromptError, match="no template 'absent'"):
         listwise(prompt=PromptConfig(template="absent"))

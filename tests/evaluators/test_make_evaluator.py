@@ -116,7 +116,7 @@ def test_two_packages_that_offer_one_name_are_refused(monkeypatch: pytest.Monkey
         ("json.dumps", {}, "does not implement"),
         ("CODE.Mine", {"strenth": 2}, "mode.params.strenth: "),
         ("CODE.Mine", {"strength": "x"}, "mode.params.strength: "),
-        ("pairwise", {"x": 1}, "mode.params.x: 'pairwise' has no settings of its own"),
+        ("pairwise", {"x": 1}, "mode.params.x: 'pairwise' has no parameters"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line(code: str, name: str, params: dict[str, Any], said: str) -> None:

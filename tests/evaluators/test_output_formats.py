@@ -66,7 +66,7 @@ def test_a_template_that_does_not_show_the_instruction(tmp_path: Path) -> None:
     mine.write_text("{{ original_prompt }} {{ response_a }} {{ response_b }} Answer in {{ output }}.")
     words = (*PAIR, "prompt.template=mine", "output.pattern='Output (?P<winner>[AB])'")
     assert asked(*words, folders=(tmp_path,)).endswith("Answer in regex.")
-    with pytest.raises(PromptError, match=r"mine\.md\.j2: has no placeholder 'output_instruction'; write \{\{"):
+    with pytest.raises(PromptError, match=r"mine\.md\.j2: has no placeholder 'output_instruction'; add \{\{"):
         asked(*words, "output.instruction='Write Output A.'", folders=(tmp_path,))
     mine.write_text("{{ original_prompt }} {{ response_a }} {{ response_b }} {{ output_instruction }}")
     assert asked(*words, "output.instruction='Write Output A.'", folders=(tmp_path,)).endswith("Write Output A.")
@@ -121,8 +121,8 @@ def test_a_plug_ins_format_owns_its_instruction_and_its_schema() -> None:
 @pytest.mark.parametrize(
     ("kind", "pattern", "said"),
     [
-        (Silent, "Winner:", "does not say how the judge must answer; set output.instruction"),
-        (Spoken, "mute", "the instruction of '.*Spoken' is not a text; fix the plug-in"),
+        (Silent, "Winner:", "has no instruction for the judge; set output.instruction"),
+        (Spoken, "mute", "the instruction of '.*Spoken' is empty or not a string; fix the plug-in"),
         (Broken, "x", "the instruction of '.*Broken' fails: KeyError: 'no words'; fix the plug-in"),
     ],
 )

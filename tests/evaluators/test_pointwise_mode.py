@@ -184,7 +184,7 @@ def test_the_schema_puts_the_justification_first_and_accepts_the_answer() -> Non
         ({"output": OutputConfig(format="bracket")}, "output.format: mode pointwise cannot read 'bracket'"),
         (
             {"output": OutputConfig(format="rating")},
-            "there are 2 criteria; give one criterion",
+            "there are 2 criteria; use one criterion",
         ),
         (
             {"criteria": ONE, "output": OutputConfig(format="regex", pattern="(?P<winner>.)")},

@@ -119,7 +119,9 @@ def test_without_being_asked_for_nothing_is_weighed() -> None:
 @pytest.mark.parametrize("settings", [pointwise(), config()], ids=["pointwise", "pairwise"])
 def test_a_provider_that_gives_none_stops_the_run(settings: RunConfig) -> None:
     text = scores(4, 2) if settings.mode.name == "pointwise" else winners("A", "B", "TIE")
-    with pytest.raises(JudgeSetupError, match=r"judge\.logprobs: judge m answers without.*\(sent as tool\); set it to"):
+    with pytest.raises(
+        JudgeSetupError, match=r"judge\.logprobs: judge m returned no log-probabilities.*\(sent as tool\); set it to"
+    ):
         read(settings, Completion(text, rung="tool"))
 
 
@@ -183,7 +185,7 @@ def test_what_cannot_be_weighed_or_asked_is_refused(settings: dict[str, Any], sa
 
 
 def test_a_mode_that_cannot_weigh_or_follow_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"judge\.logprobs: mode 'listwise' does not weigh"):
+    with pytest.raises(ConfigError, match=r"judge\.logprobs: mode 'listwise' does not support log-probabilities"):
         make_evaluator(config(mode={"name": "listwise"}))
-    with pytest.raises(ConfigError, match=r"swap\.resolve: mode 'listwise' gives no third judgment"):
+    with pytest.raises(ConfigError, match=r"swap\.resolve: mode 'listwise' does not support third_pass"):
         make_evaluator(config(judge={"model": "m"}, mode={"name": "listwise"}, swap={"resolve": "third_pass"}))

@@ -120,6 +120,8 @@ class Boundless(Failing):
 )
 def test_numbers_that_cannot_be_are_a_fault_too(text, said):
     one = made("Boundless")
-    with pytest.raises(PluginError, match=rf"'{named('Boundless')}' reads on case 'c7' what cannot be: {said}"):
+    with pytest.raises(
+        PluginError, match=rf"'{named('Boundless')}' returned an invalid judgment for case 'c7': {said}"
+    ):
         one.read(REQUEST, Completion(text))
     assert one.read(REQUEST, Completion("-1 1")).value == -1

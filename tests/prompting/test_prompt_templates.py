@@ -159,8 +159,8 @@ def test_a_template_may_extend_the_shipped_one_of_the_same_name(tmp_path: Path) 
         ("a\n\n{{ criteria[0].nmae }}", ":3: cannot be filled: 'dict object' has no attribute 'nmae'"),
         ("{{ response_a.__class__.__mro__ }}", ":1: cannot be filled: "),
         ("{{ 1 // 0 }}", ":1: cannot be filled: "),
-        ("{% include 'en/none.md.j2' %}", "template 'en/none.md.j2' is not there"),
-        ("{% include '../../secret' %}", "template '../../secret' is not there"),
+        ("{% include 'en/none.md.j2' %}", "template 'en/none.md.j2' not found"),
+        ("{% include '../../secret' %}", "template '../../secret' not found"),
     ],
 )
 def test_a_fault_in_a_template_is_one_line_with_its_place(tmp_path: Path, template: str, said: str) -> None:
@@ -170,7 +170,7 @@ def test_a_fault_in_a_template_is_one_line_with_its_place(tmp_path: Path, templa
     message = str(caught.value)
     assert said in message
     assert "\n" not in message
-    assert str(path) in message or "is not there" in message
+    assert str(path) in message or "not found" in message
 
 
 def test_jinjas_own_names_are_known(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_file_that_is_not_text_is_said(tmp_path: Path) -> None:
             "pairwise",
             "prompt.language: no prompts in 'fr' for 'pairwise'; choose from en, zh, or write prompts/fr/pairwise",
         ),
-        ("en", "gone/x.md.j2", "prompt.template: there is no file 'gone/x.md.j2'"),
+        ("en", "gone/x.md.j2", "prompt.template: file 'gone/x.md.j2' not found"),
     ],
 )
 def test_what_is_not_there_is_said(language: str, name: str, said: str) -> None:
@@ -296,7 +296,7 @@ def test_a_users_retry_text_in_another_language_gets_the_english_reason(tmp_path
 
 def test_a_broken_catalog_of_reasons_is_one_line(tmp_path: Path) -> None:
     path = write(tmp_path, "reasons: {'(': x}\notherwise: y", "zh/reasons.yaml")
-    with pytest.raises(PromptError, match="is not a catalog of reasons") as caught:
+    with pytest.raises(PromptError, match="not a catalog of reasons") as caught:
         Prompts("zh", [tmp_path]).retry("x")
     assert str(path) in str(caught.value)
 

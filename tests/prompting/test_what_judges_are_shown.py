@@ -184,7 +184,7 @@ def test_pairs_are_judged_without_a_scale() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"rubric": {"levels": {6: "x"}}}, "rubric.levels: 6 is not on the scale 1-5: give one of its values"),
+        ({"rubric": {"levels": {6: "x"}}}, "rubric.levels: 6 is not on the scale 1-5: choose one of its values"),
         ({"rubric": {"levels": {1.5: "x"}}}, "rubric.levels: 1.5 is not on the scale 1-5"),
         (
             {"rubric": {"step": 0.5, "examples": [{"response": "r", "score": 1.2, "justification": "j"}]}},

@@ -162,7 +162,7 @@ async def test_a_rating_has_a_score_and_the_judges_words(provider: Provider, ove
         "justification": "Clear and short.\n[[4]]",
         "examples": None,
     }
-    with pytest.raises(ConfigError, match="it gives one score, and there are 3 criteria; give one criterion"):
+    with pytest.raises(ConfigError, match="it gives one score, and there are 3 criteria; use one criterion"):
         await evalkit.direct_score(SCORED, overrides=[*overrides, "output=rating"])
 
 
