@@ -142,7 +142,7 @@ MISTAKES = {
     "unfinished template": (("run", "prompt.template=open"), "prompts/en/open.md.j2:1: "),
     "no such template": (("run", "prompt.template=quux"), NO_TEMPLATE),
     "unknown command": (("runn",), "runn: no such command; did you mean 'run'?"),
-    "no command near it": (("frobnicate",), "frobnicate: no such command; choose from compare, "),
+    "no command near it": (("frobnicate",), "frobnicate: no such command; choose from batch, compare, "),
     "data file as a study": (
         ("run", "bare.csv"),
         "bare.csv: is a data file, not a study; write dataset=file dataset.path=bare.csv",
@@ -200,8 +200,8 @@ MISTAKES = {
     ),
     "store that is to be read and is not there": (("run", "store=read_only"), "store.sqlite: cannot be opened; "),
     "store of another kind": (
-        ("run", "store.url=postgres://x"),
-        "store.url: there is no 'postgres'; choose from sqlite",
+        ("run", "store.url=mysql://x"),
+        "store.url: there is no 'mysql'; choose from postgres, postgresql, sqlite",
     ),
     "ui without runs": (("ui",), "mlflow.db: holds no runs yet; `evalkit run` makes the first"),
     "init without a folder": (("init",), "evalkit init: needs FOLDER; try evalkit init --help"),

@@ -121,7 +121,7 @@ def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call: Call, provider:
     refused = call("plan", *words(provider, gate), status=1)
     assert refused.line() == "gate.agreement/acuracy: no such metric; did you mean 'agreement/accuracy'?"
     missing = call("plan", *words(provider, "gate={no_worse_than: {run: gone, metric: agreement/accuracy}}"), status=1)
-    assert missing.line().endswith("gone: no such folder; name a folder that `evalkit run` wrote")
+    assert missing.line().endswith("gone: no such folder; choose a folder that `evalkit run` wrote")
     call("run", *words(provider), *BRIEF, "hydra.run.dir=all")
     held = "{agreement/accuracy: '>= 0.5', no_worse_than: {run: all, metric: agreement/accuracy}}"
     assert call("plan", *words(provider, f"gate={held}")).err == ""
