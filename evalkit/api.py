@@ -29,7 +29,7 @@ from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.self_preference import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
-from evalkit.scoring.verdicts.aggregate import AGGREGATE
+from evalkit.scoring.verdicts.weighting import AGGREGATE
 from evalkit.store import open_store
 from evalkit.tracking import dataset_fetchers, warm_up
 from evalkit.tracking.record import begin_recording

@@ -21,7 +21,7 @@ from evalkit.interop.labeling import Label, has_own_label, with_labels
 from evalkit.interop.rereading import Difference, differences, reread
 from evalkit.plugins import find_benchmark
 from evalkit.runs import check_free, check_no_sweep
-from evalkit.runs.codec import encode_line
+from evalkit.runs.records import encode_line
 from evalkit.types import Judgment, RunResult
 
 DIFFERENCES = "differences.jsonl"

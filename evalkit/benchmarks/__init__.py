@@ -4,7 +4,7 @@
 `evalkit.benchmarks`. What a benchmark needs is exported here.
 """
 
-from evalkit.benchmarks.base import (
+from evalkit.benchmarks.benchmark import (
     Benchmark,
     Importer,
     RowLocation,
@@ -16,7 +16,7 @@ from evalkit.benchmarks.base import (
     row_by_row,
     shape,
 )
-from evalkit.benchmarks.rules import View, blend, mean, nothing, rates
+from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing, rates
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns.codes import NONE
 

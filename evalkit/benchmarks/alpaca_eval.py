@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
 from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline, sides_of
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
 from evalkit.benchmarks.judgment_files import Peek, number, require, sibling_file
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import (
@@ -29,7 +29,7 @@ from evalkit.benchmarks.records import (
     RecordedJudgment,
     missing_record,
 )
-from evalkit.benchmarks.rules import View, mean
+from evalkit.benchmarks.scoring_rules import View, mean
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError

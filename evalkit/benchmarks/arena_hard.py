@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
 from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline
-from evalkit.benchmarks.judge_prompts import answers_in, question_in
-from evalkit.benchmarks.judgment_files import Peek, require, text
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
+from evalkit.benchmarks.judgment_files import Peek, answers_in, question_in, require, text
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
-from evalkit.benchmarks.rules import View, mean
+from evalkit.benchmarks.scoring_rules import View, mean
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, first_row
 from evalkit.errors import DatasetError

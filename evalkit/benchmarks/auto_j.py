@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.benchmarks.base import Benchmark, RowLocation, choice, row_by_row, shape
-from evalkit.benchmarks.rules import ONE_ORDER, UNREAD, View, nothing, rates
+from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing, rates
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns.codes import NONE
 from evalkit.scoring.stats.bootstrap import Statistic

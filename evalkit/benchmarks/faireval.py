@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, Source, choice
-from evalkit.benchmarks.rules import ONE_ORDER, UNREAD, View, nothing
+from evalkit.benchmarks.benchmark import Benchmark, Source, choice
+from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, first_row, rows_of
 from evalkit.errors import DatasetError

@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.benchmarks.base import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
 from evalkit.benchmarks.judgment_files import Peek, load_json, peek, require, sibling_file
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
-from evalkit.benchmarks.rules import View, nothing, slug
+from evalkit.benchmarks.scoring_rules import View, nothing, slug
 from evalkit.core.scale import Scale
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed, first_row

@@ -8,9 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, Source, benchmark_files, checked_rows, choice, shape
-from evalkit.benchmarks.grades import by_dimension
-from evalkit.benchmarks.rules import View
+from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark_files, checked_rows, choice, shape
+from evalkit.benchmarks.scoring_rules import View, by_dimension
 from evalkit.datasets.conversations import conversation_text
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed

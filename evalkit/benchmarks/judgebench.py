@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, Importer, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, choice, row_by_row, shape
 from evalkit.benchmarks.judgment_files import Peek, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.llmbar import PATTERN
 from evalkit.benchmarks.records import TIE as TIED
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
-from evalkit.benchmarks.rules import UNREAD, View, by_name, rates
+from evalkit.benchmarks.scoring_rules import UNREAD, View, by_name, rates
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns.codes import NONE, TIE
 from evalkit.scoring.stats.bootstrap import Statistic

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, Importer, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, choice, row_by_row, shape
 from evalkit.benchmarks.judgment_files import Peek, number, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
-from evalkit.benchmarks.rules import ONE_ORDER, UNREAD, View, blend, nothing
+from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, blend, nothing
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns.codes import NONE, TIE, A, B

@@ -13,13 +13,21 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.benchmarks.base import Benchmark, Importer, Source, benchmark_files, checked_rows, choice, listed, shape
-from evalkit.benchmarks.judge_prompts import answers_in, question_in, reference_in
-from evalkit.benchmarks.judgment_files import Peek, number, require, sibling_file
+from evalkit.benchmarks.benchmark import (
+    Benchmark,
+    Importer,
+    Source,
+    benchmark_files,
+    checked_rows,
+    choice,
+    listed,
+    shape,
+)
+from evalkit.benchmarks.judgment_files import Peek, answers_in, number, question_in, reference_in, require, sibling_file
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import TIE as TIED
 from evalkit.benchmarks.records import UNORDERED, Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
-from evalkit.benchmarks.rules import View, mean, slug
+from evalkit.benchmarks.scoring_rules import View, mean, slug
 from evalkit.core.annotations import choice_for
 from evalkit.core.scale import Scale
 from evalkit.datasets.formats import Row

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, RowLocation, choice, row_by_row, shape
-from evalkit.benchmarks.rules import UNREAD, View
+from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.scoring_rules import UNREAD, View
 from evalkit.core.annotations import choice_for
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns.codes import CODES, NONE

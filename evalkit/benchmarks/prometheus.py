@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.base import Benchmark, Importer, Source, benchmark_files, checked_rows, listed, shape
-from evalkit.benchmarks.grades import pooled
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, listed, shape
 from evalkit.benchmarks.judgment_files import Peek, number, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import (
@@ -25,7 +24,7 @@ from evalkit.benchmarks.records import (
     RecordedJudgment,
     missing_record,
 )
-from evalkit.benchmarks.rules import NEEDS_SCORES, View, nothing
+from evalkit.benchmarks.scoring_rules import NEEDS_SCORES, View, nothing, pooled
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError

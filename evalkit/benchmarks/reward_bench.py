@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, Importer, RowLocation, listed, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, listed, row_by_row, shape
 from evalkit.benchmarks.judgment_files import Peek, load_object, number, text
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import UNORDERED, Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
-from evalkit.benchmarks.rules import View, blend, mean, nothing
+from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.columns.codes import NONE, TIE, A, B

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, RowLocation, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, RowLocation, row_by_row, shape
 from evalkit.benchmarks.reward_bench import UNJUDGED, chosen_count, chosen_first, compare_chosen
-from evalkit.benchmarks.rules import View, blend
+from evalkit.benchmarks.scoring_rules import View, blend
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns.codes import NONE, A
 from evalkit.scoring.stats.arrays import Bools

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.base import Benchmark, Importer, Source, benchmark_files, checked_rows, listed, shape
-from evalkit.benchmarks.grades import by_dimension, pooled
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, listed, shape
 from evalkit.benchmarks.judgment_files import Peek, number, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import (
@@ -24,7 +23,7 @@ from evalkit.benchmarks.records import (
     RecordedJudgment,
     missing_record,
 )
-from evalkit.benchmarks.rules import View
+from evalkit.benchmarks.scoring_rules import View, by_dimension, pooled
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import ConfigError, DatasetError, did_you_mean

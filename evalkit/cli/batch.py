@@ -13,7 +13,7 @@ from evalkit.batch.files import RequestIndex, check_free, find_indexes, load_nam
 from evalkit.batch.requests import Round, record_round
 from evalkit.cli.console import log, log_handler
 from evalkit.cli.parser import UsageError, check_overrides, is_override
-from evalkit.cli.planned_job import PlannedJob, planned_jobs
+from evalkit.cli.plan import PlannedJob, planned_jobs
 from evalkit.core.redaction import without_password
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, ExitStatus, Signaled

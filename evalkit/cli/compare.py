@@ -20,7 +20,7 @@ from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import write_files
 from evalkit.core.display import number
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.runs.codec import metric_values
+from evalkit.runs.records import metric_values
 from evalkit.runs.spreadsheet import as_csv
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.tracking import find_run

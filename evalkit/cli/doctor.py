@@ -20,7 +20,7 @@ from evalkit.core.resources import own_version
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import EvalkitError
 from evalkit.hydra_app import DEFAULT, load_jobs
-from evalkit.runs.versions import PACKAGES, version_of
+from evalkit.runs.manifest import PACKAGES, version_of
 from evalkit.store import backend_of, open_store, store_location, store_url
 from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri
 

@@ -297,7 +297,7 @@ def _config(result: RunResult, overrides: Sequence[str]) -> RunConfig:
 
 
 def _from_mlflow(result: RunResult, overrides: Sequence[str]) -> list[Label]:
-    from evalkit.tracking.labels import fetch_labels
+    from evalkit.tracking.review import fetch_labels
 
     return fetch_labels(_config(result, overrides).tracking, result, folder=Path.cwd())
 
@@ -310,8 +310,8 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
     names = [name.strip() for name in arguments.annotators.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise ConfigError("needs different names", where="--annotators", remedy="write --annotators ann,bob")
-    from evalkit.interop.label_priority import rank_for_labeling
-    from evalkit.tracking.labels import send_tasks
+    from evalkit.interop.labeling import rank_for_labeling
+    from evalkit.tracking.review import send_tasks
 
     units = rank_for_labeling(result, arguments.n, seed)
     if not units:

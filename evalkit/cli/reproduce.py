@@ -20,7 +20,7 @@ from evalkit.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.reproduction import MetricChange, Reproduction, reproduce
 from evalkit.runs import write_files
 from evalkit.runs.layout import JUDGMENTS
-from evalkit.sweeps.jobs import find_jobs
+from evalkit.sweeps.journal import find_jobs
 from evalkit.tracking import find_run
 from evalkit.types import RunResult
 

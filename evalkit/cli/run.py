@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from signal import SIGINT
 
+from evalkit.api import RunInterruption, judge_and_score, load_materials, rescore, track
+from evalkit.cli.console import log, log_handler, log_style
+from evalkit.cli.finished_run import print_gate
 from evalkit.cli.hydra_runner import Job, run_jobs
 from evalkit.cli.parser import study_words
+from evalkit.cli.progress import ProgressDisplay
+from evalkit.cli.summary import print_summary
+from evalkit.core.resources import own_version
+from evalkit.engine import JudgingResult
+from evalkit.errors import ExitStatus, Signaled, TrackingError
+from evalkit.gating import shortfall, unusable
+from evalkit.runs import read_config, read_outcome, read_run
+from evalkit.runs.status import read_status
+from evalkit.tracking.record import update_gate
+from evalkit.types import Judgment, RunResult
 
 
 def main(arguments: Namespace) -> int:
@@ -30,6 +45,117 @@ def _run(job: Job) -> int:
     from evalkit.tracking import warm_up
 
     warm_up(job.config.tracking, folder=Path.cwd())
-    from evalkit.cli.job import run_job
+    pass  # merged
 
     return run_job(job)
+
+
+def run_job(job: Job) -> int:
+    """Run one job and return its exit status; one of a sweep that is finished already is only recorded if need be."""
+    if job.sweep is not None and _is_finished(job):
+        return _recorded(job)
+    for note in job.config.notes():
+        log("note", note)
+    with ProgressDisplay(job) as display, log_handler():
+        try:
+            result = judge_and_score(
+                job.config,
+                job.folder,
+                sweep=job.sweep,
+                observe=display.update,
+                overwrite=job.overwrite,
+                spent=job.spent,
+            )
+        except RunInterruption as stop:
+            display.close()
+            raise Signaled(stop.judged.signal or SIGINT, _kept(job, stop.judged)) from None
+    status = ExitStatus.DONE
+    if job.recordings is not None:
+        job.recordings.begin(job.config.tracking, result)
+    else:
+        try:
+            result = track(job.config, result)
+        except TrackingError as error:
+            log("error", str(error))
+            status = ExitStatus.NOT_TRACKED
+    _tell(result)
+    for line in failure_lines(result.judgments):
+        log("failure", line)
+    if lacking := shortfall(job.config, result):
+        log("error", lacking)
+        status = ExitStatus.TOO_MANY_FAILURES
+    return max(int(status), print_gate(result))
+
+
+def _is_finished(job: Job) -> bool:
+    """Say whether the job's folder holds a whole run of its config on the data, prompts and evalkit there are now."""
+    there = read_status(job.folder)
+    if not there.complete or there.config_hash != job.config.hash() or there.evalkit != own_version():
+        return False
+    materials = load_materials(job.config)
+    prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
+    # A run that had to ask again has that template's hash besides.
+    return materials.dataset.fingerprint == there.fingerprint and prompts.items() <= there.prompts.items()
+
+
+def _recorded(job: Job) -> int:
+    log("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
+    status = ExitStatus.DONE
+    if read_config(job.folder).gate != job.config.gate:
+        again = rescore(job.config, read_run(job.folder), job.folder)
+        print_gate(again)
+        try:
+            update_gate(job.config.tracking, again, folder=Path.cwd())
+        except TrackingError as error:
+            log("error", str(error))
+            status = ExitStatus.NOT_TRACKED
+    elif read_status(job.folder).gate == "failed":
+        log("error", f"gate failed: {job.folder / 'gate.md'}")
+    there = read_status(job.folder)
+    if lacking := unusable(job.config, read_outcome(job.folder).metrics):
+        log("error", lacking)
+        status = ExitStatus.TOO_MANY_FAILURES
+    if job.config.tracking.enabled and there.recorded is None:
+        try:
+            track(job.config, read_run(job.folder))
+        except TrackingError as error:
+            log("error", str(error))
+            status = max(status, ExitStatus.NOT_TRACKED)
+    return int(ExitStatus.GATE_FAILED if there.gate == "failed" else status)
+
+
+def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
+    """Yield a line for each kind of failed request, the most frequent first: how many, and one example."""
+    counts: Counter[str | None] = Counter()
+    examples: dict[str | None, Judgment] = {}
+    for judgment in judgments:
+        if judgment.status == "failed":
+            counts[judgment.error_kind] += 1
+            examples.setdefault(judgment.error_kind, judgment)
+    for kind, count in counts.most_common():
+        example = examples[kind]
+        yield f"{count} failed ({kind}), for example case {example.case_id} by {example.judge}: {example.error}"
+
+
+def _tell(result: RunResult) -> None:
+    if not log_style():
+        print_summary(result)
+        return
+    values = {name: metric.value for name, metric in result.metrics.items() if metric.value is not None}
+    calls = {name: getattr(result.calls, name) for name in ("planned", "stored", "sent", "retried", "failed")}
+    log(
+        "finished",
+        f"written to {result.folder}",
+        folder=result.folder,
+        calls=calls,
+        cost_usd=result.cost_usd,
+        metrics=values,
+    )
+
+
+def _kept(job: Job, judged: JudgingResult) -> str:
+    answers = sum(judgment.status != "failed" for judgment in judged.judgments)
+    share = f"{answers:,} of {judged.whole:,}" if judged.whole is not None else f"{answers:,}"
+    if job.config.store.mode == "off":
+        return f"interrupted after {share} answers; none is kept, as store.mode is off"
+    return f"interrupted: {share} answers are stored; run again to go on"

@@ -14,7 +14,7 @@ from evalkit.core.display import relative
 from evalkit.errors import EvalkitError, ExitStatus, TrackingError
 from evalkit.hydra_app import DEFAULT, find_sweep, load_jobs
 from evalkit.sweeps import journal
-from evalkit.sweeps.leaderboard import leaderboard_of, track_leaderboard, write_leaderboard
+from evalkit.sweeps.leaderboard_files import leaderboard_of, track_leaderboard, write_leaderboard
 from evalkit.types import RunResult
 
 DIRECTORY = "hydra.sweep.dir="

@@ -2,7 +2,7 @@
 
 from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
 from evalkit.config.gate import GateConfig, LeadRule, MetricRule
-from evalkit.config.run import NOT_MEASURED, RunConfig, defaults
+from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults
 from evalkit.config.sections import (
     SIMULATED,
     Criterion,

@@ -10,7 +10,7 @@ from typing import Any, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from evalkit.config.run import RunConfig
+from evalkit.config.run_config import RunConfig
 from evalkit.core.display import relative
 from evalkit.errors import ConfigError, did_you_mean
 

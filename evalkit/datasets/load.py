@@ -14,8 +14,7 @@ from typing import Any
 from evalkit.config import DatasetConfig
 from evalkit.core.hash_set import HashSet
 from evalkit.core.hash_set import count_repeats as repeated_hashes
-from evalkit.core.sequences import ReorderedSequence
-from evalkit.core.spool import Spool
+from evalkit.core.spool import ReorderedSequence, Spool
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.formats import Row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalkit.gating.files import gate_faults, gate_lines, title_of, write_step_summary, write_with_gate
+from evalkit.gating.gate_files import gate_faults, gate_lines, title_of, write_step_summary, write_with_gate
 from evalkit.gating.rules import GATE, apply_gate, check_gate, check_rules, shortfall, unusable
 
 __all__ = [

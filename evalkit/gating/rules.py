@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
-from evalkit.benchmarks.rules import slug
+from evalkit.benchmarks.scoring_rules import slug
 from evalkit.config import LeadRule, RunConfig
 from evalkit.core.resources import project
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
-from evalkit.gating.files import gate_files
+from evalkit.gating.gate_files import gate_files
 from evalkit.scoring.catalog import catalog_of
 from evalkit.scoring.catalog.availability import available_names, fits, is_available
 from evalkit.scoring.columns.codes import KINDS, READABLE

@@ -29,7 +29,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path
 from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, not_utf8
-from evalkit.hydra_app.jobs import SweepPlace, apply_values, constant_keys, job_signature, sweep_jobs, sweep_place
+from evalkit.hydra_app.sweep_jobs import SweepPlace, apply_values, constant_keys, job_signature, sweep_jobs, sweep_place
 from evalkit.plugins import CONF, allowing_code, folders
 from evalkit.runs.config_file import DEFAULTS as RUN_DEFAULTS
 from evalkit.runs.config_file import escaped

@@ -10,7 +10,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from evalkit.benchmarks.base import Importer
+from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, peek
 from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
 from evalkit.datasets.formats import reader_for

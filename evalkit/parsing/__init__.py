@@ -1,9 +1,9 @@
 """Reading what judges write: JSON, marked verdicts and ratings, patterns; and telling what cannot be read."""
 
+from evalkit.parsing.decisions import Pattern, read_margin, read_rating, read_verdict
 from evalkit.parsing.json import read_json
 from evalkit.parsing.plain_text import drop_thinking, is_refusal
 from evalkit.parsing.scores import UnreadableError, read_score, read_winner
-from evalkit.parsing.verdicts import Pattern, read_margin, read_rating, read_verdict
 
 __all__ = [
     "Pattern",

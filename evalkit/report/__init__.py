@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from evalkit.report.cases import Asked, render_prompts
-from evalkit.report.files import run_files
+from evalkit.report.case_list import Asked, render_prompts
 from evalkit.report.findings import findings
 from evalkit.report.page import render_report
+from evalkit.report.run_files import run_files
 from evalkit.report.sentences import Finding
 from evalkit.report.sweep_page import SweepFacts, render_sweep
 

@@ -26,7 +26,7 @@ from evalkit.report.sentences import Finding, Metrics, Tone, finding, known, sid
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.chance_level import FIRST as FIRST_RATE
 from evalkit.scoring.chance_level import one_order
-from evalkit.scoring.verdicts.aggregate import WEIGHED
+from evalkit.scoring.verdicts.weighting import WEIGHED
 from evalkit.types import Metric, RunResult
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433

@@ -14,7 +14,7 @@ from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, span
 from evalkit.core.translation import gettext, in_every_language, joined
 from evalkit.errors import EvalkitError
-from evalkit.report.cases import Asked
+from evalkit.report.case_list import Asked
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from evalkit.report.cases import Asked, case_row, flags, judgment_row
+from evalkit.report.case_list import Asked, case_row, flags, judgment_row
 from evalkit.types import Case, Judgment, Message, Verdict
 
 BUDGET = 2_400_000

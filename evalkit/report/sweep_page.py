@@ -12,7 +12,7 @@ from evalkit.core.display import dollars
 from evalkit.core.translation import LANGUAGES, gettext, translator
 from evalkit.report.diagnostics import simulated
 from evalkit.report.figures.drawing import Figure
-from evalkit.report.figures.sweep import MOST_ROWS, by_metric, pareto_front, significance_groups
+from evalkit.report.figures.sweep_figures import MOST_ROWS, by_metric, pareto_front, significance_groups
 from evalkit.report.metric_names import Words, metric_words
 from evalkit.report.page import filled, render
 from evalkit.report.page_text import SWEEP

@@ -15,8 +15,8 @@ from evalkit.config.validation import config_error
 from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
-from evalkit.runs.codec import MalformedError, decoder
 from evalkit.runs.config_file import load
+from evalkit.runs.records import MalformedError, decoder
 from evalkit.types import Calls, Case, Judgment, Metric, RunResult, Verdict
 
 _REMEDY: Final = "rerun it, or restore the file"

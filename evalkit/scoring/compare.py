@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from evalkit.config import RunConfig, ScoringConfig
-from evalkit.core.sequences import ReorderedSequence
+from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns.codes import CODES, NONE

@@ -18,11 +18,10 @@ from evalkit.scoring.metrics.cost import cost_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdicts.aggregate import aggregate_notes, settled
-from evalkit.scoring.verdicts.logprob_weighting import use_expectations
 from evalkit.scoring.verdicts.objects import verdict_objects
 from evalkit.scoring.verdicts.one_judge import resolve
 from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
+from evalkit.scoring.verdicts.weighting import aggregate_notes, settled, use_expectations
 from evalkit.types import Case, Judgment, Metric, Verdict
 
 

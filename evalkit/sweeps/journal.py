@@ -7,15 +7,20 @@ sweep resumes in the newest folder that lists the same jobs, is not closed, and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError
-from evalkit.runs import layout, remove_files, write_files, written_files
+from evalkit.runs import layout, read_run, remove_files, write_files, written_files
 from evalkit.runs.status import RunStatus, read_status
+from evalkit.sweeps import journal
+from evalkit.tracking import fetch_run, is_run_id, job_runs, tracking_uri
+from evalkit.types import RunResult
 
 NAME: Final = layout.SWEEP
 DERIVED: Final = (NAME, "leaderboard.json", "leaderboard.csv", "report.html", "reproduction.json")
@@ -134,3 +139,35 @@ def _is_locked(folder: Path) -> bool:
     except OSError:
         return True
     return False
+
+
+Jobs = Mapping[str, Callable[[], RunResult]]
+"""Readers of a sweep's jobs, by job name."""
+
+
+def find_jobs(word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path) -> Jobs | None:
+    """Return the jobs of the sweep that `word` names, or `None` if it does not name a sweep.
+
+    Args:
+        word: A sweep's folder, or the id of its parent run in MLflow.
+        tracking: The tracking server with the recorded runs.
+        folder: The current folder.
+        scratch: A folder for downloads, which must exist as long as the jobs are used.
+
+    Raises:
+        ConfigError: If there is no such run.
+        TrackingError: If the tracking server is not reachable.
+    """
+    path = folder / word
+    if path.exists() or not is_run_id(word):
+        jobs = {} if (path / layout.MANIFEST).exists() else journal.runs(path)
+        return {job: partial(read_run, path / job) for job in jobs} or None
+    uri = tracking_uri(tracking, folder)
+    runs = job_runs(uri, word)
+    if runs is None:
+        return None
+    return {name: partial(_fetch, uri, run, scratch / run) for name, run in runs.items()}
+
+
+def _fetch(uri: str, run: str, into: Path) -> RunResult:
+    return read_run(fetch_run(uri, run, into))

@@ -35,9 +35,12 @@ def test_a_strict_consumer_sees_the_types(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     lines = done.stdout.splitlines()
     revealed = [line.partition("Revealed type is ")[2].strip('"') for line in lines if "Revealed" in line]
-    assert revealed == ["evalkit.config.run.RunConfig", "evalkit.types.RunResult", "float | None", "float | None"], (
-        lines
-    )
+    assert revealed == [
+        "evalkit.config.run_config.RunConfig",
+        "evalkit.types.RunResult",
+        "float | None",
+        "float | None",
+    ], lines
     errors = [line for line in lines if ": error: " in line]
     assert [line.split(":")[1] for line in errors] == ["9", "10"], lines
     assert '"RunConfig" has no attribute "no_such_key"' in errors[0]

@@ -14,7 +14,7 @@ from evalkit.cli import main
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError
-from evalkit.interop.label_priority import disagreement_kind, rank_for_labeling
+from evalkit.interop.labeling import disagreement_kind, rank_for_labeling
 from evalkit.runs import read_run
 from evalkit.types import Orders
 

@@ -18,7 +18,7 @@ from evalkit.cli import main
 from evalkit.config import TrackingConfig
 from evalkit.runs import read_run
 from evalkit.tracking import server_environment
-from evalkit.tracking.labels import RUN, SHOWN, fetch_labels
+from evalkit.tracking.review import RUN, SHOWN, fetch_labels
 from tests.support.servers import free_port, served
 
 pytestmark = pytest.mark.slow

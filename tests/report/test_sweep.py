@@ -9,7 +9,7 @@ import pytest
 
 from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_sweep
-from evalkit.report.figures.sweep import by_metric, pareto_front, significance_groups
+from evalkit.report.figures.sweep_figures import by_metric, pareto_front, significance_groups
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.report.sweep_page import _short, settings_of
 from evalkit.scoring.leaderboard import Contender, Leaderboard, rank

@@ -22,7 +22,7 @@ from evalkit import types
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.runs import layout, read_run, write_run
-from evalkit.runs.codec import decoder
+from evalkit.runs.records import decoder
 from evalkit.types import (
     Calls,
     Case,

@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from evalkit.core.sequences import LazySequence
+from evalkit.core.spool import LazySequence
 from evalkit.scoring import score_run
 from evalkit.scoring.stats.bootstrap import Statistic, Table, resample, totals_of
 from evalkit.scoring.stats.clusters import Clusters

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from evalkit.errors import ConfigError
 from evalkit.interop.exporters.judged import alpaca_eval, mt_bench
 from evalkit.interop.exporters.table import as_parquet, rows_of_run, table_as_csv
-from evalkit.interop.label_priority import rank_for_labeling
-from evalkit.interop.labeling import Task, argilla_records, label_studio_tasks, label_tasks
+from evalkit.interop.labeling import Task, argilla_records, label_studio_tasks, label_tasks, rank_for_labeling
 from evalkit.types import RunResult
 
 

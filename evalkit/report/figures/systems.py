@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from evalkit.core.display import shorten
-from evalkit.report.cases import letter
+from evalkit.report.case_list import letter
 from evalkit.report.figures.captions import FIGURES
 from evalkit.report.figures.drawing import Figure, canvas, node, text
 from evalkit.report.figures.forest import Row, bounds, forest

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from evalkit.plugins import find_benchmark
-from evalkit.scoring.catalog.benchmarks import BENCHMARK_ROWS, BENCHMARK_TITLES
-from evalkit.scoring.catalog.diagnostics import DIAGNOSTIC_ROWS
+from evalkit.scoring.catalog.benchmark_rows import BENCHMARK_ROWS, BENCHMARK_TITLES
+from evalkit.scoring.catalog.diagnostic_rows import DIAGNOSTIC_ROWS
 from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
-from evalkit.scoring.catalog.verdicts import VERDICT_ROWS
+from evalkit.scoring.catalog.verdict_rows import VERDICT_ROWS
 
 __all__ = [
     "BENCHMARK_TITLES",

@@ -14,8 +14,8 @@ from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.metrics.ranking import Games, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.verdicts.aggregate import judgment_values
 from evalkit.scoring.verdicts.pairs import at_threshold, useful_thresholds
+from evalkit.scoring.verdicts.weighting import judgment_values
 
 BINS = 20
 STEPS = 50

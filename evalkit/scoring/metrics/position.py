@@ -14,8 +14,8 @@ from evalkit.scoring.columns.codes import NONE, TIE, A, B, sign
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.verdicts.aggregate import pair_margins
 from evalkit.scoring.verdicts.pairs import passes_of
+from evalkit.scoring.verdicts.weighting import pair_margins
 from evalkit.types import Case
 
 WINNERS = (A, TIE, B)

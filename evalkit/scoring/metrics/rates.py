@@ -28,8 +28,7 @@ from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
-from evalkit.scoring.verdicts.aggregate import OVERALL, WEIGHED, weigh
-from evalkit.scoring.verdicts.logprob_weighting import given_by, judges_asked
+from evalkit.scoring.verdicts.weighting import OVERALL, WEIGHED, given_by, judges_asked, weigh
 from evalkit.types import Metric, Unit
 
 

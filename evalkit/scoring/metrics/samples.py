@@ -11,8 +11,8 @@ from evalkit.core.scale import Scale
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, runs
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.verdicts.aggregate import judgment_values
 from evalkit.scoring.verdicts.pairs import passes_of, winner_values
+from evalkit.scoring.verdicts.weighting import judgment_values
 
 UNREAD = "no question has two readable samples"
 

@@ -16,7 +16,7 @@ from evalkit.scoring.columns.judgments import JudgmentColumns, of_one_judge
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Tally
-from evalkit.scoring.verdicts.aggregate import judgment_scores, pair_margins
+from evalkit.scoring.verdicts.weighting import judgment_scores, pair_margins
 from evalkit.types import Case
 
 Effect: TypeAlias = tuple[int, frozenset[str]]

@@ -8,7 +8,7 @@ from math import isnan
 
 import numpy as np
 
-from evalkit.core.sequences import LazySequence, ReorderedSequence
+from evalkit.core.spool import LazySequence, ReorderedSequence
 from evalkit.scoring.columns.codes import NAMES, NONE, REASONS
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns

@@ -20,7 +20,7 @@ from evalkit.scoring.columns.codes import DISAGREEMENT, FORCED, JUDGED, MISSING,
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, combine, group_mean
-from evalkit.scoring.verdicts.aggregate import confidence_in, pair_margins
+from evalkit.scoring.verdicts.weighting import confidence_in, pair_margins
 from evalkit.types import Case
 
 

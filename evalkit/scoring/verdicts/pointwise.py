@@ -14,8 +14,8 @@ from evalkit.scoring.columns.codes import EQUAL, JUDGED, MISSING, NONE, TIE, sig
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, combine, group_mean
-from evalkit.scoring.verdicts.aggregate import judgment_scores, pair_margins
 from evalkit.scoring.verdicts.pairs import apply_ties
+from evalkit.scoring.verdicts.weighting import judgment_scores, pair_margins
 from evalkit.types import Case
 
 

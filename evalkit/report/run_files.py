@@ -13,7 +13,7 @@ from evalkit.core.translation import gettext, translator
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
-from evalkit.report.cases import Asked, render_prompts
+from evalkit.report.case_list import Asked, render_prompts
 from evalkit.report.figures.standalone import alone
 from evalkit.report.findings import findings_of
 from evalkit.report.page import draw_report, language_of

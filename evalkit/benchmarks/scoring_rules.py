@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.scoring.columns.cases import PairColumns
 from evalkit.scoring.columns.codes import sign
-from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
+from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, group_mean
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Table, Tally
-from evalkit.scoring.verdicts.aggregate import pair_margins
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders
+from evalkit.scoring.verdicts.weighting import pair_margins
 from evalkit.types import Case, Metric
 
 UNREAD = "no labelled pair could be read"
@@ -214,3 +215,39 @@ def rates(
         rows = cases[tally.case]
         found.append(tally.rate(f"{name}/{subset}", hit, among & rows, lost & rows, why=said))
     return found
+
+
+Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]
+
+
+def by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build) -> list[Statistic | Metric]:
+    """Return what `build` makes of scores and grades by each dimension, or why there are none."""
+    found: list[Statistic | Metric] = []
+    for name in names:
+        where, grades = f"{benchmark}/{name}", grades_of(view, name)
+        scored, own = view.outcome.scores, view.criterion_scores(name)
+        if own is None and name == "overall":
+            own = view.scores()
+        if scored is None:
+            found.append(nothing(where, NEEDS_SCORES))
+        elif own is None:
+            found.append(nothing(where, f"no criterion '{name}' was judged: set criteria={benchmark}"))
+        else:
+            found += build(view, where, replace(scored, score=own, raw=own, grade=grades))
+    return found
+
+
+def grades_of(view: View, name: str) -> Floats:
+    """Return people's grade of each response by one criterion, NaN where there is none."""
+    grades: list[float] = []
+    for case in view.cases:
+        own = (case.metadata.get("grades") or {}).get(name) or []
+        own = own if len(own) == len(case.responses) else [None] * len(case.responses)
+        grades += [float("nan") if grade is None else float(grade) for grade in own]
+    return np.array(grades, dtype=np.float64)
+
+
+def pooled(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
+    """Return the correlations of scores and grades over all responses at once."""
+    found = correlation_statistics(scored, len(view.cases))
+    return [replace(one, name=f"{name}/{one.name.rpartition('/')[2]}") for one in found]

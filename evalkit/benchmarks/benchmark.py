@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from evalkit.benchmarks.judgment_files import Peek
 from evalkit.benchmarks.records import Options, ParsedFile
-from evalkit.benchmarks.rules import View
+from evalkit.benchmarks.scoring_rules import View
 from evalkit.config import RunConfig
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, files_in, first_row, rows_of
