@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -208,10 +208,6 @@ class Catalog:
         first = sorted(shown, key=lambda name: (bool(self.spec(name).placeholders), self.order(name)))  # type: ignore[union-attr]
         kept = set(first[:limit])
         return [name for name in shown if name in kept]
-
-    def in_run(self) -> Iterator[MetricSpec]:
-        """Yield the rows that a run can have."""
-        return (row for row in self.rows if row.scope == "run")
 
 
 def _looseness(row: MetricSpec) -> tuple[int, int]:
