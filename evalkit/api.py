@@ -61,7 +61,7 @@ def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = N
     evaluator = build_evaluator(config)
     hold = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
-    dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, told=_told, hold=hold)
+    dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, describe=_told, hold=hold)
     return Materials(dataset, evaluator)
 
 
@@ -71,7 +71,7 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset is not what the config says.
     """
-    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), told=_told)
+    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), describe=_told)
 
 
 def build_evaluator(config: RunConfig) -> Evaluator:

@@ -1,4 +1,4 @@
-"""Cases from wherever they are: every row becomes a case, or an error that names its place; nothing is guessed."""
+"""Load cases from any source: every row becomes a case or an error with its file and line."""
 
 from evalkit.datasets.examples import with_examples
 from evalkit.datasets.load import CaseStream, Dataset, iter_cases, load_cases

@@ -1,4 +1,4 @@
-"""Rows to cases."""
+"""Convert rows to cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evalkit.datasets.field_mapping import ABSENT, Columns, Getter, Layout, plai
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.labels import (
-    SAID,
+    CONSENSUS,
     SPLIT,
     Labels,
     consensus,
@@ -27,19 +27,19 @@ from evalkit.types import Annotation, Case, Response, Winner
 
 _ALONE = frozenset({"pointwise"})
 _PARTS = frozenset({"text", "model", "label", "grade", "labels"})
-NUMBERED = "cases without an id, named by the number of their row"
+NUMBERED = "cases without an id, identified by row number"
 SAME = "cases with two identical responses"
-UNUSED = "responses with a '{}', which was not used"
+UNUSED = "responses with a '{}', which is not used"
 
 
 class CaseReader:
-    """Makes cases of rows, and keeps count of what it had to interpret.
+    """Convert rows to cases, and count interpretations.
 
     Args:
-        config: how columns and labels are named.
-        mode: what the cases are for; all modes but `pointwise` need two responses.
-        joins: what is joined to each row, under its name.
-        tally: what it counts in.
+        config: The dataset settings.
+        mode: The mode of the run; all modes except `pointwise` need two responses.
+        joins: The joins, each in the column with its name.
+        tally: The counter for notes.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class CaseReader:
         self._said = [join.name for join in joins if join.adds == "labels"]
 
     def read(self, row: Row, number: int, place: str) -> Case | None:
-        """Return the case that row `number` (from 1) holds; none if it is left out.
+        """Return the case in row `number` (from 1); `None` if it is dropped.
 
         Raises:
-            DatasetError: if it is not one; the message names `place`.
+            DatasetError: If the row is not a case; the message names `place`.
         """
         try:
             return self._case(plain_row(row), number, place)
@@ -68,19 +68,19 @@ class CaseReader:
             return None
 
     def _is_plain(self, values: tuple[Any, ...]) -> bool:
-        """Say whether what a row holds of a labelled pair is nothing to interpret: texts, and none too long."""
+        """Return whether a labeled pair needs no interpretation: its values are texts, and none is too long."""
         try:
-            length = len("".join(values))  # quicker than to look at each, and only texts can be joined
+            length = len("".join(values))  # faster than checking each; only texts can be joined
         except TypeError:
             return False
         id_, prompt, first, second, _, _, label = values
         return length <= self._texts.short and bool(id_ and prompt and first and second and label) and first != second
 
     def id_of(self, row: Row, number: int, place: str) -> str:
-        """Return the id of the case that a row holds: its number where the row has none.
+        """Return the id of the case in a row; the row number if it has none.
 
         Raises:
-            DatasetError: if a column is named for it, and is missing.
+            DatasetError: If the mapped column is missing.
         """
         try:
             return self._id(row, self.columns.layout(row), number, place)
@@ -100,9 +100,9 @@ class CaseReader:
         return found
 
     def _pair(self, layout: Layout, values: tuple[Any, ...], row: Row, place: str) -> Case | None:
-        """Return the case of a row that holds a labelled pair and nothing to interpret; none if the row is another.
+        """Return the case of a labeled pair that needs no interpretation; `None` for other rows.
 
-        It says what `_case` says, for most rows of most data sets, in a third of the time.
+        For most rows of most datasets, this returns the same as `_case` in a third of the time.
         """
         if not self._is_plain(values):
             return None
@@ -161,7 +161,7 @@ class CaseReader:
     def _joined_label(
         self, row: Row, label: Winner | None, responses: tuple[Response, ...], place: str
     ) -> tuple[Winner | None, tuple[Response, ...]]:
-        """Return the label, or the grades, that a join without annotators has for a case."""
+        """Return the label or grades of a case from a join without annotators."""
         for name in self._said:
             if "" not in row[name]:
                 continue
@@ -175,7 +175,7 @@ class CaseReader:
     ) -> tuple[Winner | None, tuple[Response, ...]]:
         label, graded = consensus(people, responses)
         known = label is not None or any(response.grade is not None for response in graded)
-        self.tally.add(SAID if known else SPLIT, place)
+        self.tally.add(CONSENSUS if known else SPLIT, place)
         return label, tuple(graded)
 
     def _responses(self, row: Row, layout: Layout, place: str) -> tuple[Response, ...]:
@@ -227,7 +227,7 @@ class CaseReader:
     def _check(self, responses: tuple[Response, ...], place: str) -> None:
         count = len(responses)
         if count < self._least:
-            remedy = "set mode=pointwise" if responses else "give the case its responses"
+            remedy = "set mode=pointwise" if responses else "add responses to the case"
             many = f"{count or 'no'} response{'' if count == 1 else 's'}"
             raise DatasetError(f"{many}, and mode {self._mode} needs {self._least}", where=place, remedy=remedy)
         if count == 2:
@@ -243,4 +243,4 @@ def _parsed(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise DatasetError("responses is not a JSON list", where=place, remedy="mend it") from None
+        raise DatasetError("responses is not a JSON list", where=place, remedy="fix the JSON") from None

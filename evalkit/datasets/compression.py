@@ -1,4 +1,4 @@
-"""A file's bytes and lines as they are meant: unpacked, and as UTF-8 whatever the encoding it is written in."""
+"""Open files for their uncompressed bytes and lines, as UTF-8 whatever their encoding."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from typing import IO, Any, Final
 from evalkit.errors import DatasetError
 
 SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".xz": "xz"}
-"""How a file is packed, by its last suffix; the suffix before it tells the format."""
+"""Compression by last suffix; the suffix before it is the format."""
 _MARKS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
 _BOM, _UTF16, _UTF32 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff"), (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
 _LONGEST_MARK, _PIECE = 6, 2**17
 
 
 def compression_of(path: Path) -> str | None:
-    """Return how a file is packed (`gzip`, `zstd`, `bz2`, `xz`), by its first bytes; none if it is not.
+    """Return the compression of a file (`gzip`, `zstd`, `bz2`, `xz`) by its first bytes; `None` if it has none.
 
     Raises:
-        DatasetError: if its name says that it is packed, and it is not.
+        DatasetError: If its suffix indicates a compression that it does not have.
     """
     with path.open("rb") as file:
         begins = file.read(_LONGEST_MARK)
     found = next((name for mark, name in _MARKS.items() if begins.startswith(mark)), None)
     named = SUFFIXES.get(path.suffix.lower())
     if named and found is None:
-        raise DatasetError(f"is not {named} data, as its name says", where=str(path), remedy="rename or pack it")
+        raise DatasetError(f"is not {named} data, despite its suffix", where=str(path), remedy="rename or compress it")
     return found
 
 
 def inner_suffix(path: Path) -> str:
-    """Return the suffix that tells a file's format, in lower case and without its dot, below that of its packing."""
+    """Return the suffix of a file's format, without that of its compression, in lower case and without the dot."""
     inner = path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
     return inner.suffix.lstrip(".").lower()
 
 
 def bare_name(path: Path) -> str:
-    """Return a file's name without the suffixes of its packing and of its format."""
+    """Return a file's name without the suffixes of its compression and format."""
     return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).stem
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading what was packed into it."""
-    packed = compression_of(path)
-    opened: IO[bytes] = path.open("rb") if packed is None else _OPEN[packed](path)
+    """Open a file for reading its uncompressed bytes."""
+    compression = compression_of(path)
+    opened: IO[bytes] = path.open("rb") if compression is None else _OPEN[compression](path)
     return opened
 
 
@@ -83,10 +83,10 @@ _OPEN: Final[dict[str, Callable[[Path], Any]]] = {"gzip": _gzip, "bz2": _bz2, "x
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say in one line what keeps a file from being read or unpacked.
+    """Report in one line why a file cannot be read or decompressed.
 
     Raises:
-        DatasetError: instead of what the system or an unpacker says.
+        DatasetError: Instead of errors of the system or the decompressor.
     """
     try:
         yield
@@ -98,24 +98,25 @@ def reading(path: Path) -> Iterator[None]:
         what, remedy = f"cannot be read ({bad.strerror or bad})", "check the file and its permissions"
         raise DatasetError(what, where=str(path), remedy=remedy) from None
     except Exception as bad:
-        if type(bad).__name__ != "LZMAError":  # of a module that is imported only where it is needed
+        if type(bad).__name__ != "LZMAError":  # its module is imported only when needed
             raise
         raise _damaged(path, bad) from None
 
 
 def _damaged(path: Path, bad: Exception) -> DatasetError:
-    return DatasetError(f"cannot be unpacked ({bad})", where=str(path), remedy="it is cut off or damaged: get it again")
+    return DatasetError(
+        f"cannot be decompressed ({bad})", where=str(path), remedy="it is truncated or damaged; download it again"
+    )
 
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
-    r"""Open a text file for its lines, each with its number (from 1), ended by `\n` alone.
+    r"""Open a text file for its lines, each with its number (from 1); only `\n` ends a line.
 
-    The bytes are UTF-8 as far as the file is: a byte-order mark is left out, and UTF-16 that begins with one is
-    encoded anew.
+    A byte-order mark is removed, and UTF-16 with one is converted to UTF-8. Other bytes are unchanged.
 
     Raises:
-        DatasetError: if it is UTF-32, or UTF-16 that cannot be read.
+        DatasetError: If it is UTF-32, or invalid UTF-16.
     """
     with open_bytes(path) as file:
         first = file.readline()
@@ -135,15 +136,17 @@ def _utf16(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line.encode("utf-8")
         except UnicodeError as bad:
             where, remedy = f"{path}:{number + 1}", "save the file as UTF-8"
-            raise DatasetError(f"is not UTF-16, as its first bytes say ({bad})", where=where, remedy=remedy) from None
+            raise DatasetError(
+                f"is not UTF-16, despite its byte-order mark ({bad})", where=where, remedy=remedy
+            ) from None
 
 
 @contextmanager
 def open_texts(path: Path) -> Iterator[Iterator[str]]:
-    """Open a text file for its text in pieces, whose size does not depend on its lines; encodings as in `open_lines`.
+    """Open a text file for its text in chunks of a fixed size; encodings as in `open_lines`.
 
     Raises:
-        DatasetError: if it is UTF-32.
+        DatasetError: If it is UTF-32.
     """
     with open_bytes(path) as file:
         first = file.read(_PIECE)
@@ -184,10 +187,10 @@ def _not_utf8(path: Path, offset: int, line: int) -> DatasetError:
 
 
 def decoded(line: bytes, number: int, path: Path) -> str:
-    """Return a line as text.
+    """Decode a line.
 
     Raises:
-        DatasetError: if it is not UTF-8, naming the first such byte by its offset in the file.
+        DatasetError: If it is not UTF-8; names the offset of the first invalid byte in the file.
     """
     try:
         return line.decode("utf-8")

@@ -1,4 +1,4 @@
-"""Conversations as texts that people and judges can read: lists of OpenAI's messages, or of ShareGPT's."""
+"""Render conversations as text: lists of OpenAI or ShareGPT messages."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 from typing import Any
 
 _SHAREGPT = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}
-"""Who is meant by a `from` of ShareGPT's; whoever is not here goes by the same name."""
+"""Roles by ShareGPT's `from`; other names are kept."""
 _HEADING = re.compile(r"^(?=\[[\w .:-]+\]$)", re.MULTILINE)
 
 
 def is_conversation(value: Any) -> bool:
-    """Say whether a value is a list of messages."""
+    """Return whether a value is a list of messages."""
     return isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
 
 
 def is_message(value: Any) -> bool:
-    """Say whether a value is one message: a role and a content or calls of tools, or ShareGPT's from and value."""
+    """Return whether a value is one message: role with content or tool calls, or ShareGPT's from and value."""
     if not isinstance(value, dict):
         return False
     if isinstance(value.get("role"), str):
@@ -26,11 +26,10 @@ def is_message(value: Any) -> bool:
 
 
 def conversation_text(messages: list[dict[str, Any]]) -> str:
-    """Return a conversation as text: one message alone as its content, several each under its `[role]`.
+    """Return a conversation as text: a single message as its content, several each under its `[role]`.
 
-    ShareGPT's `human` and `gpt` are `user` and `assistant`.
-
-    A line of a message that looks like such a heading is indented by a space, so that none can pretend to be one.
+    ShareGPT's `human` and `gpt` become `user` and `assistant`. A line that looks like a heading is indented by a space,
+    so that no message can imitate one.
     """
     messages = [_openai(one) for one in messages]
     if len(messages) == 1:

@@ -1,4 +1,4 @@
-"""Graded examples for calibration, read from a file into the rubric."""
+"""Read graded calibration examples from a file into the rubric."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ KEY = "rubric.examples_path"
 
 
 def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
-    """Return `config` with the examples of `rubric.examples_path` after its own, and the path gone.
+    """Return `config` with the examples of `rubric.examples_path` appended to its own, and without the path.
 
-    What the judge is shown is then in the config itself, in its hash and in the run folder. `base` is searched after
-    the current folder; a config without a path is returned as it is.
+    The examples are then part of the config, its hash and the run folder. `base` is searched after the current folder.
+    A config without a path is unchanged.
 
     Raises:
-        ConfigError: if the file is not there or has no reader.
-        DatasetError: if a row is not an example on the rubric's scale; the message names file and line.
+        ConfigError: If the file does not exist or has no reader.
+        DatasetError: If a row is not an example on the rubric's scale; the message names file and line.
     """
     named = config.rubric.examples_path
     if named is None:
@@ -35,7 +35,7 @@ def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
     with reading(path):
         read = tuple(_example(row, place, config) for place, row in reader_for(None, path)(path))
     if not read:
-        raise DatasetError("the file holds no examples", where=str(path), remedy=f"write some, or leave {KEY} out")
+        raise DatasetError("the file has no examples", where=str(path), remedy=f"add examples, or remove {KEY}")
     rubric = config.rubric.model_copy(update={"examples": (*config.rubric.examples, *read), "examples_path": None})
     return config.model_copy(update={"rubric": rubric})
 
@@ -46,7 +46,7 @@ def _locate(named: str, base: Path | None) -> Path:
         if candidate.is_file():
             return candidate
     raise ConfigError(
-        f"there is no file '{named}'", where=KEY, remedy="name a file of examples, one JSON object a line"
+        f"there is no file '{named}'", where=KEY, remedy="set it to a file of examples, one JSON object per line"
     )
 
 
@@ -79,9 +79,9 @@ def _text(row: Mapping[str, Any], column: str, place: str) -> str:
 
 
 def _scores(value: object, place: str) -> Mapping[str, Any]:
-    """Return scores by criterion, which a table holds as a JSON object in a cell."""
+    """Return scores by criterion; a table has them as a JSON object in a cell."""
     if isinstance(value, str) and value.strip():
-        with suppress(ValueError, RecursionError):  # what is no mapping is refused below
+        with suppress(ValueError, RecursionError):  # anything but a mapping is rejected below
             value = json.loads(value)
     if value is None or value == "":
         return {}

@@ -1,4 +1,4 @@
-"""Jinja over a row's columns, in a sandbox and strict: templates that make a text, and conditions."""
+"""Sandboxed, strict Jinja templates and conditions over the columns of a row."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
 Row = Mapping[str, Any]
 WHOLE = "row"
-"""The name by which an expression has the row itself, for columns whose names are not words: `row["Question 1"]`."""
+"""The name of the row in an expression, for columns that are not identifiers: `row["Question 1"]`."""
 CONVERSATION = "conversation"
-"""The filter that renders messages as text: `{{ messages[:-1] | conversation }}`."""
+"""The filter that renders messages as text, as in `{{ messages[:-1] | conversation }}`."""
 _MOST_NAMED = 12
 _TURNS = {"prompt": "[:-1]", "response": "[-1]"}
-"""Which part of a conversation usually is what a field needs."""
+"""The usual part of a conversation for a field."""
 
 
-class RowFault(Exception):  # noqa: N818 - it never leaves the package: whoever reads rows adds their place
-    """An expression does not fit a row."""
+class RowFault(Exception):  # noqa: N818 - internal: readers of rows convert it with the location
+    """An expression cannot be evaluated for a row."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
         self.what, self.remedy = what, remedy
@@ -32,25 +32,25 @@ class RowFault(Exception):  # noqa: N818 - it never leaves the package: whoever 
 
 
 def is_template(text: str) -> bool:
-    """Say whether a text is a template, and not a column's name."""
+    """Return whether a text is a template and not a column name."""
     return "{{" in text or "{%" in text
 
 
 def template(text: str, where: str) -> Callable[[Row], str]:
-    """Return what fills a template with a row's columns; it raises `RowFault` where one is missing.
+    """Return a function that fills a template from a row; it raises `RowFault` if a column is missing.
 
     Raises:
-        ConfigError: if it is not a template; `where` is the key that holds it.
+        ConfigError: If it is not a template; `where` is its config key.
     """
     names, fill = _names(text, where), _environment().from_string(text).render
     return lambda row: str(_evaluated(lambda: fill({WHOLE: row, **row}), row, names, where))
 
 
 def condition(text: str, where: str) -> Callable[[Row], bool]:
-    """Return what says whether an expression holds of a row; it raises `RowFault` where a column is missing.
+    """Return a function that evaluates a condition for a row; it raises `RowFault` if a column is missing.
 
     Raises:
-        ConfigError: if it is not an expression; `where` is the key that holds it.
+        ConfigError: If it is not an expression; `where` is its config key.
     """
     names = _names("{{ (" + text + ") }}", where)
     holds = _environment().compile_expression(text, undefined_to_none=False)
@@ -58,7 +58,7 @@ def condition(text: str, where: str) -> Callable[[Row], bool]:
 
 
 def _names(text: str, where: str) -> frozenset[str]:
-    """Return the names that a template takes from the row."""
+    """Return the names of the row's columns in a template."""
     from jinja2 import TemplateError, meta
 
     environment = _environment()
@@ -66,7 +66,7 @@ def _names(text: str, where: str) -> frozenset[str]:
         found = meta.find_undeclared_variables(environment.parse(text))
     except TemplateError as bad:
         what = f"is not a Jinja expression ({' '.join(str(bad).split())})"
-        raise ConfigError(what, where=where, remedy="mend it; texts in it stand in quotes") from None
+        raise ConfigError(what, where=where, remedy="fix the expression; put texts in quotes") from None
     return frozenset(found - {WHOLE} - set(environment.globals))
 
 
@@ -78,20 +78,20 @@ def _evaluated(evaluate: Callable[[], Any], row: Row, names: frozenset[str], whe
     except UndefinedError as bad:
         if missing := sorted(names - row.keys()):
             raise RowFault(*missing_column_error(missing[0], row, f" for {where}")) from None
-        raise RowFault(f"{where}: {bad}", "mend the expression") from None
+        raise RowFault(f"{where}: {bad}", "fix the expression") from None
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as bad:
-        raise RowFault(f"{where}: {type(bad).__name__}: {bad}", "mend the expression") from None
+        raise RowFault(f"{where}: {type(bad).__name__}: {bad}", "fix the expression") from None
 
 
 def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, str]:
-    """Return what to say of a column that a row does not have, and the remedy if another is called almost so."""
+    """Return the message and remedy for a missing column, with a suggestion if a column has a similar name."""
     columns = tuple(row)
     named = ", ".join(columns[:_MOST_NAMED]) + (", ..." if len(columns) > _MOST_NAMED else "")
     close = did_you_mean(name, columns)
     what = f"no column '{name}'{purpose}; the columns are {named or 'none'}"
-    spoken = next((column for column in columns if column.isidentifier() and is_conversation(row[column])), None)
-    if spoken is not None and name in _TURNS:
-        turns = f"{spoken}{_TURNS[name]} | {CONVERSATION}"
+    messages = next((column for column in columns if column.isidentifier() and is_conversation(row[column])), None)
+    if messages is not None and name in _TURNS:
+        turns = f"{messages}{_TURNS[name]} | {CONVERSATION}"
         return what, f"if it is in the conversation, set \"dataset.fields.{name}='{{{{ {turns} }}}}'\""
     return what, close if close.startswith("did you mean") else "name one of them"
 
@@ -102,12 +102,12 @@ def _environment() -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     made = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
-    made.filters[CONVERSATION] = _spoken
+    made.filters[CONVERSATION] = _conversation
     return made
 
 
-def _spoken(value: Any) -> str:
+def _conversation(value: Any) -> str:
     messages = [value] if is_message(value) else value
     if not is_conversation(messages):
-        raise ValueError("is no list of messages, each with role and content or from and value")
+        raise ValueError("not a list of messages with role and content, or from and value")
     return conversation_text(messages)

@@ -1,4 +1,4 @@
-"""Which column, which part of one, or which columns together each canonical field of a row is read from."""
+"""Map canonical fields to columns, parts of columns, or templates over columns."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ Getter = Callable[[Row], Any]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows with the same columns are read: what reads each field that they have, none for one they have not.
+    """The reader of each field for rows with the same columns; `None` for a missing field.
 
-    `ends` are the two responses of a pair, or the one response; `metadata` the columns that no field is read from.
-    `pair`, for rows that hold just a labelled pair, reads id, prompt, responses, models and label at once.
+    `ends` are the two responses of a pair, or the single response. `metadata` are the columns not used by a field.
+    `pair` reads id, prompt, responses, models and label at once for rows that are only a labeled pair.
     """
 
     shape: str
@@ -63,11 +63,11 @@ class Layout:
 
 
 class Columns:
-    """Finds canonical fields in rows, as `dataset.fields` maps them or else under their own names.
+    """Find canonical fields in rows, by `dataset.fields` or by their own names.
 
     Args:
-        fields: field → column, path in one, or template.
-        added: columns that are not the data set's own, and so are not metadata.
+        fields: Field → column, path in a column, or template.
+        added: Columns added by joins, which are not metadata.
     """
 
     def __init__(self, fields: Mapping[str, str], added: frozenset[str] = frozenset()) -> None:
@@ -81,7 +81,7 @@ class Columns:
         self._layouts: dict[tuple[str, ...], Layout] = {}
 
     def layout(self, row: Row) -> Layout:
-        """Return how rows with these columns are read."""
+        """Return the layout for rows with these columns."""
         columns = tuple(row)
         layout = self._layouts.get(columns)
         if layout is None:
@@ -91,10 +91,10 @@ class Columns:
         return layout
 
     def need(self, row: Row, field: str, place: str) -> Any:
-        """Return what a field holds in this row.
+        """Return the value of a field in a row.
 
         Raises:
-            DatasetError: if the row has no such column.
+            DatasetError: If the row has no such column.
         """
         value = self.get(row, field)
         if value is ABSENT:
@@ -102,26 +102,26 @@ class Columns:
         return value
 
     def get(self, row: Row, field: str) -> Any:
-        """Return what a field holds in this row, `ABSENT` where it has no such column."""
+        """Return the value of a field in a row; `ABSENT` if it has no such column."""
         get = self.layout(row).found.get(field)
         return ABSENT if get is None else get(row)
 
     def is_mapped(self, field: str) -> bool:
-        """Say whether `dataset.fields` names a column for this field."""
+        """Return whether `dataset.fields` maps this field."""
         return field in self._mapped
 
     def check_seen(self, source: str) -> None:
-        """Refuse a mapping that no row has been read by.
+        """Raise if a mapping was not used by any row.
 
         Raises:
-            DatasetError: naming the first such field.
+            DatasetError: If there is one; names the first such field.
         """
         for field, column in self._unseen.items():
             if column in self._last:
                 raise DatasetError(
-                    f"{field} was never read, since the responses stand in other columns",
+                    f"{field} is not used, because the responses are in other columns",
                     where=f"dataset.fields.{field}",
-                    remedy="leave it out, or map the responses too",
+                    remedy="remove it, or map the responses too",
                 )
             raise self._missing(field, source, self._last)
 
@@ -152,13 +152,13 @@ class Columns:
 
     def _pair(self, shape: str, found: Mapping[str, Getter], row: Row) -> Callable[[Row], tuple[Any, ...]] | None:
         columns = [self._mapped.get(field, field) for field in _PAIR]
-        further = {"context", "reference", "labels"} & found.keys()
-        if shape != "response_a" or self._added or further or not all(column in row for column in columns):
+        others = {"context", "reference", "labels"} & found.keys()
+        if shape != "response_a" or self._added or others or not all(column in row for column in columns):
             return None
         return itemgetter(*columns)
 
     def _present(self, field: str, row: Row) -> Getter | None:
-        """Return what reads a field from rows with these columns; of a path only a row can say whether it is there."""
+        """Return the reader of a field for rows with these columns; only a row shows whether a path exists."""
         column, get = self._mapped.get(field, field), self._getters[field]
         if is_template(column):
             return get
@@ -194,12 +194,12 @@ class Columns:
 
 
 def getter(named: str, where: str) -> Getter:
-    """Return what reads a column, a path such as `conversation.0.content`, or a template of columns from a row.
+    """Return a function that reads a column, a path such as `conversation.0.content`, or a template from a row.
 
-    It gives `ABSENT` where there is no such thing; a template raises `RowFault` where a column is missing.
+    It returns `ABSENT` for a missing column or path; a template raises `RowFault` if a column is missing.
 
     Raises:
-        ConfigError: if it is a template, and not a right one; `where` is the key that holds it.
+        ConfigError: If it is an invalid template; `where` is its config key.
     """
     if is_template(named):
         return template(named, where)
@@ -209,7 +209,7 @@ def getter(named: str, where: str) -> Getter:
 
 
 def column_value(row: Row, path: str) -> Any:
-    """Return what stands in a column, or at a path such as `conversation.0.content`; `ABSENT` if nothing does."""
+    """Return the value of a column or a path such as `conversation.0.content`; `ABSENT` if there is none."""
     if path in row:
         return row[path]
     value: Any = row
@@ -224,14 +224,14 @@ def column_value(row: Row, path: str) -> Any:
 
 
 def plain_row(row: Row) -> Row:
-    """Return a row as JSON has it; the row itself where it is so already, as most are."""
+    """Return a row with JSON values; the row itself if it has only such values, as most have."""
     if _KEPT.issuperset(map(type, row.values())):
         return row
     return {str(column): plain(value) for column, value in row.items()}
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: NaN is nothing, and what JSON has no type for becomes text."""
+    """Return a value as JSON: NaN becomes null, and types that JSON does not have become text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -242,6 +242,6 @@ def plain(value: Any) -> Any:
         return [plain(part) for part in value]
     if isinstance(value, date | time):
         return value.isoformat()
-    if callable(listed := getattr(value, "tolist", None)):  # an array or a number of NumPy's
+    if callable(listed := getattr(value, "tolist", None)):  # a NumPy array or number
         return plain(listed())
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Files to rows: each row a mapping from column to value, with the place it stands in."""
+"""Read rows from files: mappings from column to value, each with its location."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offer
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_TOKEN = 16
-"""More characters than a number's end, a literal or an escape has: an error so near the end may be that of a cut."""
-_MEND = "mend the JSON"
+"""Longer than any literal, escape or end of a number: an error this close to the end may come from truncation."""
+_REMEDY = "fix the JSON"
 
 
 def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any]]:
-    """Yield each element of a file that holds one JSON array, with the place where it begins.
+    """Yield each element of a file with one JSON array, with its location.
 
     Raises:
-        DatasetError: if the file holds something else; the elements before the mistake have been yielded then.
+        DatasetError: If the file is anything else, after the elements before the error.
     """
     with open_texts(path) as pieces:
         text = _Text(path, pieces)
@@ -46,41 +46,40 @@ def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any
             more = text.next() == ","
             text.at += 1
             text.next()
-        if text.goes_on():
-            remedy = "write all rows in one array"
-            raise DatasetError("the file goes on after its array of rows", where=str(path), remedy=remedy)
+        if text.has_more():
+            remedy = "put all rows in one array"
+            raise DatasetError("the file continues after its array of rows", where=str(path), remedy=remedy)
 
 
 def reason(bad: Exception, column: int | None = None) -> str:
-    """Return in words why a text is not JSON."""
+    """Return the reason why a text is not JSON."""
     if isinstance(bad, json.JSONDecodeError):
         return f"column {column or bad.colno}: {bad.msg.rstrip(':').lower()}"
     return "nested too deeply" if isinstance(bad, RecursionError) else str(bad)
 
 
 class _Text:
-    """A file's text from a place on: `at` is where to read on in what is held of it.
+    """A sliding window over a file's text: `at` is the position in the buffered part.
 
-    ijson would read such a file too, but tells the line neither of an element nor of a mistake, and makes half a
-    surrogate pair a question mark.
+    ijson could read such a file too, but does not report lines, and replaces half a surrogate pair by a question mark.
     """
 
     def __init__(self, path: Path, pieces: Iterator[str]) -> None:
         self.at = 0
         self._path, self._pieces, self._held, self._ended = path, pieces, "", False
-        self._line, self._counted = 1, 0  # the line of the character that lines are counted to
-        self._before = 0  # characters of the first line held that are held no more
+        self._line, self._counted = 1, 0  # the line at `_counted`
+        self._before = 0  # dropped characters of the first buffered line
 
     def next(self) -> str:
-        """Go to the next character that is no space, and return it; none at the end."""
+        """Move to the next character that is not white space, and return it; empty at the end."""
         while True:
             found = _SPACE.match(self._held, self.at)
             self.at = found.end() if found else self.at
             if self.at < len(self._held) or not self._more():
                 return self._held[self.at : self.at + 1]
 
-    def goes_on(self) -> bool:
-        """Say whether anything but space follows."""
+    def has_more(self) -> bool:
+        """Return whether anything but white space follows."""
         while not self._held[self.at :].strip():
             self.at = len(self._held)
             if not self._more():
@@ -88,16 +87,16 @@ class _Text:
         return True
 
     def place(self) -> str:
-        """Return the place that is read next, as `path:line`."""
+        """Return the current location, as `path:line`."""
         self._line += self._held.count("\n", self._counted, self.at)
         self._counted = self.at
         return f"{self._path}:{self._line}"
 
     def element(self, decoder: json.JSONDecoder, place: str) -> Any:
-        """Return the value that begins here, and go to the character after it, which must be one that may follow.
+        """Return the value that begins here, and move to the separator after it.
 
         Raises:
-            DatasetError: if there is none.
+            DatasetError: If there is no value or no separator.
         """
         while True:
             try:
@@ -108,19 +107,19 @@ class _Text:
                     self._more()
                     continue
                 where, column = self._position(bad)
-                raise DatasetError(f"not JSON ({reason(bad, column)})", where=where, remedy=_MEND) from None
+                raise DatasetError(f"not JSON ({reason(bad, column)})", where=where, remedy=_REMEDY) from None
             except (ValueError, RecursionError) as bad:
-                raise DatasetError(f"not JSON ({reason(bad)})", where=place, remedy=_MEND) from None
+                raise DatasetError(f"not JSON ({reason(bad)})", where=place, remedy=_REMEDY) from None
             if end + _LONGEST_TOKEN <= len(self._held) or self._ended:
                 break
-            self._more()  # a number may go on
+            self._more()  # a number may continue
         self.at = end
         if self.next() not in (",", "]"):
-            raise DatasetError("not JSON (expected ',' or ']' after a row)", where=self.place(), remedy=_MEND)
+            raise DatasetError("not JSON (expected ',' or ']' after a row)", where=self.place(), remedy=_REMEDY)
         return value
 
     def _more(self) -> bool:
-        """Hold more, and no longer what stands before `at`; of a long row as much again as is held."""
+        """Read more text and drop the text before `at`; for a long row, double the buffer."""
         self.place()
         last = self._held.rfind("\n", 0, self.at)
         self._before = self.at - last - 1 if last >= 0 else self._before + self.at
@@ -152,7 +151,7 @@ def arrow(module: str, path: Path | str, what: str) -> Any:
     """Return pyarrow, or a module of it.
 
     Raises:
-        ConfigError: if it is not installed, naming what needs it.
+        ConfigError: If it is not installed; names the feature `what` that needs it.
     """
     try:
         return import_module(module)
@@ -163,19 +162,19 @@ def arrow(module: str, path: Path | str, what: str) -> Any:
 def read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a Parquet file, row group by row group."""
     parquet = arrow("pyarrow.parquet", path, "parquet")
-    with _said_in_one_line(path, "a parquet"), parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
+    with _errors_in_one_line(path, "a parquet"), parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
         yield from placed(_batches(file), str(path))
 
 
 def _batches(file: Any) -> Iterator[Any]:
-    # One row group after the other, and by one thread: else memory grows with the file.
+    # One row group at a time in one thread; otherwise memory grows with the file.
     for group in range(file.num_row_groups):
         yield from file.iter_batches(batch_size=_BATCH, row_groups=[group], use_threads=False)
         import_module("pyarrow").default_memory_pool().release_unused()
 
 
 def _released(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield batches, and have pyarrow give back to the system what it would else keep of those before."""
+    """Yield batches, and release the memory of the previous ones."""
     pool = import_module("pyarrow").default_memory_pool()
     for batch in batches:
         yield batch
@@ -185,7 +184,7 @@ def _released(batches: Iterable[Any]) -> Iterator[Any]:
 def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of an Arrow file (Feather 2 is one) or stream."""
     ipc = arrow("pyarrow.ipc", path, "arrow")
-    with _said_in_one_line(path, "an arrow"), path.open("rb") as begin:
+    with _errors_in_one_line(path, "an arrow"), path.open("rb") as begin:
         is_file = begin.read(len(_FILE_MARK)) == _FILE_MARK
         begin.seek(0)
         if is_file:
@@ -197,10 +196,10 @@ def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def placed(batches: Any, name: str) -> Iterator[tuple[str, Row]]:
-    """Yield each row of Arrow record batches with its place, as `name:row 3`.
+    """Yield each row of Arrow record batches with its location, such as `name:row 3`.
 
     Raises:
-        DatasetError: if two columns have one name.
+        DatasetError: If column names are duplicated.
     """
     number, names = 0, None
     for batch in batches:
@@ -218,10 +217,10 @@ def placed(batches: Any, name: str) -> Iterator[tuple[str, Row]]:
 
 
 @contextmanager
-def _said_in_one_line(path: Path, kind: str) -> Iterator[None]:
+def _errors_in_one_line(path: Path, kind: str) -> Iterator[None]:
     if packed := compression_of(path):
-        what = f"{kind} file packed with {packed}"
-        raise DatasetError(what, where=str(path), remedy="unpack it: such files are packed within themselves")
+        what = f"{kind} file compressed with {packed}"
+        raise DatasetError(what, where=str(path), remedy="decompress it; such files have internal compression")
     try:
         yield
     except import_module("pyarrow").ArrowException as bad:
@@ -234,22 +233,24 @@ Rows = Iterable[tuple[str, dict[str, Any]]]
 
 
 def other_formats() -> list[str]:
-    """Return the names of the formats that other packages offer."""
+    """Return the names of third-party formats."""
     return [point.name for point in entry_points_in(DATASETS)]
 
 
 def other_reader(name: str) -> Callable[[Path], Rows] | None:
-    """Return the reader of a format that is someone else's, none if it is not.
+    """Return the reader of a third-party format; `None` if the format is built in.
 
     Raises:
-        PluginError: if it cannot be imported, or cannot be called.
+        PluginError: If it cannot be imported or called.
     """
     if not name or not is_offered(DATASETS, name):
         return None
     found = find(DATASETS, name, {}, where=WHERE, methods=("__call__",))
     reader = construct(found, name=name, where=WHERE) if isclass(found) else found
     if not callable(reader):
-        raise PluginError(f"'{name}' is not a reader", where=WHERE, remedy="give what yields (place, row) for a path")
+        raise PluginError(
+            f"'{name}' is not a reader", where=WHERE, remedy="use a function that yields (place, row) for a path"
+        )
     return partial(_rows, name, reader)
 
 
@@ -261,9 +262,9 @@ def _rows(name: str, reader: Callable[[Path], Rows], path: Path) -> Iterator[tup
             yield str(place), dict(row)
     except (EvalkitError, OSError, GeneratorExit):
         raise
-    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+    except Exception as error:  # third-party code can raise anything
         what = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
-        raise PluginError(what, where=WHERE, remedy="mend the file or the plug-in") from error
+        raise PluginError(what, where=WHERE, remedy="fix the file or the plug-in") from error
 
 
 Row = dict[str, Any]
@@ -272,28 +273,28 @@ Reader = Callable[[Path], Iterable[tuple[str, Row]]]
 _LONGEST_CELL = 2**31 - 1
 
 
-def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - the config's own word
-    """Return the reader of a format, by name or else by the file's suffix.
+def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in the config
+    """Return the reader of a format, by name or by the file's suffix.
 
     Raises:
-        ConfigError: if there is no such format.
+        ConfigError: If there is no such format.
     """
     name = (format or inner_suffix(path)).lower()
     if name not in _READERS:
         if other := other_reader(format or name):
             return other
-        what = f"no reader for format '{name}'" if name else f"'{path}' has no suffix to tell its format by"
+        what = f"no reader for format '{name}'" if name else f"'{path}' has no suffix that identifies its format"
         raise ConfigError(what, where="dataset.format", remedy=did_you_mean(name, [*_READERS, *other_formats()]))
     return _READERS[name]
 
 
 def is_readable(path: Path) -> bool:
-    """Say whether a file's name tells a format that can be read."""
+    """Return whether a file's suffix is a readable format."""
     return inner_suffix(path) in _READERS
 
 
 def _constant(name: str) -> str | None:
-    # Some writers spell a missing value NaN; JSON has no such value, and neither has a case.
+    # Some writers use NaN for a missing value, which JSON and cases do not have.
     return None if name == "NaN" else name
 
 
@@ -313,7 +314,7 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, Row]]:
         for number, line in lines:
             try:
                 value = from_json(line, allow_inf_nan=False, cache_strings="keys")
-            except ValueError:  # the other is slower, says more, and reads what this one does not: half surrogates, NaN
+            except ValueError:  # the fallback is slower, has better messages, and reads half surrogates and NaN
                 text = decoded(line, number, path)
                 if not text.strip():
                     continue
@@ -333,7 +334,7 @@ def _slowly(text: str, place: str, number: int) -> Any:
 def _remedy(line: bytes, number: int) -> str:
     if number == 1 and line.lstrip().startswith(b"["):
         return "if the whole file is one array, set dataset.format=json"
-    return "write one JSON object a line"
+    return "write one JSON object per line"
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -351,7 +352,7 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
     csv.field_size_limit(_LONGEST_CELL)
     texts = _texts(path)
     first = next(texts, "")
-    rows = csv.reader(chain([first], texts), delimiter=_told_apart_by(first, delimiter), strict=True)
+    rows = csv.reader(chain([first], texts), delimiter=_delimiter_in(first, delimiter), strict=True)
     try:
         header = _header(next(rows, []), path)
         line = rows.line_num + 1
@@ -361,11 +362,11 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
                 yield place, _row(header, cells, place)
     except csv.Error as bad:
         where = f"{path}:{rows.line_num}"
-        raise DatasetError(f"not {inner_suffix(path) or 'csv'} ({bad})", where=where, remedy="mend it") from None
+        raise DatasetError(f"not {inner_suffix(path) or 'csv'} ({bad})", where=where, remedy="fix the row") from None
 
 
-def _told_apart_by(first: str, delimiter: str) -> str:
-    """Return what stands between the cells: spreadsheets write `.csv` with semicolons or tabs, too."""
+def _delimiter_in(first: str, delimiter: str) -> str:
+    """Return the delimiter: spreadsheets also write `.csv` with semicolons or tabs."""
     return next((other for other in (delimiter, ",", ";", "\t") if other in first), delimiter)
 
 

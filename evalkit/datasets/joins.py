@@ -1,4 +1,4 @@
-"""Several files as one data set: rows of further files, added to each row that has the same key."""
+"""Join several files: add rows of other files to each row with the same key."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
 
 Key = tuple[str, ...]
-UNASKED = "rows of dataset.join.{} whose key no case has"
-WITHOUT = "cases that dataset.join.{} has no row for"
-FEWER = "cases with answers of some, and not all, of the models of dataset.join.{}"
-BY_FILE = "responses of dataset.join.{} whose model is named by their file"
+UNASKED = "rows of dataset.join.{} without a matching case"
+WITHOUT = "cases without a row in dataset.join.{}"
+FEWER = "cases with answers from only some of the models in dataset.join.{}"
+BY_FILE = "responses of dataset.join.{} whose model is taken from the file name"
 
 
 class Join:
-    """One joined set of files, held in memory by key: `columns`, `responses` or `labels` of each case.
+    """One joined set of files, in memory by key: `columns`, `responses` or `labels` of each case.
 
     Args:
-        name: its name in `dataset.join`, and the column that its rows become.
-        config: what is joined, and how.
-        base: a folder to search for the files after the current one.
-        tally: where what does not match is counted.
+        name: Its name in `dataset.join`, and the column for its rows.
+        config: The join settings.
+        base: A folder to search for the files after the current one.
+        tally: The counter for rows without a match.
     """
 
     def __init__(self, name: str, config: JoinConfig, base: Path | None, tally: Tally) -> None:
@@ -48,13 +48,13 @@ class Join:
         self._read(config, base)
 
     def add_to(self, row: Row, place: str) -> None:
-        """Put under this join's name what belongs to a row: an object, a list of responses, or labels by person.
+        """Add to a row, in the column with this join's name, its object, list of responses, or labels by annotator.
 
         Raises:
-            DatasetError: if the row has no such key, or has a column of this name.
+            DatasetError: If the row has no such key, or already has a column with this name.
         """
         if self.name in row:
-            what = f"the row has a column '{self.name}' already"
+            what = f"the row already has a column '{self.name}'"
             raise DatasetError(what, where=place, remedy=f"give {self._key} another name")
         key = _key_of(row, self._ours, self._columns, place)
         self._asked.add(key)
@@ -62,19 +62,19 @@ class Join:
         row[self.name] = {"columns": None, "responses": [], "labels": {}}[self.adds] if found is None else found
 
     def count(self, row: Row, place: str) -> None:
-        """Count what a case lacks of this join."""
+        """Count what is missing for a case in this join."""
         if not row[self.name]:
             self._tally.add(WITHOUT.format(self.name), place)
         elif self.adds == "responses" and len(row[self.name]) < len(self._models):
             self._tally.add(FEWER.format(self.name), place)
 
     def count_rest(self) -> None:
-        """Count the joined rows whose key no row had, once all have been read."""
+        """Count the joined rows without a match, after all rows have been read."""
         for key in self._found.keys() - self._asked:
             self._tally.add(UNASKED.format(self.name), self._places[key])
 
     def notes(self) -> tuple[str, ...]:
-        """Return what was read with an assumption."""
+        """Return the notes on assumptions."""
         return self._by_file.notes()
 
     def _read(self, config: JoinConfig, base: Path | None) -> None:
@@ -90,7 +90,9 @@ class Join:
                 except RowFault as fault:
                     raise fault.at(place) from None
         if not self._found:
-            raise DatasetError("holds no rows", where=f"{self._key}.path={config.path}", remedy="name a file with rows")
+            raise DatasetError(
+                "has no rows", where=f"{self._key}.path={config.path}", remedy="set it to a file with rows"
+            )
 
     def _take_row(self, key: Key, row: Row, place: str, _parts: Mapping[str, Getter], _path: Path) -> None:
         if key in self._found:
@@ -134,22 +136,22 @@ class Join:
 
     def _twice(self, key: Key, place: str, more: str = "") -> DatasetError:
         what = f"a second row with key {', '.join(key)}{more}"
-        remedy = f"leave one out, or name what tells them apart in {self._key}.key"
+        remedy = f"remove one, or add a column that distinguishes them to {self._key}.key"
         return DatasetError(what, where=place, remedy=remedy)
 
 
 def build_joins(configs: Mapping[str, JoinConfig], base: Path | None, tally: Tally) -> tuple[Join, ...]:
-    """Read what is joined, each under its name.
+    """Read all joins.
 
     Raises:
-        ConfigError: if a file is not there or has no reader.
-        DatasetError: if a row of one has no key, or one that another has.
+        ConfigError: If a file does not exist or has no reader.
+        DatasetError: If a row has no key, or a duplicate one.
     """
     return tuple(Join(name, config, base, tally) for name, config in configs.items())
 
 
 def join_rows(rows: Iterator[tuple[str, Row]], joins: Sequence[Join]) -> Iterator[tuple[str, Row]]:
-    """Yield rows with what is joined to them."""
+    """Yield rows with their joined data."""
     for place, row in rows:
         row = dict(row)
         for join in joins:

@@ -1,4 +1,4 @@
-"""What people said of the responses: a choice between two, or grades, in whatever spelling the file has."""
+"""Read annotators' labels, choices between two responses or grades, in the spelling of the file."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from evalkit.errors import DatasetError, pasted
 from evalkit.types import Annotation, Response, Unit, Winner
 
 LabelMap = Mapping[str, "Winner | float"]
-Labelled = tuple["Winner | None", tuple[Response, ...]]
+Labeled = tuple["Winner | None", tuple[Response, ...]]
 
 _MOST_KNOWN = 1000
-_EXACT = 2**53  # up to here each whole number is a float of its own
+_EXACT = 2**53  # up to here, each integer has its own float
 _NUMBERS = (int, float)
 _WINNERS: dict[str, Winner] = {"a": "A", "b": "B", "tie": "TIE"}
 
 
 def normalize_label(value: Any) -> str:
-    """Return the text that labels are compared as: `1`, `"1"` and `1.0` are one label."""
+    """Return the normalized text of a label: `1`, `"1"` and `1.0` are the same label."""
     text = json.dumps(value) if isinstance(value, bool) else str(value).strip()
     number = _number(text)
     return text if number is None else f"{number:.15g}"
@@ -38,19 +38,19 @@ def _number(text: str) -> float | None:
 
 
 class Labels:
-    """Reads the labels of one dataset under its `label_map`."""
+    """Read the labels of one dataset with its `label_map`."""
 
     def __init__(self, label_map: LabelMap) -> None:
         self._map = {normalize_label(key): value for key, value in label_map.items()}
         self._known: dict[str, Winner | float | None] = {}
         self.winners: set[str] = set()
-        """Spellings that were found to choose between two responses."""
+        """Spellings that are choices between two responses."""
 
-    def attach(self, value: Any, responses: tuple[Response, ...], place: str) -> Labelled:
+    def attach(self, value: Any, responses: tuple[Response, ...], place: str) -> Labeled:
         """Return the choice between the first two responses, if `value` is one, and the responses with their grades.
 
         Raises:
-            DatasetError: if it is neither a choice nor a grade for each response.
+            DatasetError: If it is neither a choice nor a grade for each response.
         """
         if value is None or value == "":
             return None, responses
@@ -66,10 +66,10 @@ class Labels:
         raise self._misfit(value, meaning, len(responses), place)
 
     def grade(self, value: Any, place: str) -> float | None:
-        """Return the grade of one response, none if it has none.
+        """Return the grade of one response; `None` if it has none.
 
         Raises:
-            DatasetError: if it is not a number, nor mapped to one.
+            DatasetError: If it is neither a number nor mapped to one.
         """
         if value is None or value == "":
             return None
@@ -79,14 +79,14 @@ class Labels:
         raise DatasetError(
             f"the grade {_shown(value)} is not a number",
             where=place,
-            remedy=f"map it to one, for example {self._mapped(value, '1')}",
+            remedy=f"map it to a number, for example {self._mapped(value, '1')}",
         )
 
     def annotation(self, value: Any, count: int, place: str) -> Annotation | None:
-        """Return what one person said of a case of `count` responses, none if nothing.
+        """Return one annotator's label of a case with `count` responses; `None` if there is none.
 
         Raises:
-            DatasetError: if it is neither a choice nor a grade for each response.
+            DatasetError: If it is neither a choice nor a grade for each response.
         """
         if value is None or value == "":
             return None
@@ -106,7 +106,7 @@ class Labels:
         unit = parse_pair_key(str(name))
         if unit is None or unit[1] >= count:
             remedy = "name pairs by two indices, the lower first, as in 0,2"
-            raise DatasetError(f"label '{name}' is of no pair of {count} responses", where=place, remedy=remedy)
+            raise DatasetError(f"label '{name}' is not a pair of {count} responses", where=place, remedy=remedy)
         return unit
 
     def _choice(self, value: Any, place: str) -> Winner:
@@ -117,8 +117,8 @@ class Labels:
 
     def _meaning(self, value: Any) -> Winner | float | None:
         if type(value) is not str:
-            whole = type(value) is int and not self._map and -_EXACT < value < _EXACT
-            return float(value) if whole else self._read(value)
+            exact = type(value) is int and not self._map and -_EXACT < value < _EXACT
+            return float(value) if exact else self._read(value)
         if value not in self._known:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
@@ -144,13 +144,13 @@ class Labels:
     def _check_count(self, grades: Sequence[Any], count: int, place: str) -> None:
         if len(grades) != count:
             raise DatasetError(
-                f"label holds {len(grades)} grades for {count} responses",
+                f"label has {len(grades)} grades for {count} responses",
                 where=place,
-                remedy="give one for each, null where there is none",
+                remedy="list one grade per response, null if there is none",
             )
 
     def _mapped(self, value: Any, meaning: str) -> str:
-        """Return the override that adds a label to the map, as it can be typed in a shell."""
+        """Return the command-line override that adds a label to the map."""
         known = {name: format(was, "g") if isinstance(was, float) else str(was) for name, was in self._map.items()}
         entries = {**known, normalize_label(value): meaning}
         return pasted("dataset.label_map", ", ".join(f"{name}={to}" for name, to in entries.items()))
@@ -158,12 +158,15 @@ class Labels:
     def _misfit(self, value: Any, meaning: Winner | float | None, count: int, place: str) -> DatasetError:
         shown = _shown(value)
         if isinstance(meaning, str):
-            what, remedy = f"label {shown} chooses between two responses, and there is one", "label it with a number"
+            what, remedy = f"label {shown} chooses between two responses, but there is one", "label it with a number"
         elif count > 1:
             what = f"label {shown} is not mapped to A, B or TIE"
             remedy = f"map it, for example {self._mapped(value, 'A')}, or give a list of {count} grades"
         else:
-            what, remedy = f"label {shown} is not a number", f"map it to one, for example {self._mapped(value, '1')}"
+            what, remedy = (
+                f"label {shown} is not a number",
+                f"map it to a number, for example {self._mapped(value, '1')}",
+            )
         return DatasetError(what, where=place, remedy=remedy)
 
 
@@ -171,22 +174,22 @@ def _listed(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise DatasetError(f"label {_shown(text)} is not a JSON list", where=place, remedy="mend it") from None
+        raise DatasetError(f"label {_shown(text)} is not a JSON list", where=place, remedy="fix the JSON") from None
 
 
 def _shown(value: Any) -> str:
     return shorten(json.dumps(value, ensure_ascii=False), 40)
 
 
-SAID = "labels taken from what most people chose, or from the mean of their grades"
-SPLIT = "cases on whose label people are evenly split, left without one"
+CONSENSUS = "labels from the majority of annotators, or the mean of their grades"
+SPLIT = "cases without a label because annotators are evenly split"
 
 
 def read_people(value: Any, labels: Labels, responses: int, place: str) -> dict[str, Annotation]:
-    """Return people's labels of a case: a mapping from name to a label, as an object or as JSON.
+    """Return the labels of a case by annotator, from an object or JSON.
 
     Raises:
-        DatasetError: if it is none, or holds what is no label.
+        DatasetError: If it is not a mapping, or has an invalid label.
     """
     found = _object(value, place)
     read = {name: labels.annotation(label, responses, place) for name, label in found.items()}
@@ -194,12 +197,12 @@ def read_people(value: Any, labels: Labels, responses: int, place: str) -> dict[
 
 
 def holds_people(value: Any) -> bool:
-    """Say whether a column holds an object, which a column named `labels` of something else need not."""
+    """Return whether a value is an object; a column named `labels` can have other values."""
     return isinstance(value, dict) or (isinstance(value, str) and value.lstrip().startswith("{"))
 
 
 def response_annotations(entries: Any, labels: Labels, place: str) -> dict[str, Annotation]:
-    """Return people's grades that stand on single responses, as {text, model, labels: {name: grade}}."""
+    """Return annotators' grades of single responses, given as {text, model, labels: {name: grade}}."""
     if not isinstance(entries, list):
         return {}
     graded = [_object(e.get("labels"), place) if isinstance(e, dict) and e.get("labels") else {} for e in entries]
@@ -208,18 +211,18 @@ def response_annotations(entries: Any, labels: Labels, place: str) -> dict[str, 
 
 
 def model_annotations(
-    said: Mapping[str, Any], labels: Labels, responses: Sequence[Response], place: str
+    given: Mapping[str, Any], labels: Labels, responses: Sequence[Response], place: str
 ) -> dict[str, Annotation]:
-    """Return people's labels where a grade may stand for a response by its model: {name: label or {model: grade}}.
+    """Return annotators' labels in which grades can be by model: {name: label or {model: grade}}.
 
     Raises:
-        DatasetError: if one is no label.
+        DatasetError: If a label is invalid.
     """
     found = {
         name: labels.annotation(
             [one.get(response.model) for response in responses] if isinstance(one, dict) else one, len(responses), place
         )
-        for name, one in said.items()
+        for name, one in given.items()
     }
     return {name: label for name, label in found.items() if label is not None and any(g is not None for g in label)}
 
@@ -229,14 +232,14 @@ def _object(value: Any, place: str) -> dict[str, Any]:
         try:
             value = json.loads(value)
         except ValueError:
-            raise DatasetError("labels is not a JSON object", where=place, remedy="mend it") from None
+            raise DatasetError("labels is not a JSON object", where=place, remedy="fix the JSON") from None
     if not isinstance(value, dict):
         raise DatasetError("labels is not an object", where=place, remedy="write {annotator: label}")
     return {str(name): label for name, label in value.items()}
 
 
 def consensus(labels: Mapping[str, Annotation], responses: Sequence[Response]) -> tuple[Winner | None, list[Response]]:
-    """Return the choice that most people made, none where they are split, and responses with their mean grades."""
+    """Return the majority's choice, `None` if they are split, and the responses with their mean grades."""
     chosen = majority(choice_for(label) for label in labels.values())
     return chosen, [replace(response, grade=_mean(labels, place)) for place, response in enumerate(responses)]
 

@@ -1,4 +1,4 @@
-"""From a dataset's description to its cases: one at a time, or all of them."""
+"""Load the cases of a dataset, one at a time or all at once."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from evalkit.plugins import find_benchmark
 from evalkit.types import Case
 
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
-"""As `canonical_json`, with the encoder made once: there is one call for each case."""
+"""As in `canonical_json`, but with one encoder, because it is called for each case."""
 
 
 class Fingerprint:
-    """The SHA-256 of cases' content, one after the other."""
+    """The incremental SHA-256 of the content of cases."""
 
     def __init__(self) -> None:
         self._sha = hashlib.sha256()
 
     def through(self, cases: Iterable[Case]) -> Iterator[Case]:
-        """Yield cases, and take each into the hash."""
+        """Yield cases and add each to the hash."""
         update = self._sha.update
         for case in cases:
             update((_ENCODE(_content(case)) + "\n").encode("utf-8", "surrogatepass"))
@@ -50,7 +50,7 @@ class Fingerprint:
 
 
 def fingerprint(cases: Iterable[Case]) -> str:
-    """Return the SHA-256, in hex, of the cases' content: one line of canonical JSON for each, in order."""
+    """Return the SHA-256, in hex, of the cases as lines of canonical JSON, in order."""
     sha = Fingerprint()
     for _ in sha.through(cases):
         pass
@@ -77,7 +77,7 @@ HELD = 2**14
 class Ids:
     """The ids of the cases read so far.
 
-    The last few thousand are held with their places. Of those before there are hashes, compared once all are read.
+    The most recent ones are in memory with their locations. Older ones are hashes, which are compared at the end.
     """
 
     def __init__(self) -> None:
@@ -85,10 +85,10 @@ class Ids:
         self._before = HashSet()
 
     def add(self, id_: str, place: str) -> None:
-        """Take the next id.
+        """Add the next id.
 
         Raises:
-            DatasetError: if it is one of the last few thousand.
+            DatasetError: If it is among the most recent ones.
         """
         if id_ in self._recent:
             raise duplicate_id_error(id_, self._recent[id_], place)
@@ -97,7 +97,7 @@ class Ids:
             self._forget()
 
     def suspects(self) -> set[int]:
-        """Return the hashes that occur more than once among all ids: nearly always none, and then no id is repeated."""
+        """Return the hashes that are duplicated among all ids; empty if no id is duplicated."""
         if not len(self._before):
             return set()
         self._forget()
@@ -109,7 +109,7 @@ class Ids:
 
 
 def find_duplicate_id(ids: Iterable[tuple[str, str]], suspects: set[int]) -> DatasetError | None:
-    """Return the complaint of the first id, of (id, place), that stands twice, of those with `suspects` for hashes."""
+    """Return the error for the first duplicate id among (id, place) whose hashes are in `suspects`."""
     seen: dict[str, str] = {}
     for id_, place in ids:
         if hash(id_) not in suspects:
@@ -121,25 +121,25 @@ def find_duplicate_id(ids: Iterable[tuple[str, str]], suspects: set[int]) -> Dat
 
 
 def duplicate_id_error(id_: str, before: str, place: str) -> DatasetError:
-    """Return the complaint that an id stands in two places."""
+    """Return the error for a duplicate id."""
     file, _, first = before.rpartition(":")
     first = first if first.startswith("row") else f"line {first}"
     if file != place.rpartition(":")[0]:
         first = before
-    return DatasetError(f"id '{id_}' is already that of {first}", where=place, remedy="make ids unique")
+    return DatasetError(f"id '{id_}' is already used in {first}", where=place, remedy="make ids unique")
 
 
 _UNLIKE = re.compile(r"no column |not [A-Z]|the file is not one JSON array|.* is (a list|an object), not a text")
-Told = Callable[[Path], str | None]
-"""Says what a file holds, and what to do with it; none if it does not know."""
+Describe = Callable[[Path], str | None]
+"""Returns what a file contains and what to do with it; `None` if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """Cases to judge.
 
-    `fingerprint` is the SHA-256 of their content, in order; `notes` say what was read with an assumption. `benchmark`
-    says whose they are, with license and citation, if they are a named benchmark's.
+    `fingerprint` is the SHA-256 of their content, in order. `notes` list assumptions. `benchmark` has the source,
+    license and citation of a named benchmark.
     """
 
     cases: Sequence[Case]
@@ -150,48 +150,54 @@ class Dataset:
 
     @property
     def name(self) -> str:
-        """What the data set is called for short: its file without suffixes; of a pattern, the folder it stands in."""
+        """The short name: the file without suffixes; for a glob, its folder."""
         parts = [part for part in Path(self.source).parts if not has_magic(part)]
         return bare_name(Path(parts[-1])) if parts else "files"
 
 
 class CaseStream:
-    """The cases of a dataset, one at a time and in the order of the file, in memory that does not grow with them.
+    """The cases of a dataset, one at a time in the order of the file, with constant memory.
 
-    To be iterated once; `notes`, `rows` and `order` are there after the last case.
+    Iterate only once; `notes`, `rows` and `order` are available after the last case.
 
     Args:
-        config: the dataset group.
-        source: where its rows come from.
-        mode: what the cases are for.
-        base: a folder to search for joined files after the current one.
-        told: says of a file that holds no cases what it holds instead, if it knows.
+        config: The dataset settings.
+        source: The source of the rows.
+        mode: The mode of the run.
+        base: A folder to search for joined files after the current one.
+        describe: Describes a file that has no cases, if it knows its content.
     """
 
     def __init__(
-        self, config: DatasetConfig, source: Source, *, mode: str, base: Path | None = None, told: Told | None = None
+        self,
+        config: DatasetConfig,
+        source: Source,
+        *,
+        mode: str,
+        base: Path | None = None,
+        describe: Describe | None = None,
     ) -> None:
         self.source = source.name
         self.benchmark = None if config.benchmark is None else find_benchmark(config.benchmark)
         self._config, self._mode, self._rows = config, mode, source.rows
-        self._files, self._tally, self._told = source.files, Tally(), told
+        self._files, self._tally, self._describe = source.files, Tally(), describe
         self._left_out = source.left_out
         self._joins = build_joins(config.join, base, self._tally)
         self._reader = CaseReader(config, mode, self._joins, self._tally)
         self._choice = Choice(config)
         self._ids = Ids()
-        self._labelled = self.rows = 0
+        self._labeled = self.rows = 0
 
     def __iter__(self) -> Iterator[Case]:
         """Yield the cases.
 
         Raises:
-            DatasetError: if a row is none; that an id stands twice is said after the last case at the latest.
+            DatasetError: If a row is not a case; duplicate ids are reported after the last case at the latest.
         """
         try:
             yield from self._each()
         except DatasetError as bad:
-            raise self._recognised(bad) from None
+            raise self._with_hint(bad) from None
 
     def _each(self) -> Iterator[Case]:
         any_row, read, add = False, self._reader.read, self._ids.add
@@ -203,39 +209,39 @@ class CaseStream:
             add(case.id, place)
             self.rows += 1
             if case.label is not None or any(response.grade is not None for response in case.responses):
-                self._labelled += 1
+                self._labeled += 1
             yield case
         if not self.rows:
-            what = "every row was left out" if any_row else "the file holds no rows"
-            raise DatasetError(what, where=self.source, remedy="name a file with at least one case")
+            what = "every row was dropped" if any_row else "the file has no rows"
+            raise DatasetError(what, where=self.source, remedy="use a file with at least one case")
         self._finish()
 
     @property
     def order(self) -> Sequence[int] | None:
-        """The shuffled order, as places among the cases yielded; none if they are not to be shuffled."""
+        """The shuffled order, as indices of the yielded cases; `None` if they are not shuffled."""
         return self._choice.order if self.rows else None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was read with an assumption, each with its count."""
-        missing = self.rows - self._labelled
-        unlabelled = (f"cases without a label: {missing} of {self.rows}",) if 0 < missing < self.rows else ()
+        """The notes on assumptions, each with its count."""
+        missing = self.rows - self._labeled
+        unlabeled = (f"cases without a label: {missing} of {self.rows}",) if 0 < missing < self.rows else ()
         files = tuple(note for join in self._joins for note in join.notes())
         whose = () if self.benchmark is None else (self.benchmark.note,)
-        lost = tuple(f"{what}, left out: {count}" for what, count in self._left_out.items())
-        return (*whose, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabelled)
+        lost = tuple(f"{what}, omitted: {count}" for what, count in self._left_out.items())
+        return (*whose, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabeled)
 
     def _all(self) -> Iterator[tuple[str, Row]]:
         rows = iter(self._rows())
         return join_rows(rows, self._joins) if self._joins else rows
 
-    def _recognised(self, bad: DatasetError) -> DatasetError:
-        """Return the error with a better remedy, if there are no cases since the file is of another kind."""
+    def _with_hint(self, bad: DatasetError) -> DatasetError:
+        """Return the error, with a better remedy if the file is of another kind."""
         if self.rows or self._config.fields or not self._files or not _UNLIKE.match(bad.what):
             return bad
         path = self._files[0]
         if (known := recognize_benchmark(path)) is None:
-            hint = self._told(path) if self._told else None
+            hint = self._describe(path) if self._describe else None
         else:
             hint = f"it {known.hint}" if self.benchmark is None else None
         return bad if hint is None else DatasetError(bad.what, where=bad.where, remedy=hint)
@@ -248,8 +254,8 @@ class CaseStream:
         if suspects := self._ids.suspects():
             id_of, choose = CaseReader(self._config, self._mode).id_of, Choice(self._config).choose
             ids = ((id_of(row, number, place), place) for number, place, row in choose(self._all))
-            if complaint := find_duplicate_id(ids, suspects):
-                raise complaint
+            if error := find_duplicate_id(ids, suspects):
+                raise error
 
 
 def iter_cases(
@@ -259,11 +265,11 @@ def iter_cases(
     base: Path | None = None,
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
-    told: Told | None = None,
+    describe: Describe | None = None,
 ) -> CaseStream:
-    """Return the cases a config describes, to be read one at a time; see `load_cases`."""
+    """Return a stream of the cases of a config; see `load_cases`."""
     source = open_source(config, base=base, frame=frame, fetch=fetch)
-    return CaseStream(config, source, mode=mode, base=base, told=told)
+    return CaseStream(config, source, mode=mode, base=base, describe=describe)
 
 
 def load_cases(
@@ -273,25 +279,25 @@ def load_cases(
     base: Path | None = None,
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
-    told: Told | None = None,
+    describe: Describe | None = None,
     hold: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
 ) -> Dataset:
-    """Read the cases a config describes, for a mode of judging.
+    """Load the cases of a config.
 
     Args:
-        config: the dataset group.
-        mode: what the cases are for; all modes but `pointwise` need two responses.
-        base: a folder to search for files after the current one.
-        frame: rows from Python, in place of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
-        fetch: what fetches paths of the form `scheme:…`, by scheme.
-        told: says of a file that holds no cases what it holds instead, if it knows.
-        hold: makes a sequence of the cases that are read; by default one that keeps many of them in a file.
+        config: The dataset settings.
+        mode: The mode of the run; all modes except `pointwise` need two responses.
+        base: A folder to search for files after the current one.
+        frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
+        fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
+        describe: Describes a file that has no cases, if it knows its content.
+        hold: Makes a sequence of the cases; by default one that keeps many of them in a file.
 
     Raises:
-        ConfigError: if the description is wrong.
-        DatasetError: if the file, or a row of it, cannot be read as cases; the message names file and line.
+        ConfigError: If the settings are invalid.
+        DatasetError: If a file or a row cannot be read as cases; the message names file and line.
     """
-    stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch, told=told)
+    stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch, describe=describe)
     sha = Fingerprint()
     cases = hold(sha.through(stream))
     found = sha.hexdigest()

@@ -1,6 +1,6 @@
-"""Named benchmarks, read as their authors publish them: `dataset=llmbar dataset.path=…`.
+"""Read named benchmarks in their published format: `dataset=llmbar dataset.path=…`.
 
-The benchmarks are in `evalkit.benchmarks` and in other packages; `evalkit.plugins` finds them.
+Benchmarks are in `evalkit.benchmarks` and in other packages; `evalkit.plugins` finds them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_LOOKED_AT: Final = 40
 
 
 class ForeignError(DatasetError):
-    """A file is not one of the benchmark that was named; `row` is the row of it that shows, if any."""
+    """A file does not belong to the named benchmark; `row` is the row that shows this, if any."""
 
     def __init__(self, benchmark: Benchmark, why: str, row: Row | None, where: str) -> None:
         self.row = row
@@ -34,7 +34,7 @@ class ForeignError(DatasetError):
 
 @dataclass(frozen=True, slots=True)
 class RecognizedBenchmark:
-    """What a file looks like: the benchmark's name, its kind in words, and the folder to name instead of it, if any."""
+    """A detected benchmark: its name, a description, and the folder to use instead of the file, if any."""
 
     name: str
     kind: str
@@ -42,45 +42,49 @@ class RecognizedBenchmark:
 
     @property
     def hint(self) -> str:
-        """Return what to tell someone who took it for something else."""
+        """Return the hint for a user who used it as something else."""
         where = "" if self.folder is None else f" dataset.path={quote(str(self.folder))}"
         return f"looks like {self.kind}; use dataset={self.name}{where}"
 
 
 def recognize_benchmark_row(row: Row) -> RecognizedBenchmark | None:
-    """Return the benchmark that a row looks like, by its columns alone; `None` if it is none's."""
+    """Detect the benchmark of a row by its columns; `None` if there is none."""
     found = next((benchmark for benchmark in iter_benchmarks() if benchmark.looks_like(row)), None)
     return None if found is None else RecognizedBenchmark(found.name, found.kind)
 
 
 def recognize_benchmark(path: Path) -> RecognizedBenchmark | None:
-    """Return the benchmark that a file, or a folder of files, looks like; `None` if it is none's or cannot be read."""
-    if path.is_dir() and (benchmark := _held_in(path)):
+    """Detect the benchmark of a file or folder; `None` if there is none or it cannot be read."""
+    if path.is_dir() and (benchmark := _in_folder(path)):
         return RecognizedBenchmark(benchmark.name, benchmark.kind)
     for _, row in first_rows(path):
         if known := recognize_benchmark_row(row):
             return known
     folder = path.parent.parent if path.parent.name in _PARTS else path.parent
-    if (path.name == _QUESTIONS or path.parent.name in _PARTS) and (benchmark := _held_in(folder)):
+    if (path.name == _QUESTIONS or path.parent.name in _PARTS) and (benchmark := _in_folder(folder)):
         return RecognizedBenchmark(benchmark.name, benchmark.kind, folder)
     return None
 
 
-def _held_in(folder: Path) -> Benchmark | None:
+def _in_folder(folder: Path) -> Benchmark | None:
     return next((benchmark for benchmark in iter_benchmarks() if benchmark.is_folder(folder)), None)
 
 
 def named_rows(
     name: str, path: Path, baseline: str | None = None, left_out: Counter[str] | None = None
 ) -> Iterator[Placed]:
-    """Yield the canonical rows of a benchmark, each with its place, from the file or folder that `path` names.
+    """Yield the canonical rows of a benchmark, each with its location.
 
-    What is left out is counted in `left_out`, by what it is.
+    Args:
+        name: The benchmark.
+        path: Its file or folder.
+        baseline: The baseline model, if the benchmark has one.
+        left_out: Counts omitted rows by kind.
 
     Raises:
-        ConfigError: if there is no such benchmark, or no such `baseline` among its models.
-        DatasetError: if the file is not one of the benchmark's; the message says what it looks like instead.
-        PluginError: if the benchmark's reader fails.
+        ConfigError: If there is no such benchmark, or no such `baseline` among its models.
+        DatasetError: If the file does not belong to the benchmark; the message names what it looks like.
+        PluginError: If the benchmark's reader fails.
     """
     benchmark = find_benchmark(name)
     try:
@@ -92,13 +96,13 @@ def named_rows(
         raise DatasetError(f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}") from None
     except EvalkitError:
         raise
-    except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+    except Exception as error:  # third-party code can raise anything
         what = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
         raise PluginError(what, where="dataset.benchmark", remedy="fix the row or the benchmark's reader") from error
 
 
 def files_in(path: Path) -> list[Path]:
-    """Return the file itself, or the data files in a folder and the folders in it, by name; hidden ones left out."""
+    """Return the file itself, or all data files below a folder, sorted by name, without hidden ones."""
     if not path.is_dir():
         return [path]
     found = (file for file in path.rglob("*") if file.is_file() and is_readable(file))
@@ -106,17 +110,17 @@ def files_in(path: Path) -> list[Path]:
 
 
 def rows_of(file: Path) -> Iterator[Placed]:
-    """Yield each row of a file with its place.
+    """Yield each row of a file with its location.
 
     Raises:
-        ConfigError: if the file's suffix has no reader.
-        DatasetError: if it cannot be read.
+        ConfigError: If the file's suffix has no reader.
+        DatasetError: If it cannot be read.
     """
     yield from reader_for(None, file)(file)
 
 
 def first_row(file: Path) -> Row | None:
-    """Return the first row of a file; `None` if it holds none or is no file of rows."""
+    """Return the first row of a file; `None` if it has no rows."""
     try:
         return next((row for _, row in rows_of(file)), None)
     except (ConfigError, OSError):
@@ -124,7 +128,7 @@ def first_row(file: Path) -> Row | None:
 
 
 def first_rows(path: Path) -> Iterator[tuple[Path, Row]]:
-    """Yield the first row of each of the first files at a path, those that have one."""
+    """Yield the first row of each of the first files at a path."""
     for file in files_in(path)[:_MOST_LOOKED_AT]:
         row = first_row(file)
         if row is not None:

@@ -1,4 +1,4 @@
-"""Which rows become cases: those that the filter lets through, a seeded sample of them, shuffled, up to the limit."""
+"""Select the rows that become cases: filter, seeded sample, shuffle and limit."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Numbered = Iterator[tuple[int, str, Row]]
 
 
 class Choice:
-    """Chooses rows as a config says: `filter`, then `sample`, `shuffle_seed` and `limit`.
+    """Select rows by `filter`, then `sample`, `shuffle_seed` and `limit`.
 
-    Sampling, and shuffling with a limit, read the rows twice and hold eight bytes for each. `order`, after the last
-    row, holds the places of the chosen rows in the shuffled order; it is none if they are in theirs.
+    Sampling, and shuffling with a limit, read the rows twice and use eight bytes per row. After the last row, `order`
+    has the indices of the selected rows in shuffled order; `None` if they are not shuffled.
     """
 
     def __init__(self, config: DatasetConfig) -> None:
@@ -37,10 +37,10 @@ class Choice:
         self._read = self._left_out = 0
 
     def choose(self, rows: Callable[[], Rows]) -> Numbered:
-        """Yield the chosen rows in the order of the file, each with its number in it (from 1) and its place.
+        """Yield the selected rows in the order of the file, each with its number (from 1) and location.
 
         Raises:
-            DatasetError: if the filter lets no row through, or does not fit a row.
+            DatasetError: If no row passes the filter, or it cannot be evaluated for a row.
         """
         self._notes, self._read, self._left_out = [], 0, 0
         if self._holds is None and self._sample is None and self._seed is None and self._limit is None:
@@ -56,11 +56,11 @@ class Choice:
             yield from self._picked(rows)
         if self._read and self._read == self._left_out:
             what = f"none of {self._read} rows passes dataset.filter"
-            raise DatasetError(what, where="dataset.filter", remedy="mend it, or leave it out")
+            raise DatasetError(what, where="dataset.filter", remedy="fix or remove it")
 
     def notes(self) -> tuple[str, ...]:
-        """Return what was left out, once all rows are chosen."""
-        filtered = f"rows left out by dataset.filter: {self._left_out} of {self._read}"
+        """Return the notes on dropped rows, after the last row."""
+        filtered = f"rows dropped by dataset.filter: {self._left_out} of {self._read}"
         return (*([filtered] if self._left_out else []), *self._notes)
 
     def _passing(self, rows: Rows) -> Numbered:
@@ -82,7 +82,7 @@ class Choice:
         for number, place, row in self._passing(rows()):
             strata.setdefault(self._stratum_of(row, place), array("q")).append(number)
         passing = sum(len(numbers) for numbers in strata.values())
-        chosen = self._drawn(strata, passing) if self._sample is not None else next(iter(strata.values()), array("q"))
+        chosen = self._sampled(strata, passing) if self._sample is not None else next(iter(strata.values()), array("q"))
         if self._seed is not None:
             order = _shuffled(range(len(chosen)), self._seed)[: self._limit]
             kept = sorted(order)
@@ -110,24 +110,24 @@ class Choice:
             raise DatasetError(what, where=place, remedy=remedy)
         return normalize_label(value)
 
-    def _drawn(self, strata: dict[str, array[int]], passing: int) -> array[int]:
+    def _sampled(self, strata: dict[str, array[int]], passing: int) -> array[int]:
         sample = self._sample or SampleConfig(n=1)
         wanted = sample.n if sample.n is not None else max(1, round(float(sample.fraction or 0) * passing))
         if wanted > passing:
-            self._notes.append(f"dataset.sample asks for {wanted} rows, and there are {passing}: all were taken")
+            self._notes.append(f"dataset.sample requests {wanted} rows but there are only {passing}: all are used")
             wanted = passing
         sizes = [len(numbers) for numbers in strata.values()]
         found = array("q")
         for (name, numbers), size in zip(strata.items(), stratum_sizes(sizes, wanted), strict=True):
-            drawn = random.Random(f"{sample.seed}:{name}").sample(range(len(numbers)), size)
-            found.extend(array("q", (numbers[at] for at in drawn)))
+            indices = random.Random(f"{sample.seed}:{name}").sample(range(len(numbers)), size)
+            found.extend(array("q", (numbers[at] for at in indices)))
         return array("q", sorted(found))
 
 
 def stratum_sizes(sizes: Sequence[int], wanted: int) -> list[int]:
-    """Return how many of each stratum make a sample of `wanted`: in proportion, rounded by the largest remainders.
+    """Return the size of each stratum in a sample of `wanted`: proportional, rounded by largest remainder.
 
-    Of equal remainders the first stratum's is rounded up. Hamilton's method, in whole numbers.
+    Among equal remainders, the first stratum is rounded up (Hamilton's method, in integers).
     """
     total = sum(sizes) or 1
     found = [size * wanted // total for size in sizes]

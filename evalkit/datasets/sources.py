@@ -1,4 +1,4 @@
-"""Where rows come from: files, standard input, a frame, a Hugging Face data set, or what another part fetches."""
+"""Sources of rows: files, standard input, data frames, Hugging Face datasets, and fetched paths."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ SHIPPED, STDIN, KEY = "evalkit:", "-", "dataset.path"
 _CHUNK = 2**20
 
 
-def find_files(named: str, base: Path | None, *, key: str = KEY, format: str | None = None) -> list[Path]:  # noqa: A002 - the config's own word
-    """Return the files that a path of the config means, in the order of their names; `base` is searched second.
+def find_files(named: str, base: Path | None, *, key: str = KEY, format: str | None = None) -> list[Path]:  # noqa: A002 - as in the config
+    """Return the files of a path in the config, sorted by name.
 
     Args:
-        named: a file, a folder (of which those files are meant whose names tell a format), a pattern (`**` goes into
-            folders), or `evalkit:…` for a shipped sample.
-        base: a folder to search after the current one.
-        key: the config key that holds it, for errors.
-        format: the format that is set; all files of a folder are then meant.
+        named: A file, a folder (its files with a known format), a glob (`**` includes subfolders), or `evalkit:…` for a
+            shipped sample.
+        base: A folder to search after the current one.
+        key: The config key, for errors.
+        format: The format, if it is set; all files of a folder are then used.
 
     Raises:
-        DatasetError: if there is no such file.
+        DatasetError: If there is no such file.
     """
     if named.startswith(SHIPPED):
         return [_shipped(named.removeprefix(SHIPPED))]
@@ -56,14 +56,14 @@ def find_files(named: str, base: Path | None, *, key: str = KEY, format: str | N
     for place in places:
         if found := _matching(place):
             return found
-    raise DatasetError("no file matches", where=f"{key}={named}", remedy="mend the pattern")
+    raise DatasetError("no file matches", where=f"{key}={named}", remedy="fix the glob")
 
 
 def find_place(named: str, base: Path | None) -> Path:
-    """Return the file or folder that a path means; `base` is searched second.
+    """Return the file or folder of a path; `base` is searched second.
 
     Raises:
-        DatasetError: if there is none.
+        DatasetError: If there is none.
     """
     path = Path(named).expanduser()
     for place in (path, *([base / path] if base else [])):
@@ -73,10 +73,10 @@ def find_place(named: str, base: Path | None) -> Path:
 
 
 def standard_input() -> Path:
-    """Return a file that holds what stands on standard input, which is read once and kept while the process runs.
+    """Return a temporary file with standard input, which is read once per process.
 
     Raises:
-        ConfigError: if that is a terminal.
+        ConfigError: If standard input is a terminal.
     """
     if sys.stdin is None or sys.stdin.isatty():
         where = f"{KEY}={STDIN}"
@@ -103,16 +103,16 @@ def _matching(pattern: Path) -> list[Path]:
     return sorted(p if shown else relative(p) for p in found)
 
 
-def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - the config's own word
+def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - as in the config
     named = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
     if found := [p for p in named if format or is_readable(p)]:
         return found
     if known := recognize_benchmark(folder):
-        raise DatasetError("is a folder without a data file", where=str(folder), remedy=f"it {known.hint}")
+        raise DatasetError("is a folder with no data files", where=str(folder), remedy=f"it {known.hint}")
     folders = sorted(f"{p.name}/" for p in folder.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
     holds = ", ".join([p.name for p in named[:5]] + folders[:5]) or "nothing"
-    remedy = f"name a file, or set dataset.format; it holds {holds}"
-    raise DatasetError("is a folder without a data file", where=str(folder), remedy=remedy)
+    remedy = f"set {KEY} to a file, or set dataset.format; it contains {holds}"
+    raise DatasetError("is a folder with no data files", where=str(folder), remedy=remedy)
 
 
 def _shipped(name: str) -> Path:
@@ -127,7 +127,7 @@ def _shipped(name: str) -> Path:
 def _not_there(path: Path, key: str) -> DatasetError:
     folder = path.parent
     if not folder.is_dir():
-        return DatasetError("no such file, nor its folder", where=str(path), remedy=f"set {key} to a data file")
+        return DatasetError("no such file or folder", where=str(path), remedy=f"set {key} to a data file")
     near = did_you_mean(path.name, [p.name for p in folder.iterdir() if p.is_file()])
     remedy = near if near.startswith("did you mean") else f"set {key} to a data file"
     return DatasetError("no such file", where=str(path), remedy=remedy)
@@ -138,13 +138,12 @@ _BATCH = 512
 
 
 def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[str, _HubRow]]:
-    """Yield the rows of a data set with their places, as `name[split]:row 3`; they stay on disk until they are read.
+    """Yield the rows of a Hugging Face dataset with their locations, such as `name[split]:row 3`, without loading all.
 
-    A path to a folder that `save_to_disk` wrote is read from there; anything else is a name that the library fetches,
-    or has in its cache.
+    A folder from `save_to_disk` is read from disk. Anything else is a name that the library downloads or has cached.
 
     Raises:
-        ConfigError: if the library is not installed, or there is no such data set or split.
+        ConfigError: If the library is not installed, or there is no such dataset or split.
     """
     found, named = _loaded(config, base), str(config.path)
     if isinstance(found, dict):
@@ -153,11 +152,11 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[
         elif config.split in found:
             found = found[config.split]
         else:
-            what = f"no split '{config.split}'" if config.split else "not set, and the data set has several splits"
+            what = f"no split '{config.split}'" if config.split else "not set, and the dataset has several splits"
             raise ConfigError(what, where="dataset.split", remedy=did_you_mean(config.split or "", list(found)))
     elif config.split is not None and (own := getattr(found, "split", None)) and str(own) != config.split:
-        what = f"the data set is the split '{own}'"
-        raise ConfigError(what, where=f"dataset.split={config.split}", remedy="leave it out")
+        what = f"the dataset is the split '{own}'"
+        raise ConfigError(what, where=f"dataset.split={config.split}", remedy="remove it")
     name = f"{named}[{config.split}]" if config.split else named
     number = 0
     for batch in found.with_format(None).iter(batch_size=_BATCH):
@@ -181,7 +180,7 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
         if folder is not None and any((folder / f).is_file() for f in ("state.json", "dataset_dict.json")):
             return library.load_from_disk(str(folder))
         return library.load_dataset(str(folder or named), config.subset, revision=config.revision)
-    except Exception as bad:  # the library raises errors of a dozen kinds, its own and those of HTTP clients
+    except Exception as bad:  # the library raises many types of errors, including those of HTTP clients
         what = f"cannot be loaded ({type(bad).__name__}: {' '.join(str(bad).split())[:300]})"
         raise DatasetError(what, where=named, remedy="check dataset.path, dataset.subset and the network") from bad
 
@@ -192,12 +191,12 @@ _FRAME_BATCH = 4096
 
 
 def frame_rows(frame: Any) -> Iterator[tuple[str, _FrameRow]]:
-    """Yield each row of a frame with its place, as `frame:row 3`.
+    """Yield each row of a frame with its location, such as `frame:row 3`.
 
-    What is missing (NaN, NaT, NA, null) is none. A generator can be read only once: give a list.
+    Missing values (NaN, NaT, NA, null) become `None`. Use a list instead of a generator, which can be read only once.
 
     Raises:
-        DatasetError: if it is no frame, or a row of it no mapping.
+        DatasetError: If it is not a frame, or a row is not a mapping.
     """
     if callable(getattr(frame, "to_batches", None)):  # an Arrow table
         yield from placed(frame.to_batches(), NAME)
@@ -213,7 +212,7 @@ def frame_rows(frame: Any) -> Iterator[tuple[str, _FrameRow]]:
                 raise DatasetError(what, where=f"{NAME}:row {number}", remedy="write each row as {column: value}")
             yield f"{NAME}:row {number}", {str(column): value for column, value in row.items()}
     else:
-        what, remedy = f"cases of type {type(frame).__name__}", "give a frame, an Arrow table, or a list of mappings"
+        what, remedy = f"cases of type {type(frame).__name__}", "use a frame, an Arrow table, or a list of mappings"
         raise DatasetError(f"{what} cannot be read", where=NAME, remedy=remedy)
 
 
@@ -242,10 +241,9 @@ HUB = "hf"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows that can be read as often as is needed: `rows()` begins anew. `name` is what the manifest calls them.
+    """Rows that can be read repeatedly: `rows()` starts again. `name` is their name in the manifest.
 
-    `files` are the files, or the folder, that the rows are read from, if they stand there. `left_out` counts what no
-    row was made of, by what it is.
+    `files` are the files or the folder of the rows, if any. `left_out` counts omitted items by kind.
     """
 
     name: str
@@ -255,7 +253,7 @@ class Source:
 
 
 Fetch = Callable[[str, str | None], Source]
-"""Fetches what a path with a scheme means, in a format or in that which its name tells."""
+"""Fetches a path with a scheme, in the given format or that of its suffix."""
 
 
 def open_source(
@@ -265,24 +263,24 @@ def open_source(
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
 ) -> Source:
-    """Return the rows that a config describes.
+    """Return the source of a config.
 
     Args:
-        config: the dataset group.
-        base: a folder to search for files after the current one.
-        frame: rows from Python, in place of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
-        fetch: what fetches paths of the form `scheme:…`, by scheme.
+        config: The dataset settings.
+        base: A folder to search for files after the current one.
+        frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
+        fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
 
     Raises:
-        ConfigError: if the description is wrong, or what it names is not there.
+        ConfigError: If the settings are invalid, or the source does not exist.
     """
     if frame is not None:
         return Source("frame", lambda: frame_rows(frame))
     named = config.path
     if not named:
-        remedy = f"name a file, or {SHIPPED}sample.jsonl for the shipped sample"
+        remedy = f"set it to a file, or to {SHIPPED}sample.jsonl for the shipped sample"
         if config.benchmark is not None:
-            remedy = f"name {find_benchmark(config.benchmark).expects}"
+            remedy = f"set it to {find_benchmark(config.benchmark).expects}"
         raise ConfigError("not set", where=KEY, remedy=remedy)
     if config.benchmark is not None and config.format is None:
         return _named(config.benchmark, named, base, config.baseline)
@@ -291,19 +289,17 @@ def open_source(
     if fetched := _fetched(named, config.format, fetch or {}):
         return fetched
     if (config.format or "").lower() == HUB or _is_saved(named, base, config.format):
-        pass  # merged
-
         return Source(named, lambda: hub_rows(config, base))
     if foreign := next((key for key in ("subset", "split", "revision") if getattr(config, key) is not None), None):
-        raise ConfigError("is for Hugging Face data sets", where=f"dataset.{foreign}", remedy="set dataset=hf")
+        raise ConfigError("applies only to Hugging Face datasets", where=f"dataset.{foreign}", remedy="set dataset=hf")
     return file_source(find_files(named, base, format=config.format), config.format, named)
 
 
-def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:  # noqa: A002 - the config's own word
-    """Return the rows of files, one file after the other.
+def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:  # noqa: A002 - as in the config
+    """Return a source with the rows of several files.
 
     Raises:
-        ConfigError: if one of them has no reader.
+        ConfigError: If a file has no reader.
     """
     readers = [(path, reader_for(format, path)) for path in paths]
 
@@ -314,8 +310,8 @@ def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:
     return Source(name, rows, tuple(paths))
 
 
-def downloaded(path: Path, format: str | None, name: str) -> Source:  # noqa: A002 - the config's own word
-    """Return the rows of a file, or of a folder's, that was fetched from elsewhere, where it goes by `name`."""
+def downloaded(path: Path, format: str | None, name: str) -> Source:  # noqa: A002 - as in the config
+    """Return a source for a downloaded file or folder, under its original `name`."""
     real = file_source(find_files(str(path), None, format=format), format, name)
     return Source(name, lambda: _called(real.rows(), str(path), name))
 
@@ -338,9 +334,9 @@ def _read(path: Path, reader: Reader) -> Iterator[tuple[str, Row]]:
         yield from reader(path)
 
 
-def _standard_input(format: str | None) -> Source:  # noqa: A002 - the config's own word
+def _standard_input(format: str | None) -> Source:  # noqa: A002 - as in the config
     if not format:
-        what, remedy = "not set, and standard input has no name to tell it by", "set it: jsonl, csv, …"
+        what, remedy = "not set, and standard input has no suffix", "set it: jsonl, csv, …"
         raise ConfigError(what, where="dataset.format", remedy=remedy)
     path = standard_input()
     reader = reader_for(format, path)
@@ -348,7 +344,7 @@ def _standard_input(format: str | None) -> Source:  # noqa: A002 - the config's 
 
 
 def _called(rows: Rows, path: str, name: str) -> Iterator[tuple[str, Row]]:
-    """Yield rows with their places, and raise complaints, under another name than that of the file they are in."""
+    """Yield rows and raise errors with another name instead of the file's."""
     try:
         for place, row in rows:
             yield name + place.removeprefix(path), row
@@ -357,7 +353,7 @@ def _called(rows: Rows, path: str, name: str) -> Iterator[tuple[str, Row]]:
         raise DatasetError(bad.what, where=where, remedy=bad.remedy) from None
 
 
-def _fetched(named: str, format: str | None, fetch: Mapping[str, Fetch]) -> Source | None:  # noqa: A002 - the config's own word
+def _fetched(named: str, format: str | None, fetch: Mapping[str, Fetch]) -> Source | None:  # noqa: A002 - as in the config
     scheme = _SCHEME.match(named)
     if scheme is None or named.startswith(SHIPPED):
         return None
@@ -366,12 +362,12 @@ def _fetched(named: str, format: str | None, fetch: Mapping[str, Fetch]) -> Sour
     if not named.startswith(f"{scheme[0]}://"):
         return None
     known = ", ".join(f"{one}:" for one in sorted(fetch))
-    remedy = "download it" + (f"; {known} are fetched" if known else "")
-    raise ConfigError(f"'{scheme[0]}:' is not fetched from here", where=f"{KEY}={named}", remedy=remedy)
+    remedy = "download the file" + (f"; supported: {known}" if known else "")
+    raise ConfigError(f"'{scheme[0]}:' paths are not supported", where=f"{KEY}={named}", remedy=remedy)
 
 
-def _is_saved(named: str, base: Path | None, format: str | None) -> bool:  # noqa: A002 - the config's own word
-    """Say whether a folder is one that `save_to_disk` of the library `datasets` wrote."""
+def _is_saved(named: str, base: Path | None, format: str | None) -> bool:  # noqa: A002 - as in the config
+    """Return whether a folder was written by `save_to_disk` of the library `datasets`."""
     path = Path(named).expanduser()
     folders = (path, *([base / path] if base else []))
     return format is None and any((folder / name).is_file() for folder in folders for name in _SAVED)

@@ -1,4 +1,4 @@
-"""Values to texts: numbers, conversations and nothing among them, each by a stated rule that is counted."""
+"""Convert values to texts: each conversion (numbers, conversations, nulls) is counted in a note."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from evalkit.errors import DatasetError, pasted
 
 
 class Tally:
-    """Counts what should be said once, with the first place it was seen."""
+    """Count notes, each with its first location."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, str]] = {}
 
     def add(self, what: str, place: str) -> None:
-        """Count one."""
+        """Count one occurrence."""
         count, first = self._seen.get(what, (0, place))
         self._seen[what] = (count + 1, first)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Reset."""
         self._seen.clear()
 
     def notes(self) -> tuple[str, ...]:
-        """Return one line for each thing counted."""
+        """Return one line per note."""
         return tuple(f"{what}: {count} (first: {place})" for what, (count, place) in self._seen.items())
 
 
-AS_TEXT = "numbers and booleans taken as text"
+AS_TEXT = "numbers and booleans read as text"
 EMPTY = "empty {}, judged as they are"
-NULL = "{} that are null, taken as empty"
+NULL = "{} that are null, read as empty"
 SPOKEN = "conversations rendered as text"
-CUT = "{} cut to dataset.max_chars={}, beginning and end kept"
-LONG = "{} of more than 50,000 characters, judged whole (dataset.max_chars cuts them)"
+CUT = "{} shortened to dataset.max_chars={}, keeping the beginning and the end"
+LONG = "{} of more than 50,000 characters, judged in full (see dataset.max_chars)"
 LONGEST = 50_000
 
 
-class SkippedRow(Exception):  # noqa: N818 - no fault: the row is counted, and the next one is read
-    """A row without a text that every case has, where such rows are left out."""
+class SkippedRow(Exception):  # noqa: N818 - not an error: the row is counted and skipped
+    """A row without a required text, when such rows are dropped."""
 
 
 class Texts:
-    """Makes texts of the values of one dataset, and counts what it had to interpret."""
+    """Convert the values of one dataset to texts, and count interpretations."""
 
     def __init__(self, config: DatasetConfig, tally: Tally) -> None:
         self._nulls, self._most = config.nulls, config.max_chars
@@ -53,11 +53,11 @@ class Texts:
         self.short = min(config.max_chars or LONGEST, LONGEST)
 
     def needed(self, value: Any, field: str, plural: str, place: str) -> str:
-        """Return a text that every case has; `plural` is what such texts are called in notes.
+        """Return a required text; `plural` is its name in notes.
 
         Raises:
-            DatasetError: if it is null (and such rows are refused), or is no text.
-            LeftOut: if it is null, and such rows are left out.
+            DatasetError: If it is null (and nulls are errors), or not a text.
+            LeftOut: If it is null, and such rows are dropped.
         """
         if type(value) is str and 0 < len(value) <= self.short:
             return value
@@ -69,7 +69,7 @@ class Texts:
         return self._cut(text, plural, place)
 
     def optional(self, value: Any, field: str, place: str) -> str | None:
-        """Return a text that a case may have; none for null and for an empty one."""
+        """Return an optional text; `None` for null and for an empty text."""
         if value is None or value is ABSENT or value == "":
             return None
         if type(value) is str and len(value) <= self.short:
@@ -77,7 +77,7 @@ class Texts:
         return self._cut(self._text(value, field, place), f"{field}s", place) or None
 
     def name(self, value: Any, field: str, place: str) -> str | None:
-        """Return an id or a model's name, in JSON's spelling if it is a number; none for null and for an empty one."""
+        """Return an id or a model name, a number as in JSON; `None` for null and for an empty one."""
         if type(value) is str:
             return value or None
         if value is None or value is ABSENT:
@@ -86,10 +86,10 @@ class Texts:
 
     def _null(self, field: str, plural: str, place: str) -> str:
         if self._nulls == "refuse":
-            remedy = 'leave the row out, write "" if the text is really empty, or set dataset.nulls'
+            remedy = 'remove the row, write "" for an empty text, or set dataset.nulls'
             raise DatasetError(f"{field} is null", where=place, remedy=remedy)
         if self._nulls == "leave_out":
-            self._tally.add(f"rows left out since {field} is null", place)
+            self._tally.add(f"rows dropped because {field} is null", place)
             raise SkippedRow
         self._tally.add(NULL.format(plural), place)
         return ""
@@ -111,7 +111,7 @@ class Texts:
             raise DatasetError(
                 f"{field} is {kind}, not a text",
                 where=place,
-                remedy=f"name the part that is meant, such as {pasted(key, f'column.{part}')}",
+                remedy=f"select a part, such as {pasted(key, f'column.{part}')}",
             )
         return json.dumps(value)
 
@@ -125,7 +125,7 @@ class Texts:
 
 
 def truncate(text: str, most: int) -> str:
-    """Return the first and the last half of `most` characters of a longer text, and between them how many are gone."""
+    """Return the first and last characters of a longer text, `most` in total, with the number omitted between them."""
     tail = most // 2
     head = text[: most - tail]
-    return f"{head}\n[... {len(text) - most:,} characters left out ...]\n{text[len(text) - tail :]}"
+    return f"{head}\n[... {len(text) - most:,} characters omitted ...]\n{text[len(text) - tail :]}"

@@ -1,4 +1,4 @@
-"""Reading what judges write: JSON, marked verdicts and ratings, patterns; and telling what cannot be read."""
+"""Read judges' answers: JSON, verdicts and ratings in brackets, and custom patterns."""
 
 from evalkit.parsing.decisions import Pattern, read_margin, read_rating, read_verdict
 from evalkit.parsing.json import read_json

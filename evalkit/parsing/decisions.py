@@ -1,4 +1,4 @@
-"""Verdicts and ratings that stand in running text: `[[A]]`, `[[A>>B]]`, `[[7.5]]`, or a pattern of the user's own."""
+"""Read verdicts and ratings in running text: `[[A]]`, `[[A>>B]]`, `[[7.5]]`, or a custom pattern."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _MOST = 500
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something of a verdict's form: what it holds, and where in its text it stands."""
+    """A text in the form of a verdict: its content and its span."""
 
-    held: str
+    content: str
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class MarkRule:
-    """How one of several marks is chosen.
+    """The rule that selects one of several marks.
 
-    `cut_off` tells that the text ends early: what would have come last is then unknown. `sources` are the texts under
-    judgment: where one of them holds a verdict itself, the judge may be quoting it, and only a mark that closes the
-    answer (opens it, for `first`) is the judge's own; it must stand alone in its line, or after a label, if `alone`.
+    `cut_off` means that the text is truncated, so the last mark is unknown. `sources` are the texts under judgment. If
+    one of them contains a verdict, the judge may be quoting it, and only a mark at the end of the answer (at the
+    beginning, for `first`) is the judge's own. With `alone`, it must be alone on its line or after a label.
     """
 
     take: Take = "last"
@@ -50,47 +50,47 @@ class MarkRule:
 
 
 def choose_mark(text: str, find: Callable[[str], Sequence[Mark]], read: Callable[[str], T], choice: MarkRule) -> T:
-    """Return what the chosen mark says.
+    """Return the value of the selected mark.
 
     Args:
-        text: the judge's answer.
-        find: returns the marks in a text, in order.
-        read: returns what a mark's content says, or raises UnreadableError.
-        choice: how to choose.
+        text: The judge's answer.
+        find: Returns the marks in a text, in order.
+        read: Returns the value of a mark's content, or raises UnreadableError.
+        choice: The rule.
 
     Raises:
-        UnreadableError: if there is none, the chosen one cannot be read, or it cannot be told which is meant.
+        UnreadableError: If there is no mark, the selected mark cannot be read, or the selection is ambiguous.
     """
     text = drop_thinking(text, choice.sources)
     marks = find(text)
     if not marks:
         raise UnreadableError("no_answer", f"there is no verdict: {choice.wanted} is missing")
-    spelt = {one for source in choice.sources for one in (source, unescape(source))}
-    if theirs := [value for source in spelt for value in _said(find(source), read)]:
-        own = _own(text, marks, choice, spelt)
-        # An echo says what they say: then nothing else in the answer may say otherwise.
-        if read(own[0].held) in theirs:
-            _agree(_said(marks, read))
+    sources = {one for source in choice.sources for one in (source, unescape(source))}
+    if quoted := [value for source in sources for value in _values(find(source), read)]:
+        own = _own(text, marks, choice, sources)
+        # If it equals a verdict in a source, it may be an echo: then all marks in the answer must agree.
+        if read(own[0].content) in quoted:
+            _agree(_values(marks, read))
         marks = own
     if choice.take == "only":
-        _agree([read(held) for held in dict.fromkeys(mark.held for mark in marks)])
+        _agree([read(content) for content in dict.fromkeys(mark.content for mark in marks)])
     elif choice.cut_off and choice.take == "last":
-        _agree(_said(marks, read))
-    return read(marks[0 if choice.take == "first" else -1].held)
+        _agree(_values(marks, read))
+    return read(marks[0 if choice.take == "first" else -1].content)
 
 
-def _said(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
-    """Return what the marks say that can be read, each once."""
-    held = dict.fromkeys(mark.held for mark in marks)
-    if len(held) > _MOST:
-        raise UnreadableError("ambiguous", f"there are {len(held)} verdicts")
-    said: list[T] = []
-    for one in held:
+def _values(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
+    """Return the distinct values of the readable marks."""
+    contents = dict.fromkeys(mark.content for mark in marks)
+    if len(contents) > _MOST:
+        raise UnreadableError("ambiguous", f"there are {len(contents)} verdicts")
+    values: list[T] = []
+    for one in contents:
         try:
-            said.append(read(one))
+            values.append(read(one))
         except UnreadableError:
             continue
-    return said
+    return values
 
 
 def _agree(values: Sequence[object]) -> None:
@@ -99,11 +99,11 @@ def _agree(values: Sequence[object]) -> None:
 
 
 def _own(text: str, marks: Sequence[Mark], choice: MarkRule, sources: Collection[str]) -> list[Mark]:
-    """Return the mark that is the judge's own although a text under judgment holds such a mark, too."""
+    """Return the judge's own mark when a text under judgment contains such a mark too."""
     if is_refusal(text):
         raise UnreadableError("refusal", f"the judge refused: {text.strip()[:200]}")
     begin, end = _line(text, first=choice.take == "first")
-    # Of the marks in a line, nothing but the last is at its end.
+    # Only the last mark in a line is at its end.
     own = [mark for mark in marks if begin <= mark.start and mark.end <= end][-1:]
     if (
         choice.cut_off
@@ -113,19 +113,19 @@ def _own(text: str, marks: Sequence[Mark], choice: MarkRule, sources: Collection
     ):
         raise UnreadableError(
             "ambiguous",
-            "a text under judgment holds a verdict of this form, so the judge's must stand alone at the end",
+            "the material to judge contains a verdict in this form, so the judge's own must be alone on the last line",
         )
     return own
 
 
 def _line(text: str, *, first: bool) -> tuple[int, int]:
-    """Return where the last (first) line that says anything begins and ends."""
+    """Return the span of the last (first) line with content."""
     lines = [match.span() for match in re.finditer(r"[^\r\n]+", text) if match[0].strip(_DECORATION)]
     return lines[0 if first else -1] if lines else (0, 0)
 
 
 def _apart(before: str, after: str, choice: MarkRule, sources: Collection[str]) -> bool:
-    """Say whether a mark stands as a judge's own does: at the end of a line that quotes nothing."""
+    """Return whether a mark is at the end of a line without quotations, as a judge's own."""
     if after.strip(_DECORATION):
         return False
     lead = before.strip(_DECORATION)
@@ -133,16 +133,16 @@ def _apart(before: str, after: str, choice: MarkRule, sources: Collection[str]) 
         return True
     if not choice.alone:
         return not re.search(rf"\A>|{_QUOTES}\Z", lead)
-    # A label such as "Verdict:" is the judge's own unless a text under judgment has it before a mark, too.
+    # A label such as "Verdict:" is the judge's own unless a text under judgment also has it before a mark.
     return bool(_LABEL.fullmatch(lead)) and not any(lead in source for source in sources)
 
 
 def _copied(text: str, mark: Mark, source: str) -> bool:
-    """Say whether what stands before a mark stands before the same mark in `source`, white space apart."""
-    head, spelt = _flat(unescape(text[: mark.start])), _flat(unescape(text[mark.start : mark.end]))
+    """Return whether the text before a mark is before the same mark in `source`, ignoring white space."""
+    head, spelling = _flat(unescape(text[: mark.start])), _flat(unescape(text[mark.start : mark.end]))
     flat = _flat(source)
-    places = (match.start() for match in re.finditer(re.escape(spelt), flat))
-    return any(head.endswith(flat[max(0, place - _CONTEXT) : place]) for place in places if place)
+    starts = (match.start() for match in re.finditer(re.escape(spelling), flat))
+    return any(head.endswith(flat[max(0, start - _CONTEXT) : start]) for start in starts if start)
 
 
 def _flat(text: str) -> str:
@@ -150,25 +150,25 @@ def _flat(text: str) -> str:
 
 
 BETTER = 1 / 3
-"""The margin of a verdict of better, where that of much better is 1."""
+"""The margin of "better"; that of "much better" is 1."""
 
-# Markdown renderers make models escape square brackets.
+# Models escape square brackets for Markdown renderers.
 _MARK = re.compile(r"\\?\[\\?\[([^\[\]]{1,80})\]\\?\]")
 _LONGEST_MARK = 40
 _ORDERED = re.compile(r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z")
 
 
 def read_verdict(text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
-    """Return the winner as shown (A = the response shown first) by the marks or the pattern of `output`.
+    """Return the winner as shown (A = the response shown first), read by the marks or the pattern of `output`.
 
     Args:
-        text: the judge's text.
-        output: how it is read.
-        cut_off: whether the text is known to end early.
-        sources: the texts under judgment, from which a verdict may be quoted.
+        text: The judge's text.
+        output: The output settings.
+        cut_off: Whether the text is truncated.
+        sources: The texts under judgment, from which a verdict may be quoted.
 
     Raises:
-        UnreadableError: if there is none, an unknown one, or several where one is asked for or meant.
+        UnreadableError: If there is no verdict, an unknown one, or an ambiguous one.
     """
     if output.format == "regex":
         return Pattern(output, "winner").winner(text, cut_off=cut_off, sources=sources)
@@ -177,12 +177,12 @@ def read_verdict(text: str, output: OutputConfig, *, cut_off: bool = False, sour
 
 
 def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-    """Return the margin as shown by double brackets: 1 for `A` and `A>>B`, a third for `A>B`, 0 for a tie.
+    """Return the margin as shown, from double brackets: 1 for `A` and `A>>B`, a third for `A>B`, 0 for a tie.
 
-    It is positive when the response shown first is better; arguments as for `read_verdict`.
+    It is positive if the response shown first is better. Arguments are as for `read_verdict`.
 
     Raises:
-        UnreadableError: as `read_verdict` does.
+        UnreadableError: As for `read_verdict`.
     """
     choice = MarkRule(output.take, "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]", cut_off, sources)
     return choose_mark(text, _marks, _graded, choice)
@@ -191,10 +191,10 @@ def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sourc
 def read_rating(
     text: str, output: OutputConfig, scale: Scale, *, cut_off: bool = False, sources: Sequence[str] = ()
 ) -> float:
-    """Return the score, in scale units, by the marks or the pattern of `output`; arguments as for `read_verdict`.
+    """Return the score in scale units, read by the marks or the pattern of `output`; arguments as for `read_verdict`.
 
     Raises:
-        UnreadableError: if there is none, one off the scale, or several where one is asked for or meant.
+        UnreadableError: If there is no score, one off the scale, or an ambiguous one.
     """
     if output.format == "regex":
         return Pattern(output, "score").score(text, scale, cut_off=cut_off, sources=sources)
@@ -203,10 +203,10 @@ def read_rating(
 
 
 class Pattern:
-    """A user's pattern with a group `winner` or `score`.
+    """A custom pattern with a group `winner` or `score`.
 
     Raises:
-        ConfigError: if it does not compile or lacks the group.
+        ConfigError: If it does not compile or has no such group.
     """
 
     def __init__(self, output: OutputConfig, group: Literal["winner", "score"]) -> None:
@@ -219,31 +219,30 @@ class Pattern:
             ) from None
         if group not in self._pattern.groupindex:
             raise ConfigError(
-                f"'{output.pattern}' has no group named '{group}', which this mode reads",
+                f"'{output.pattern}' has no group named '{group}', which this mode needs",
                 where="output.pattern",
-                remedy=f"put (?P<{group}>…) around what names the {group}",
+                remedy=f"put (?P<{group}>…) around the {group}",
             )
 
     def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
-        """Return the winner it captures.
+        """Return the captured winner.
 
         Raises:
-            UnreadableError: if it captures none, an unknown one, or several where one is asked for or meant.
+            UnreadableError: If there is no winner, an unknown one, or an ambiguous one.
         """
         return choose_mark(text, self._captured, self._mapped, self._choice(cut_off, sources))
 
     def score(self, text: str, scale: Scale, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-        """Return the score it captures, in scale units.
+        """Return the captured score, in scale units.
 
         Raises:
-            UnreadableError: if it captures none, one off the scale, part of a longer number, or several where one is
-                asked for or meant.
+            UnreadableError: If there is no score, one off the scale, part of a longer number, or an ambiguous one.
         """
         choice = self._choice(cut_off, sources)
         return choose_mark(text, self._numbers, lambda one: read_score(one, scale), choice)
 
     def _choice(self, cut_off: bool, sources: Sequence[str]) -> MarkRule:
-        return MarkRule(self._output.take, "what output.pattern looks for", cut_off, sources, alone=False)
+        return MarkRule(self._output.take, "a match of output.pattern", cut_off, sources, alone=False)
 
     def _captured(self, text: str) -> list[Mark]:
         matches = self._pattern.finditer(text)
@@ -270,18 +269,18 @@ class Pattern:
 
 
 def _marks(text: str) -> list[Mark]:
-    """Return the double brackets in a text; half-width forms stand at the same places as what they are read for."""
-    # No mark goes over a paragraph's end, as one that thinking was dropped out of does.
-    held = [match for match in _MARK.finditer(to_half_width(text)) if "\n\n" not in match[1]]
-    found = [(match[1].removesuffix("\\").strip(), *match.span()) for match in held]
+    """Return the double brackets in a text, also full-width ones."""
+    # A mark cannot contain a paragraph break, such as one that replaced thinking.
+    matches = [match for match in _MARK.finditer(to_half_width(text)) if "\n\n" not in match[1]]
+    found = [(match[1].removesuffix("\\").strip(), *match.span()) for match in matches]
     return [Mark(*one) for one in found if 0 < len(one[0]) <= _LONGEST_MARK and "\n" not in one[0]]
 
 
 def _ratings(text: str) -> list[Mark]:
-    """Return the double brackets in a text, each with what it is out of."""
+    """Return the double brackets in a text, each with its denominator."""
     plain = to_half_width(text)
     ends = [(mark, with_base(plain, mark.end)) for mark in _marks(text)]
-    return [Mark(mark.held + plain[mark.end : end], mark.start, end) for mark, end in ends]
+    return [Mark(mark.content + plain[mark.end : end], mark.start, end) for mark, end in ends]
 
 
 def _graded(mark: str) -> float:

@@ -1,4 +1,4 @@
-"""The JSON object in a judge's text, by three rungs: the text itself, an object inside it, a repaired one."""
+"""Read the JSON object in a judge's text: the whole text, an embedded object, or a repaired one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from evalkit.parsing.scores import UnreadableError
 
 JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 
-# Repair is quadratic in length and depth; an answer is a few thousand characters, a few deep, and has a few names.
+# Repair is quadratic in length and depth. Answers have a few thousand characters, a few levels and a few names.
 _REPAIRABLE, _DEEPEST, _NAMES = 50_000, 24, 64
-# Looking for objects in a text takes no more than so many steps a character, and so many that fail.
+# Limits of the search for objects in a text: steps per character, failures, objects and leaves.
 _LOOKS, _FAILS, _OBJECTS, _LEAVES = 32, 200, 200, 200
 _BEGIN, _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"}])"), re.compile(r"\{(?=\s*[\"'“‘}])")
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An object in a text: what it holds, the rung that read it, and where in which text it ends."""
+    """An object in a text: its value, the parsing step that read it, and its end in the text."""
 
     value: dict[str, Any]
     rung: JsonRung
@@ -33,7 +33,7 @@ class _Found:
 
     @property
     def after(self) -> str:
-        """The text after it."""
+        """The text after the object."""
         return self.text[self.end :]
 
 
@@ -45,19 +45,19 @@ def read_json(
     sources: Sequence[str] = (),
     schema: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], JsonRung]:
-    """Return the JSON object a text holds, and the rung that read it.
+    """Return the JSON object in a text, and the parsing step that read it.
 
     Args:
-        text: the judge's text.
-        keys: what the object must have to be taken for the answer when there is more than one object.
-        cut_off: whether the text is known to end early; nothing is repaired then, since 1 may be the start of 10.
-        sources: the texts under judgment; an object that one of them holds is a quotation and never the answer.
-        schema: what was asked for; where a source uses one of its names as JSON does, whatever its escapes, the answer
-            is read strictly: nothing is repaired, nothing may come after it, no name may be repeated, and none be where
-            the schema does not have it.
+        text: The judge's text.
+        keys: The keys that identify the answer if there are several objects.
+        cut_off: Whether the text is truncated; if so, nothing is repaired, since 1 may be the start of 10.
+        sources: The texts under judgment; an object from one of them is a quotation and never the answer.
+        schema: The requested schema. If a source uses one of its names as JSON does, with any escapes, the answer is
+            read strictly: it is not repaired, must be at the end, and must have each name once and where the schema
+            has it.
 
     Raises:
-        UnreadableError: if there is no object, or several different ones that could be the answer.
+        UnreadableError: If there is no object, or several different ones could be the answer.
     """
     try:
         return _read(text, keys, cut_off, sources, schema)
@@ -70,28 +70,28 @@ def _read(
 ) -> tuple[dict[str, Any], JsonRung]:
     if spells_letters(text):
         raise UnreadableError("ambiguous", "plain letters are written as escape sequences: write them directly")
-    theirs = _Theirs(sources, keys)
-    found = _find(text, keys, theirs, cut_off=cut_off)
+    quoted = _Sources(sources, keys)
+    found = _find(text, keys, quoted, cut_off=cut_off)
     names = property_names(schema or {})
-    if names and any(_uses(source, names) for source in theirs.texts):
+    if names and any(_uses(source, names) for source in quoted.texts):
         _strictly(found, schema or {})
     return found.value, found.rung
 
 
 def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Return the name of every property in a schema, however deep."""
+    """Return the names of all properties in a schema, at any depth."""
     properties, items = schema.get("properties", {}), schema.get("items", {})
     inner = (property_names(part) for part in (*properties.values(), *([items] if items else [])))
     return frozenset(properties).union(*inner)
 
 
-def _find(text: str, keys: Collection[str], theirs: _Theirs, *, cut_off: bool) -> _Found:
+def _find(text: str, keys: Collection[str], quoted: _Sources, *, cut_off: bool) -> _Found:
     whole = _decoded(text)
     if isinstance(whole, dict):
-        if theirs.hold(whole):
+        if quoted.contain(whole):
             raise _quotation()
         return _Found(whole, "json", text, len(text))
-    answer = drop_thinking(text, theirs.sources)
+    answer = drop_thinking(text, quoted.sources)
     if not answer.strip():
         raise UnreadableError(
             "empty", "the answer is empty" if not text.strip() else "the output contains only thinking and no answer"
@@ -99,13 +99,13 @@ def _find(text: str, keys: Collection[str], theirs: _Theirs, *, cut_off: bool) -
     everything = _objects(answer)
     if len(everything) > _OBJECTS:
         raise UnreadableError("ambiguous", f"there are {len(everything)} JSON objects: write only one")
-    own = [one for one in everything if not theirs.hold(one.value)]
+    own = [one for one in everything if not quoted.contain(one.value)]
     if chosen := _choose(own, keys):
         return chosen
     if len(own) < len(everything):
         raise _quotation()
     repaired = None if cut_off else _repaired(answer)
-    if repaired and all(key in repaired for key in keys) and not theirs.hold(repaired):
+    if repaired and all(key in repaired for key in keys) and not quoted.contain(repaired):
         return _Found(repaired, "repaired")
     if own and not cut_off:
         return own[-1]
@@ -116,13 +116,13 @@ def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
     complete = [one for one in objects if all(key in one.value for key in keys)]
     if any(one.value != complete[0].value for one in complete):
         raise UnreadableError("ambiguous", f"there are {len(complete)} different JSON objects: write only one")
-    if complete and _closes_what_it_did_not_open(complete[0].after):
+    if complete and _has_unmatched_brace(complete[0].after):
         raise UnreadableError("ambiguous", "the JSON object ends too early: escape quotation marks inside strings")
     return complete[-1] if complete else None
 
 
-def _closes_what_it_did_not_open(rest: str) -> bool:
-    """Say whether a text has a closing brace too many: an unescaped quotation has ended an object before its end."""
+def _has_unmatched_brace(rest: str) -> bool:
+    """Return whether a text has an unmatched closing brace: an unescaped quotation ended an object too early."""
     depth = 0
     for brace in re.findall(r"[{}]", rest):
         depth += 1 if brace == "{" else -1
@@ -135,8 +135,8 @@ def _quotation() -> UnreadableError:
     return UnreadableError("no_answer", "the JSON object is copied from the material to judge: write your own")
 
 
-class _Theirs:
-    """The texts under judgment, each also with its escapes undone, and the JSON objects in them."""
+class _Sources:
+    """The texts under judgment, also unescaped, and the JSON objects in them."""
 
     def __init__(self, sources: Sequence[str], keys: Collection[str]) -> None:
         self.sources = sources
@@ -144,8 +144,8 @@ class _Theirs:
         candidates = [text for text in self.texts if all(key in text for key in ("{", *keys))]
         self._objects = [one for text in candidates for one in _foreign(text, keys)][:_OBJECTS]
 
-    def hold(self, value: dict[str, Any]) -> bool:
-        """Say whether an object is copied: one of them holds it, or each of its values."""
+    def contain(self, value: dict[str, Any]) -> bool:
+        """Return whether an object is copied: a source contains the object or all of its values."""
         if value in self._objects:
             return True
         leaves = set(islice(_leaves(value), _LEAVES))
@@ -161,7 +161,7 @@ def _leaves(value: object) -> Iterator[str | float]:
 
 
 def _is_in(text: str, leaf: str | float) -> bool:
-    """Say whether a value is in a text as JSON writes it."""
+    """Return whether a text contains a value in its JSON form."""
     if isinstance(leaf, str):
         return f'"{leaf}"' in text or f'"{unescape(leaf)}"' in text
     return re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf))}\s*[,}}\]]", text) is not None
@@ -170,14 +170,14 @@ def _is_in(text: str, leaf: str | float) -> bool:
 def _foreign(source: str, keys: Collection[str]) -> list[dict[str, Any]]:
     try:
         found = [one.value for one in _objects(source, nested=True)]
-    except (UnreadableError, RecursionError):  # what it hides so is known by its texts
+    except (UnreadableError, RecursionError):  # `contain` still compares the leaves with the texts
         return []
     return [one for one in found if all(key in one for key in keys)]
 
 
 def _uses(source: str, names: Collection[str]) -> bool:
-    spelt = "|".join(re.escape(name) for name in names)
-    return re.search(rf"[\"'`“”‘’]\s*(?:{spelt})\\*[\"'`“”‘’]\s*[:：=]", source, re.IGNORECASE) is not None
+    alternatives = "|".join(re.escape(name) for name in names)
+    return re.search(rf"[\"'`“”‘’]\s*(?:{alternatives})\\*[\"'`“”‘’]\s*[:：=]", source, re.IGNORECASE) is not None
 
 
 def _strictly(found: _Found, schema: Mapping[str, Any]) -> None:
@@ -190,7 +190,7 @@ def _strictly(found: _Found, schema: Mapping[str, Any]) -> None:
 
 
 def _out_of_place(value: object, schema: Mapping[str, Any]) -> str | None:
-    """Return a name that is where the schema does not have it: a quotation may have ended the object around it."""
+    """Return a name that is not in the schema at its position: a quotation may have ended the object around it."""
     if isinstance(value, list):
         found = (_out_of_place(part, schema.get("items", {})) for part in value)
         return next((name for name in found if name is not None), None)
@@ -204,7 +204,7 @@ def _out_of_place(value: object, schema: Mapping[str, Any]) -> str | None:
 
 
 def _repeated(text: str, end: int) -> str | None:
-    """Return a name that the object which ends at `end` has twice, also if it means the same."""
+    """Return a name that is duplicated in the object that ends at `end`, even with equal values."""
     found: list[str] = []
 
     def pairs(read: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -226,10 +226,10 @@ def _repeated(text: str, end: int) -> str | None:
 
 
 def _objects(text: str, *, nested: bool = False) -> list[_Found]:
-    """Return the outermost JSON objects that stand in a text, in order.
+    """Return the outermost JSON objects in a text, in order.
 
-    Where an object begins that cannot be read to its end, what follows may stand inside one of its strings, so nothing
-    after that is returned, unless `nested` objects are wanted too.
+    After an object that cannot be read to its end, the text may be inside one of its strings. So nothing after it is
+    returned, unless `nested` objects are requested too.
     """
     found: list[_Found] = []
     looks, fails, end = _LOOKS * len(text), _FAILS, 0
@@ -262,7 +262,7 @@ def _repaired(text: str) -> dict[str, Any] | None:
 
 
 def _is_deep(text: str) -> bool:
-    """Say whether more brackets are open at once than in any answer, those in its strings included."""
+    """Return whether brackets, including those in strings, are nested more deeply than in any answer."""
     depth = 0
     for bracket in re.finditer(r"[\[\](){}]", text):
         depth += 1 if bracket[0] in "[({" else -1
@@ -272,7 +272,7 @@ def _is_deep(text: str) -> bool:
 
 
 def _accounts_for(value: dict[str, Any], body: str) -> bool:
-    """Say whether each name is in `value` as often as in `body`: else a repair may have read one out of a string."""
+    """Return whether each name is as frequent in `value` as in `body`: repair may take one from a string."""
     counts = Counter(_keys(value))
     if len(counts) > _NAMES:
         return False
@@ -326,10 +326,10 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def places(text: str, answer: Mapping[str, Any]) -> dict[Path, Span]:
-    """Return the span [start, end) of each text, number and constant of a JSON object, by its path inside.
+    """Return the span [start, end) of each string, number and constant of a JSON object, by path.
 
-    A text's span lies between its quotes. The object is the last one in `text` that equals `answer`; of one that does
-    not stand there as valid JSON, nothing is returned.
+    The span of a string excludes its quotes. The object is the last one in `text` that equals `answer`; the result is
+    empty if `text` has no such object as valid JSON.
     """
     found: dict[Path, Span] = {}
     end = 0
@@ -351,7 +351,7 @@ def places(text: str, answer: Mapping[str, Any]) -> dict[Path, Span]:
 
 
 def _walk(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
-    """Note the spans in the valid JSON value that starts at `at`, and return where it ends."""
+    """Collect the spans in the valid JSON value that starts at `at`, and return its end."""
     if text[at] == "{":
         return _members(text, at, path, found)
     if text[at] == "[":
@@ -375,10 +375,10 @@ def _members(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
 
 def _items(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
     at = _past_space(text, at + 1)
-    place = 0
+    index = 0
     while text[at] != "]":
-        at = _past_space(text, _walk(text, _past_comma(text, at), (*path, place), found))
-        place += 1
+        at = _past_space(text, _walk(text, _past_comma(text, at), (*path, index), found))
+        index += 1
     return at + 1
 
 
@@ -392,5 +392,5 @@ def _past_space(text: str, at: int) -> int:
 
 def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
     match = pattern.match(text, at)
-    assert match is not None, "the JSON was valid a moment ago"
+    assert match is not None, "the value was decoded as valid JSON"
     return match.end()

@@ -1,4 +1,4 @@
-"""Text without thinking, escapes and full-width forms; and texts that refuse to judge."""
+"""Normalize texts: remove thinking, escapes and full-width forms; and detect refusals."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HALF_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 
 
 def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
-    """Return `text` without its thinking blocks, each a paragraph's end; one that never ends takes the rest with it.
+    """Return `text` without thinking blocks, each replaced by a paragraph break; an unclosed block extends to the end.
 
-    Where a text under judgment in `sources` has such tags, too, the judge may be quoting them: then only a block that
-    the text begins with is the judge's own.
+    If a text under judgment in `sources` also has such tags, the judge may be quoting them. Then only a block at the
+    beginning of the text is the judge's own.
     """
     tags = list(_TAG.finditer(text))
     if not tags:
@@ -43,9 +43,9 @@ def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
     begin = _end_of_opened_before(left)
     pieces = [text[max(start, begin) : stop] for start, stop in [*kept, (done, len(text))] if stop > begin]
     opened = next((tag for tag in left if not tag[1]), None)
-    said = "\n\n".join(pieces)
-    # What begins with thinking that does not end is thinking.
-    return "" if opened is not None and _TAG.match(said.lstrip()) else said
+    rest = "\n\n".join(pieces)
+    # A text that begins with unclosed thinking is all thinking.
+    return "" if opened is not None and _TAG.match(rest.lstrip()) else rest
 
 
 def _without_first(text: str, tags: Sequence[re.Match[str]]) -> str:
@@ -57,7 +57,7 @@ def _without_first(text: str, tags: Sequence[re.Match[str]]) -> str:
 
 
 def _end_of_opened_before(tags: Sequence[re.Match[str]]) -> int:
-    """Return where thinking ends that a chat template began, so that the text starts inside it; 0 if none does."""
+    """Return the end of thinking that the chat template opened before the text; 0 if there is none."""
     end = 0
     for tag in tags:
         if not tag[1]:
@@ -67,7 +67,7 @@ def _end_of_opened_before(tags: Sequence[re.Match[str]]) -> int:
 
 
 def _next_closing(tags: Sequence[re.Match[str]]) -> list[int | None]:
-    """Return for each tag where the next closing tag of its name ends."""
+    """Return, for each tag, the end of the next closing tag with its name."""
     ends: dict[str, int] = {}
     found: list[int | None] = []
     for tag in reversed(tags):
@@ -78,7 +78,7 @@ def _next_closing(tags: Sequence[re.Match[str]]) -> list[int | None]:
 
 
 def to_half_width(text: str) -> str:
-    """Return `text` with full-width letters, digits, signs and square brackets as ASCII, character for character."""
+    """Replace full-width letters, digits, signs and square brackets by ASCII, one character each."""
     return text.translate(_HALF_WIDTH)
 
 
@@ -103,14 +103,14 @@ _CHINESE = re.compile(
 
 
 def is_refusal(text: str) -> bool:
-    """Say whether a text, in English or Chinese, opens by declining to do what was asked."""
+    """Return whether a text, in English or Chinese, begins with a refusal."""
     opening = text.lstrip()[:300].replace("’", "'")
     return bool(_ENGLISH.match(opening) or _CHINESE.match(opening))
 
 
 _ROUNDS = 3
 _CODE = re.compile(r"(?<!\\)\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))")
-_NO_CHARACTER = re.compile(r"&#[xX]?[0-9a-fA-F]{9,}")  # more digits than any has, and maybe than Python reads
+_NO_CHARACTER = re.compile(r"&#[xX]?[0-9a-fA-F]{9,}")  # more digits than any character has; Python may not parse them
 _PERCENT = re.compile(r"%([2-7][0-9a-fA-F])")
 _BACKSLASHED = re.compile(r"\\+([^\w\s])")
 _INVISIBLE = ("Cf", "Mn", "Me")
@@ -119,9 +119,9 @@ _LETTER = re.compile(r"(?<!\\)(?:\\\\)*\\u00(?:3[0-9]|4[1-9a-f]|5[0-9a]|6[1-9a-f
 
 @lru_cache(maxsize=64)
 def unescape(text: str) -> str:
-    """Return a text with the escapes of JSON, HTML, URLs and Markdown undone, also those of escapes.
+    """Undo the escapes of JSON, HTML, URLs and Markdown in a text, also nested ones.
 
-    Characters that cannot be seen are dropped, and full-width ones are made plain.
+    Invisible characters are dropped, and full-width characters are normalized.
     """
     for _ in range(_ROUNDS):
         before = text
@@ -138,7 +138,7 @@ def unescape(text: str) -> str:
 
 
 def spells_letters(text: str) -> bool:
-    r"""Say whether JSON spells plain letters or digits by escapes, as `\u0077inner` does: no model writes so."""
+    r"""Return whether JSON has escapes for plain letters or digits, such as `\u0077inner`; no model writes these."""
     return "\\u00" in text and _LETTER.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""The one way in which reading fails."""
+"""Read scores and winners, and the error of all readers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Kind = Literal["empty", "truncated", "no_answer", "ambiguous", "invalid", "logpr
 
 
 class UnreadableError(Exception):
-    """A judge's text holds no answer that can be used; it becomes a judgment's status and never reaches the user.
+    """A judge's text has no usable answer; it becomes the status of a judgment and is never shown to the user.
 
     Args:
-        kind: what sort of fault it is.
-        reason: what is wrong, in one line that can be shown to the judge.
+        kind: The kind of problem.
+        reason: The problem in one line that can be shown to the judge.
     """
 
     def __init__(self, kind: Kind, reason: str) -> None:
@@ -36,14 +36,14 @@ _CHINESE = re.compile(
 _NUMERAL = f"[{_ONES}零〇十百]"
 _OUT_OF = r"[ \t]*(?:/|out of)[ \t]*\d+(?:\.\d+)?"
 _RANGE = "[-~–—]"
-_LONGEST = 64  # characters of a number, and of what is around it
+_LONGEST = 64  # characters of a number and of its context
 _BEFORE = re.compile(rf"(?:\d[\d.,]*{_RANGE}?|(?<![\w)\]])[+-]|{_NUMERAL}+点?)\Z")
 _AFTER = re.compile(rf"点?{_NUMERAL}+|(?:[.,]?\d)*(?:[%¼½¾²³]|{_RANGE}\d[\d.]*|{_OUT_OF})?", re.IGNORECASE)
 _BASE = re.compile(_OUT_OF, re.IGNORECASE)
 
 
 def chinese_number(text: str) -> float | None:
-    """Return the number that a Chinese numeral from 零 to 一百 spells, or one with decimals after 点; else none."""
+    """Return the value of a Chinese numeral from 零 to 一百, with decimals after 点; `None` if it is not one."""
     match = _CHINESE.fullmatch(text)
     if match is None or not (match["hundred"] or match["tens"] or match["ones"]):
         return None
@@ -55,9 +55,10 @@ def chinese_number(text: str) -> float | None:
 
 
 def extent(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return where the whole number begins and ends of which `text[start:end]` is written.
+    """Return the span of the complete number that contains `text[start:end]`.
 
-    1 of "10" is 10, 8 of "8/10" is 8/10 and 3 of "3-4" is a range; a text without any number stays as it is.
+    For 1 in "10" it is 10, for 8 in "8/10" it is 8/10, and for 3 in "3-4" it is the range. The span of a text without
+    a number is unchanged.
     """
     if not re.search(rf"\d|{_NUMERAL}", text[start:end]):
         return start, end
@@ -68,7 +69,7 @@ def extent(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def with_base(text: str, end: int) -> int:
-    """Return where "/5" or "out of 5" ends, if it stands at `end`, else `end`."""
+    """Return the end of "/5" or "out of 5" at `end`; `end` if there is none."""
     match = _BASE.match(text, end)
     return match.end() if match else end
 
@@ -82,16 +83,16 @@ _WRITTEN = re.compile(
 
 
 def read_score(value: object, scale: Scale) -> float:
-    """Return a score that is written as a number or spelt as `4`, `3.5/5`, `４`, `4分` or `四分`, in scale units.
+    """Return a score written as a number or as text such as `4`, `3.5/5`, `４`, `4分` or `四分`, in scale units.
 
     Raises:
-        UnreadableError: if it is no such spelling, is out of another number than the scale's maximum, or is off it.
+        UnreadableError: If it has no such form, its denominator is not the scale's maximum, or it is off the scale.
     """
     if isinstance(value, str):
         value = _spelt(value, scale)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UnreadableError("invalid", f"{value!r:.60} is not a score: write a number on the scale {scale.name()}")
-    # Before it is made a float: an integer may be beyond all floats.
+    # Checked before the conversion: an integer can be too large for a float.
     if not scale.contains(value):
         raise UnreadableError("invalid", f"{value!s:.60} is not on the scale {scale.name()}")
     return float(value) + 0.0
@@ -121,10 +122,10 @@ _TITLE = re.compile(
 
 
 def read_winner(text: str) -> Winner:
-    """Return the winner that a text spells and nothing else, such as `A`, `tie`, `Response B` or `平局`.
+    """Return the winner if a text contains only a winner, such as `A`, `tie`, `Response B` or `平局`.
 
     Raises:
-        UnreadableError: if it spells none.
+        UnreadableError: If it does not.
     """
     spelt = to_half_width(text).strip().strip("\"'`*.。").strip().upper()
     titled = _TITLE.match(spelt)

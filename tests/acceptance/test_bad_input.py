@@ -93,11 +93,11 @@ MISTAKES = {
     ),
     "missing folder of a dataset": (
         (*DATA, "dataset.path=nowhere/cases.jsonl"),
-        "nowhere/cases.jsonl: no such file, nor its folder; set dataset.path to a data file",
+        "nowhere/cases.jsonl: no such file or folder; set dataset.path to a data file",
     ),
     "row that is not JSON": ((*DATA, "dataset.path=notjson.jsonl"), "notjson.jsonl:2: the row is not JSON (column 2"),
     "file that is not UTF-8": ((*DATA, "dataset.path=notutf8.jsonl"), "notutf8.jsonl:1: "),
-    "file without rows": ((*DATA, "dataset.path=none.jsonl"), "none.jsonl: the file holds no rows; name a file with"),
+    "file without rows": ((*DATA, "dataset.path=none.jsonl"), "none.jsonl: the file has no rows; use a file with"),
     "row without a column": (
         (*DATA, "dataset.path=nocolumn.jsonl"),
         "nocolumn.jsonl:2: no column 'response_b'; the columns are id, prompt, response_a; did you mean 'response_a'?",
@@ -108,7 +108,7 @@ MISTAKES = {
     ),
     "duplicate id": (
         (*DATA, "dataset.path=twice.jsonl"),
-        "twice.jsonl:3: id 'c1' is already that of line 1; make ids unique",
+        "twice.jsonl:3: id 'c1' is already used in line 1; make ids unique",
     ),
     "unknown label": ((*DATA, "dataset.path=label.jsonl"), "label.jsonl:2: "),
     "no API key": (

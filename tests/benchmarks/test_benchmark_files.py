@@ -79,7 +79,7 @@ def test_a_part_of_a_benchmark_is_told_with_its_folder(load):
         for name in (None, "llmbar"):
             with pytest.raises(DatasetError, match=f"use dataset=.* dataset.path={folder}$"):
                 load_cases(DatasetConfig(benchmark=name, path=str(path)), mode="pairwise")
-    with pytest.raises(DatasetError, match="is a folder without a data file; it looks like LLMBar pairs"):
+    with pytest.raises(DatasetError, match="is a folder with no data files; it looks like LLMBar pairs"):
         load_cases(DatasetConfig(path=str(HERE / "llmbar")), mode="pairwise")
 
 

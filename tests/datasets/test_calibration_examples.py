@@ -179,7 +179,7 @@ def test_a_row_that_is_no_example_is_named_with_its_line(tmp_path: Path, row: An
 def test_a_file_that_is_not_there_or_is_empty_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"rubric\.examples_path: there is no file 'gone\.jsonl'"):
         with_examples(config("gone.jsonl"), base=tmp_path)
-    with pytest.raises(DatasetError, match="the file holds no examples"):
+    with pytest.raises(DatasetError, match="the file has no examples"):
         with_examples(config(str(write(tmp_path))))
 
 
@@ -194,5 +194,5 @@ def test_a_composed_config_holds_the_examples_themselves(tmp_path: Path, monkeyp
 
 
 def test_an_evaluator_made_of_an_unread_path_says_so() -> None:
-    with pytest.raises(ConfigError, match=r"rubric\.examples_path: 'x\.jsonl' was not read"):
+    with pytest.raises(ConfigError, match=r"rubric\.examples_path: 'x\.jsonl' has not been read"):
         Pointwise(config("x.jsonl"), Prompts("en"))

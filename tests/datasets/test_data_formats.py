@@ -64,7 +64,7 @@ def test_packed_files_are_told_by_suffix_or_by_their_first_bytes(tmp_path: Path,
     unnamed.write_bytes(packed)
     assert load(named).fingerprint == load(unnamed).fingerprint == right.fingerprint
     named.write_bytes(packed + packed)  # packed files put one after the other are one, as for gunzip
-    assert "id 'one' is already that of line 1" in complaint(named)
+    assert "id 'one' is already used in line 1" in complaint(named)
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
@@ -72,9 +72,9 @@ def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path, suffix: str) 
     path = tmp_path / f"d.jsonl.{suffix}"
     rows = "".join(json.dumps({**ROWS[0], "id": str(i)}) + "\n" for i in range(3000))
     path.write_bytes(PACKERS[suffix](rows.encode())[:-20])
-    assert complaint(path).startswith(f"{path}: cannot be unpacked (")
+    assert complaint(path).startswith(f"{path}: cannot be decompressed (")
     path.write_bytes(JSONL.encode())
-    assert "data, as its name says; rename or pack it" in complaint(path)
+    assert "data, despite its suffix; rename or compress it" in complaint(path)
 
 
 def test_packed_csv_and_json(tmp_path: Path, right: Dataset) -> None:
@@ -86,7 +86,7 @@ def test_packed_csv_and_json(tmp_path: Path, right: Dataset) -> None:
     assert load(path, "pointwise").cases[0].prompt == "a\nb"
     path = tmp_path / "d.parquet.gz"
     path.write_bytes(gzip.compress(b"PAR1"))
-    assert "a parquet file packed with gzip; unpack it" in complaint(path)
+    assert "a parquet file compressed with gzip; decompress it" in complaint(path)
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
@@ -130,7 +130,7 @@ def test_an_array_is_read_alike_in_pieces_of_any_size(
         '[{"a": 1}': "1: not JSON (expected ',' or ']' after a row)",
         '[{"a": 1},\n]': "2: not JSON (column 1: expecting value)",
         '[{"a": 1},\n 12.5]': "2: the row is a number, not an object",
-        '[{"a": 1}]\n\n[]': " the file goes on after its array of rows",
+        '[{"a": 1}]\n\n[]': " the file continues after its array of rows",
         "[" * 3000: "1: not JSON (nested too deeply)",
         ' {"a": 1}': " the file is not one JSON array of rows",
     }.items():
@@ -152,7 +152,7 @@ def test_other_encodings_are_one_line(tmp_path: Path) -> None:
     path.write_bytes(JSONL.encode("utf-32"))
     assert complaint(path) == f"{path}: is UTF-32; save the file as UTF-8"
     path.write_bytes(JSONL.encode("utf-16")[:-1])
-    assert "is not UTF-16, as its first bytes say" in complaint(path)
+    assert "is not UTF-16, despite its byte-order mark" in complaint(path)
     path.write_bytes('{"id": 1, "prompt": "caf\xe9"}\n'.encode("latin-1"))
     assert complaint(path) == f"{path}:1: the byte at offset 24 is not UTF-8; save the file as UTF-8"
 
@@ -194,9 +194,9 @@ def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path: Path, mon
 
     assert ids("data") == ids("data/*.jsonl") == ids(f"{folder}/[ab].jsonl") == ["1", "2"]
     assert ids("data/**/*.jsonl") == ["1", "2", "3"]
-    assert complaint("data/*.csv") == "dataset.path=data/*.csv: no file matches; mend the pattern"
+    assert complaint("data/*.csv") == "dataset.path=data/*.csv: no file matches; fix the glob"
     (folder / "b.jsonl").write_text(json.dumps({**ROWS[0], "id": "1"}) + "\n", encoding="utf-8")
-    assert complaint("data") == "data/b.jsonl:1: id '1' is already that of data/a.jsonl:1; make ids unique"
+    assert complaint("data") == "data/b.jsonl:1: id '1' is already used in data/a.jsonl:1; make ids unique"
     (folder / "b[1].jsonl").write_text(json.dumps({**ROWS[0], "id": "9"}) + "\n", encoding="utf-8")
     assert ids("data/b[1].jsonl") == ["9"]
     elsewhere = tmp_path / "elsewhere"
@@ -225,7 +225,7 @@ def test_standard_input_is_read_once_and_can_be_used_twice(stdin: Callable[[byte
 
 def test_complaints_about_standard_input(stdin: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(b'{"id": 1}\n')
-    assert complaint("-").startswith("dataset.format: not set, and standard input has no name")
+    assert complaint("-").startswith("dataset.format: not set, and standard input has no suffix")
     assert complaint("-", format="jsonl").startswith("stdin:1: no column 'response'")
     stdin(b"{\n")
     assert complaint("-", format="jsonl").startswith("stdin:1: the row is not JSON")
@@ -235,7 +235,7 @@ def test_complaints_about_standard_input(stdin: Callable[[bytes], None], monkeyp
 
 def test_paths_that_are_not_fetched(tmp_path: Path) -> None:
     assert complaint("s3://bucket/d.jsonl") == (
-        "dataset.path=s3://bucket/d.jsonl: 's3:' is not fetched from here; download it"
+        "dataset.path=s3://bucket/d.jsonl: 's3:' paths are not supported; download the file"
     )
     assert "no such file" in complaint(tmp_path / "a:b.jsonl")
 
@@ -281,7 +281,7 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
     write(*range(100))
     assert len(load(path).cases) == 100
     write(*range(100), 17, *range(200, 230))
-    assert complaint(path) == f"{path}:101: id '17' is already that of line 18; make ids unique"
+    assert complaint(path) == f"{path}:101: id '17' is already used in line 18; make ids unique"
     assert [case.id for case in load(path, limit=50).cases] == [str(i) for i in range(50)]
     stream = iter_cases(DatasetConfig(path=str(path), limit=3), mode="pairwise")
     assert [case.id for case in stream] == ["0", "1", "2"]

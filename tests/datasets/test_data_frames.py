@@ -71,7 +71,7 @@ def test_what_pandas_holds_becomes_plain(right: Dataset) -> None:
     dataset = load(frame)
     assert [response.text for response in dataset.cases[0].responses] == ["3", "true"]
     assert dataset.cases[0].metadata == {"when": "2026-01-02T00:00:00", "gone": None, "vector": [1, 2], "7": 0.5}
-    assert "numbers and booleans taken as text: 2 (first: frame:row 1)" in dataset.notes
+    assert "numbers and booleans read as text: 2 (first: frame:row 1)" in dataset.notes
     many = pandas.DataFrame([{**ROWS[0], "id": str(i)} for i in range(5000)])
     assert [case.id for case in load(many, sample={"n": 3, "seed": 1}).cases] == [
         case.id for case in load(many.to_dict("records"), sample={"n": 3, "seed": 1}).cases
@@ -81,12 +81,12 @@ def test_what_pandas_holds_becomes_plain(right: Dataset) -> None:
 @pytest.mark.parametrize(
     ("frame", "said"),
     [
-        ("text", "frame: cases of type str cannot be read; give a frame"),
+        ("text", "frame: cases of type str cannot be read; use a frame"),
         ((row for row in ROWS), "frame: cases of type generator cannot be read"),
         ([1], "frame:row 1: the row is of type int, not a mapping"),
         (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "frame: two columns are named 'a'"),
         (pandas.DataFrame({"prompt": ["p"]}), "frame:row 1: no column 'response'"),
-        ([], "frame: the file holds no rows"),
+        ([], "frame: the file has no rows"),
     ],
 )
 def test_what_is_no_frame_is_one_line(frame: Any, said: str) -> None:
@@ -123,7 +123,7 @@ def test_a_data_set_saved_to_disk(hub: Path, right: Dataset) -> None:
     assert [case.id for case in read("two", split="test").cases] == ["2"]
     assert read("files", format="hf", split="test").fingerprint == right.fingerprint
     for settings, said in (
-        ({}, "dataset.split: not set, and the data set has several splits; choose from test, train"),
+        ({}, "dataset.split: not set, and the dataset has several splits; choose from test, train"),
         ({"split": "tset"}, "dataset.split: no split 'tset'; did you mean 'test'?"),
     ):
         with pytest.raises(ConfigError) as caught:
@@ -226,7 +226,7 @@ def test_patterns_samples_and_joins_from_the_command_line(
         ("dataset.smaple={n: 4}", "dataset.smaple: no such key; did you mean 'sample'?"),
         ("dataset.join.gold={path: a, by: q, txt: b}", "dataset.join.gold.txt: no such key; did you mean 'text'?"),
         ("dataset.sample={n: 4, m: 1}", "dataset.sample.m: no such key; choose from fraction, n, seed, stratify"),
-        ("dataset.split=test", "dataset.split: is for Hugging Face data sets; set dataset=hf"),
+        ("dataset.split=test", "dataset.split: applies only to Hugging Face datasets; set dataset=hf"),
     ):
         assert main(["plan", "judge=gpt-4o-mini", "dataset=file", "dataset.path=q.jsonl", wrong]) == 1
         assert said in capsys.readouterr().err

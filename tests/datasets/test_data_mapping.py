@@ -69,7 +69,7 @@ def test_templates_compose_texts_of_columns(data) -> None:
     ("template", "said"),
     [
         ("{{ questoin }}", ":1: no column 'questoin' for dataset.fields.prompt; the columns are id, prompt,"),
-        ("{{ prompt.x.y }}", ":1: dataset.fields.prompt: 'str object' has no attribute 'x'; mend the expression"),
+        ("{{ prompt.x.y }}", ":1: dataset.fields.prompt: 'str object' has no attribute 'x'; fix the expression"),
         ("{{ 1 / 0 }}", ":1: dataset.fields.prompt: ZeroDivisionError"),
         ("{{ ''.__class__.__mro__ }}", ":1: dataset.fields.prompt: SecurityError: access to attribute '__class__'"),
         ("{{ prompt", "dataset.fields.prompt: is not a Jinja expression (unexpected end of template"),
@@ -95,7 +95,7 @@ def test_filter_keeps_rows_and_counts_the_others(data) -> None:
     path = data(*numbered(10))
     dataset = load(path, filter="n % 2 == 0 and topic != 'a'")
     assert ids(dataset) == [2, 4, 8]
-    assert dataset.notes == ("rows left out by dataset.filter: 7 of 10",)
+    assert dataset.notes == ("rows dropped by dataset.filter: 7 of 10",)
     assert ids(load(path, filter="n >= 5", limit=2)) == [5, 6]
     assert complaint(path, filter="n > 99").startswith("dataset.filter: none of 10 rows passes")
     assert "no column 'm' for dataset.filter" in complaint(path, filter="m == 1")
@@ -117,7 +117,7 @@ def test_a_sample_is_seeded_in_the_order_of_the_file_and_of_the_size_asked_for(d
     assert drawn != ids(load(path, sample={"n": 12, "seed": 2}))
     everything = load(path, sample={"n": 99})
     assert len(everything.cases) == 60
-    assert everything.notes == ("dataset.sample asks for 99 rows, and there are 60: all were taken",)
+    assert everything.notes == ("dataset.sample requests 99 rows but there are only 60: all are used",)
     counts: Counter[int] = Counter()
     for seed in range(300):
         counts.update(ids(load(path, sample={"n": 6, "seed": seed})))
@@ -225,7 +225,7 @@ def test_sharegpts_conversations_are_conversations_too(data) -> None:
     with pytest.raises(DatasetError, match=r"fields.response='\{\{ conversations\[-1\] \| conversation \}\}'"):
         load_cases(DatasetConfig(path=str(path)), mode="pointwise")
     wrong = {**turns, "prompt": "{{ id | conversation }}"}
-    with pytest.raises(DatasetError, match=r"dataset.fields.prompt: ValueError: is no list of messages"):
+    with pytest.raises(DatasetError, match=r"dataset.fields.prompt: ValueError: not a list of messages"):
         load_cases(DatasetConfig(path=str(path), fields=wrong), mode="pointwise")
 
 
@@ -233,20 +233,20 @@ def test_long_texts_are_cut_by_a_rule_that_is_marked_and_counted(data) -> None:
     row = {**PAIR, "response_a": "a" * 50 + "z" * 51, "response_b": "b" * 100, "prompt": "p" * 100_000}
     path = data(row)
     dataset = load(path, max_chars=100)
-    assert dataset.cases[0].responses[0].text == "a" * 50 + "\n[... 1 characters left out ...]\n" + "z" * 50
+    assert dataset.cases[0].responses[0].text == "a" * 50 + "\n[... 1 characters omitted ...]\n" + "z" * 50
     assert dataset.cases[0].responses[1].text == "b" * 100
-    assert "[... 99,900 characters left out ...]" in dataset.cases[0].prompt
+    assert "[... 99,900 characters omitted ...]" in dataset.cases[0].prompt
     assert set(dataset.notes) == {
-        f"responses cut to dataset.max_chars=100, beginning and end kept: 1 (first: {path}:1)",
-        f"prompts cut to dataset.max_chars=100, beginning and end kept: 1 (first: {path}:1)",
+        f"responses shortened to dataset.max_chars=100, keeping the beginning and the end: 1 (first: {path}:1)",
+        f"prompts shortened to dataset.max_chars=100, keeping the beginning and the end: 1 (first: {path}:1)",
     }
     whole = load(path)
     assert len(whole.cases[0].prompt) == 100_000
     assert whole.notes == (
-        f"prompts of more than 50,000 characters, judged whole (dataset.max_chars cuts them): 1 (first: {path}:1)",
+        f"prompts of more than 50,000 characters, judged in full (see dataset.max_chars): 1 (first: {path}:1)",
     )
-    assert truncate("abcdefg", 3) == "ab\n[... 4 characters left out ...]\ng"
-    assert truncate("abcdefg", 1) == "a\n[... 6 characters left out ...]\n"
+    assert truncate("abcdefg", 3) == "ab\n[... 4 characters omitted ...]\ng"
+    assert truncate("abcdefg", 1) == "a\n[... 6 characters omitted ...]\n"
 
 
 def test_what_becomes_of_nulls_is_a_setting(data) -> None:
@@ -255,16 +255,16 @@ def test_what_becomes_of_nulls_is_a_setting(data) -> None:
     empty = load(path, nulls="empty")
     assert [case.responses[1].text for case in empty.cases] == ["y", "", "y"]
     assert empty.notes == (
-        f"responses that are null, taken as empty: 1 (first: {path}:2)",
-        f"prompts that are null, taken as empty: 1 (first: {path}:3)",
+        f"responses that are null, read as empty: 1 (first: {path}:2)",
+        f"prompts that are null, read as empty: 1 (first: {path}:3)",
     )
     rest = load(path, nulls="leave_out")
     assert [case.id for case in rest.cases] == ["one"]
     assert rest.notes == (
-        f"rows left out since response_b is null: 1 (first: {path}:2)",
-        f"rows left out since prompt is null: 1 (first: {path}:3)",
+        f"rows dropped because response_b is null: 1 (first: {path}:2)",
+        f"rows dropped because prompt is null: 1 (first: {path}:3)",
     )
-    assert "every row was left out" in complaint(data({**PAIR, "prompt": None}), nulls="leave_out")
+    assert "every row was dropped" in complaint(data({**PAIR, "prompt": None}), nulls="leave_out")
 
 
 def test_a_plain_pair_reads_as_any_other_row_does(data) -> None:
@@ -312,9 +312,9 @@ def test_answers_of_many_systems_are_joined_to_their_questions(tables: Path) -> 
     ]
     assert dataset.cases[0].metadata == {}
     assert set(dataset.notes) == {
-        "responses of dataset.join.answers whose model is named by their file: 3 (first: answers/beta.v2.jsonl:1)",
-        f"cases with answers of some, and not all, of the models of dataset.join.answers: 1 (first: {tables}:3)",
-        "rows of dataset.join.answers whose key no case has: 1 (first: answers/alpha.jsonl:3)",
+        "responses of dataset.join.answers whose model is taken from the file name: 3 (first: answers/beta.v2.jsonl:1)",
+        f"cases with answers from only some of the models in dataset.join.answers: 1 (first: {tables}:3)",
+        "rows of dataset.join.answers without a matching case: 1 (first: answers/alpha.jsonl:3)",
     }
     filtered = load(tables, fields=FIELDS, join={"answers": JOIN}, filter="answers | length == 2", limit=1)
     assert [case.id for case in filtered.cases] == ["1"]
@@ -326,7 +326,7 @@ def test_a_row_of_another_file_becomes_an_object(tables: Path, tmp_path: Path) -
     join = {"answers": JOIN, "gold": {"path": "ref.jsonl", "by": "qid"}}
     dataset = load(tables, "pointwise", fields={**FIELDS, "reference": "gold.choices.0.turns.0"}, join=join)
     assert [case.reference for case in dataset.cases] == ["R1", None, "R3"]
-    assert f"cases that dataset.join.gold has no row for: 1 (first: {tables}:2)" in dataset.notes
+    assert f"cases without a row in dataset.join.gold: 1 (first: {tables}:2)" in dataset.notes
 
 
 def test_two_columns_make_a_key_and_the_own_response_comes_first(tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ def test_a_wrong_join_is_one_line(tables: Path, tmp_path: Path, change: dict[str
 
 
 def test_a_join_may_not_hide_a_column(tables: Path) -> None:
-    assert "the row has a column 'text' already" in complaint(tables, fields=FIELDS, join={"text": JOIN})
+    assert "the row already has a column 'text'" in complaint(tables, fields=FIELDS, join={"text": JOIN})
 
 
 @pytest.mark.shared

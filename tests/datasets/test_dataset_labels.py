@@ -42,7 +42,7 @@ def test_grades() -> None:
 @pytest.mark.parametrize(
     ("value", "responses", "said"),
     [
-        ("A", ONE, 'here: label "A" chooses between two responses, and there is one'),
+        ("A", ONE, 'here: label "A" chooses between two responses, but there is one'),
         ("fine", ONE, 'here: label "fine" is not a number; map it'),
         (False, ONE, "here: label false is not a number"),
         ("nan", ONE, 'here: label "nan" is not a number'),

@@ -108,7 +108,7 @@ def test_parquet_values_become_json_values(tmp_path: Path) -> None:
     assert metadata == {"topic": "t", "when": "2024-05-01", "raw": "ab\\xff", "cost": None, "far": "inf"}
     assert canonical_json(metadata)
     parquet.write_table(pyarrow.Table.from_pylist([PAIR, PAIR]), path)
-    assert complaint(path) == ":row 2: id 'one' is already that of row 1; make ids unique"
+    assert complaint(path) == ":row 2: id 'one' is already used in row 1; make ids unique"
     path.write_text("not parquet at all", encoding="utf-8")
     assert "not a parquet file" in complaint(path)
 
@@ -132,7 +132,7 @@ def test_fields_map_columns_and_parts_of_them(write) -> None:
     assert (case.id, case.prompt, case.reference, case.label) == ("1", "hello", "dotted", "B")
     assert case.responses == (Response("x", "m1"), Response("y"))
     assert set(case.metadata) == {"conversation", "out", "prompt"}
-    assert dataset.notes == (f"cases without an id, named by the number of their row: 1 (first: {dataset.source}:1)",)
+    assert dataset.notes == (f"cases without an id, identified by row number: 1 (first: {dataset.source}:1)",)
 
 
 def test_an_optional_column_may_be_missing_in_some_rows_but_not_in_all(write) -> None:
@@ -140,7 +140,7 @@ def test_an_optional_column_may_be_missing_in_some_rows_but_not_in_all(write) ->
     assert [c.context for c in load(path, fields={"context": "info"}).cases] == ["c", None]
     assert "no column 'inof' for context" in complaint(path, fields={"context": "inof"})
     assert "did you mean" in complaint(path, fields={"label": "labels"})
-    assert "never read" in complaint(
+    assert "is not used" in complaint(
         write({"prompt": "p", "response": "r", "m": 1}), "pointwise", fields={"model_a": "m"}
     )
 
@@ -167,7 +167,7 @@ def test_responses_as_texts_and_as_objects(write) -> None:
     dataset = load(write(row))
     assert dataset.cases[0].id == "3"
     assert dataset.cases[0].responses == (Response("a"), Response("b", "m", 4.0))
-    assert dataset.notes == (f"responses with a 'tokens', which was not used: 1 (first: {dataset.source}:1)",)
+    assert dataset.notes == (f"responses with a 'tokens', which is not used: 1 (first: {dataset.source}:1)",)
 
 
 def test_csv_may_hold_lists_as_json(tmp_path: Path) -> None:
@@ -184,24 +184,24 @@ def test_csv_may_hold_lists_as_json(tmp_path: Path) -> None:
     ("row", "said"),
     [
         ('{"id": 1,\n', ":2: the row is not JSON (column "),
-        ("[1, 2]\n", ":2: the row is a list, not an object; write one JSON object a line"),
+        ("[1, 2]\n", ":2: the row is a list, not an object; write one JSON object per line"),
         ("null\n", ":2: the row is null, not an object"),
         ("[" * 100_000 + "\n", ":2: the row is not JSON (nested too deeply)"),
-        (PAIR, ":2: id 'one' is already that of line 1; make ids unique"),
-        ({**PAIR, "id": "2", "response_b": None}, ":2: response_b is null; leave the row out"),
+        (PAIR, ":2: id 'one' is already used in line 1; make ids unique"),
+        ({**PAIR, "id": "2", "response_b": None}, ":2: response_b is null; remove the row"),
         ({**PAIR, "id": "2", "prompt": None}, ":2: prompt is null"),
         ({**PAIR, "id": "2", "response_a": float("nan")}, ":2: response_a is null"),
-        ({**PAIR, "id": "2", "prompt": [{"content": "x"}]}, ":2: prompt is a list, not a text; name the part"),
+        ({**PAIR, "id": "2", "prompt": [{"content": "x"}]}, ":2: prompt is a list, not a text; select a part"),
         ({**PAIR, "id": {"n": 1}}, ":2: id is an object, not a text"),
         (
             {**PAIR, "id": "2", "label": "better"},
             ':2: label "better" is not mapped to A, B or TIE; map it',
         ),
         ({**PAIR, "id": "2", "label": True}, ":2: label true is not mapped to A, B or TIE"),
-        ({**PAIR, "id": "2", "label": [1]}, ":2: label holds 1 grades for 2 responses"),
+        ({**PAIR, "id": "2", "label": [1]}, ":2: label has 1 grades for 2 responses"),
         (
             {**PAIR, "id": "2", "label": [1, "good"]},
-            ':2: the grade "good" is not a number; map it to one',
+            ':2: the grade "good" is not a number; map it to a number',
         ),
         ({**PAIR, "id": "2", "label": "[1, "}, ':2: label "[1, " is not a JSON list'),
         ({"prompt": "p", "responses": "text"}, ":2: responses is not a list"),
@@ -223,9 +223,9 @@ def test_a_bad_row_is_named_by_file_and_line(write, row: object, said: str) -> N
         ("[\n{},\n{]", ":3: not JSON (column 2"),
         ("[\n{}\n{}]", ":3: not JSON (expected ',' or ']' after a row)"),
         ("[\n\n3]", ":3: the row is a number, not an object"),
-        ("[] []", ": the file goes on after its array of rows"),
+        ("[] []", ": the file continues after its array of rows"),
         ("[" + "[" * 100_000, ":1: not JSON (nested too deeply)"),
-        ("[]", ": the file holds no rows"),
+        ("[]", ": the file has no rows"),
         ("", ": the file is not one JSON array of rows"),
         ("[{},]", ":1: not JSON"),
     ],
@@ -238,13 +238,13 @@ def test_a_bad_json_file(write, content: str, said: str) -> None:
 
 
 def test_rows_after_the_end_of_the_array_do_not_vanish(write) -> None:
-    assert "goes on after" in complaint(write("[", json.dumps(PAIR), "]\n[]", name="d.json"))
+    assert "continues after" in complaint(write("[", json.dumps(PAIR), "]\n[]", name="d.json"))
     assert len(load(write("[", json.dumps(PAIR), "]\n \n", name="d.json")).cases) == 1
 
 
 def test_json_rows_name_their_line(write) -> None:
     path = write("[\n", json.dumps(PAIR), ",\n", json.dumps(PAIR, indent=2), "]", name="d.json")
-    assert complaint(path) == ":3: id 'one' is already that of line 2; make ids unique"
+    assert complaint(path) == ":3: id 'one' is already used in line 2; make ids unique"
 
 
 def test_an_array_in_a_jsonl_file_is_recognised(write) -> None:
@@ -259,8 +259,8 @@ def test_an_array_in_a_jsonl_file_is_recognised(write) -> None:
         ("prompt,response\np\n", ":2: the row has 1 cells and the header 2"),
         ("prompt,response\np,r,s\n", ":2: the row has 3 cells"),
         ('prompt,response\n"p,r\n', ":2: not csv (unexpected end of data)"),
-        ("prompt,response\n", ": the file holds no rows"),
-        ("", ": the file holds no rows"),
+        ("prompt,response\n", ": the file has no rows"),
+        ("", ": the file has no rows"),
         ('prompt,response\n"two\nlines",r\n\np\n', ":5: the row has 1 cells"),
         ('prompt,response\n"two\nlines"\n', ":2: the row has 1 cells"),
     ],
@@ -287,9 +287,9 @@ def test_missing_files(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path = write(PAIR, name="cases.jsonl")
     assert complaint(tmp_path / "case.jsonl") == ": no such file; did you mean 'cases.jsonl'?"
     assert "set dataset.path" in complaint(tmp_path / "zzz.csv")
-    assert "nor its folder" in complaint(tmp_path / "nowhere" / "cases.jsonl")
+    assert "no such file or folder" in complaint(tmp_path / "nowhere" / "cases.jsonl")
     (tmp_path / "empty").mkdir()
-    assert "is a folder without a data file" in complaint(tmp_path / "empty")
+    assert "is a folder with no data files" in complaint(tmp_path / "empty")
     with pytest.raises(ConfigError, match=r"^dataset\.path: not set"):
         load_cases(DatasetConfig(), mode="pairwise")
     with pytest.raises(DatasetError, match=r"no such shipped sample; did you mean 'sample\.jsonl'\?"):
@@ -327,8 +327,8 @@ def test_what_had_to_be_interpreted_is_said_once_with_its_count(write) -> None:
     assert dataset.cases[0].prompt == "5"
     path = dataset.source
     assert set(dataset.notes) == {
-        f"cases without an id, named by the number of their row: 3 (first: {path}:1)",
-        f"numbers and booleans taken as text: 3 (first: {path}:1)",
+        f"cases without an id, identified by row number: 3 (first: {path}:1)",
+        f"numbers and booleans read as text: 3 (first: {path}:1)",
         f"empty responses, judged as they are: 1 (first: {path}:2)",
         f"cases with two identical responses: 1 (first: {path}:3)",
         "cases without a label: 2 of 3",
@@ -336,7 +336,7 @@ def test_what_had_to_be_interpreted_is_said_once_with_its_count(write) -> None:
 
 
 def test_row_numbers_that_meet_given_ids_are_refused(write) -> None:
-    assert "id '2' is already that of line 1" in complaint(write({**PAIR, "id": 2}, {**PAIR, "id": None}))
+    assert "id '2' is already used in line 1" in complaint(write({**PAIR, "id": 2}, {**PAIR, "id": None}))
 
 
 def test_surrogates_and_control_characters_survive(write) -> None:

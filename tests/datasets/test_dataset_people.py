@@ -27,7 +27,7 @@ def test_choices_of_several_people(tmp_path):
     assert dict(case.labels) == {"ann": "A", "bo": "B", "cy": "TIE", "ed": "B"}
     assert case.label == "B"
     assert case.metadata == {"source": "s"}
-    assert any(note.startswith("labels taken from what most people chose") for note in dataset.notes)
+    assert any(note.startswith("labels from the majority of annotators") for note in dataset.notes)
 
 
 def test_people_who_are_split_leave_no_label(tmp_path):
@@ -80,7 +80,7 @@ def test_the_fingerprint_knows_of_people_and_of_nothing_else(tmp_path):
     ("labels", "mapped", "said"),
     [
         ({"ann": "first"}, False, 'label "first" is not mapped'),
-        ({"ann": [1, 2, 3]}, False, "label holds 3 grades for 2 responses"),
+        ({"ann": [1, 2, 3]}, False, "label has 3 grades for 2 responses"),
         ({"ann": 3}, False, "label 3 is not mapped to A, B or TIE"),
         ("{broken", False, "labels is not a JSON object"),
         (["A"], True, "labels is not an object; write {annotator: label}"),

@@ -436,7 +436,7 @@ def test_judgments_named_as_cases_are_told_from_them(write, name):
     own, cases = ALSO_CASES.get(name, name), name in ALSO_CASES
     for benchmark in {None, *(benchmark.name for benchmark in iter_benchmarks())} - ({own} if cases else set()):
         with pytest.raises(DatasetError) as bad:
-            load_cases(DatasetConfig(benchmark=benchmark, path=str(path)), mode="pointwise", told=describe_file)
+            load_cases(DatasetConfig(benchmark=benchmark, path=str(path)), mode="pointwise", describe=describe_file)
         assert str(bad.value).endswith(f"use dataset={own}" if cases else f"evalkit import {name} {path}")
 
 

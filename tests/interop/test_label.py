@@ -262,8 +262,8 @@ def test_every_pair_that_was_judged_is_offered_and_labelled(three, write, capsys
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        ({"ann": {"0,7": "A"}}, "label '0,7' is of no pair of 2 responses"),
-        ({"ann": {"1,0": "A"}}, "label '1,0' is of no pair of 2 responses; name pairs by two indices"),
+        ({"ann": {"0,7": "A"}}, "label '0,7' is not a pair of 2 responses"),
+        ({"ann": {"1,0": "A"}}, "label '1,0' is not a pair of 2 responses; name pairs by two indices"),
         ({"ann": {"0,1": 3}}, "label 3 is not A, B or TIE"),
     ],
 )
