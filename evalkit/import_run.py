@@ -1,4 +1,4 @@
-"""Judgments made elsewhere as a finished run: read again where their texts are there, scored, and written."""
+"""Turn imported judgments into a finished run: reread their texts if available, score and write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.interop import ImportedJudgments
-from evalkit.interop.import_file import UNSAID
+from evalkit.interop.import_file import NO_SCALE
 from evalkit.interop.labeling import Label, has_own_label, with_labels
 from evalkit.interop.rereading import Difference, differences, reread
 from evalkit.plugins import find_benchmark
@@ -30,7 +30,7 @@ UNTELLING = ("result", "results", "annotations", "output", "outputs", "judgments
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """A run made of somebody's judgments; `texts` counts those that could be read again, with what `differs`."""
+    """A run of imported judgments; `texts` counts the reread ones, and `differs` lists their differences."""
 
     result: RunResult
     texts: int = 0
@@ -47,19 +47,19 @@ def import_run(
     take: bool = False,
     overwrite: bool = False,
 ) -> ImportedRun:
-    """Score judgments made elsewhere and write their run folder.
+    """Score imported judgments and write their run folder.
 
     Args:
-        config: their config, with whatever scoring settings are wanted.
-        brought: cases and judgments.
-        folder: where the run is written.
-        source: the file that they come from, for the manifest.
-        read: whether `config.output` says how the judges' texts are read.
-        take: whether what is read counts instead of what is stored.
-        overwrite: whether to replace another run that the folder holds.
+        config: Their config, with the scoring settings.
+        brought: Cases and judgments.
+        folder: The run folder.
+        source: The imported file, for the manifest.
+        read: Whether `config.output` describes how to read the judges' texts.
+        take: Whether reread judgments replace stored ones.
+        overwrite: Whether to replace another run in the folder.
 
     Raises:
-        ConfigError: if the config does not suit the judgments, or the folder cannot be written.
+        ConfigError: If the config is invalid for the judgments, or the folder cannot be written.
     """
     started = datetime.now(UTC)
     if overwrite:
@@ -79,7 +79,7 @@ def import_run(
         "source": source,
         "judgments": len(judgments),
         "texts": texts,
-        # A file that holds texts alone says nothing that they could differ from.
+        # A file with only texts has no verdicts to differ from.
         "differences": None if brought.unread else len(differs),
     }
     manifest = run_manifest(config, Materials(dataset, evaluator), started, name=_name(Path(source)), imported=imported)
@@ -91,7 +91,7 @@ def import_run(
 
 
 def _name(source: Path) -> str:
-    """Return what a file is told from others by: its folder's name where its own says nothing."""
+    """Return a distinctive name of a file, with its folder's name if its own is generic."""
     return f"{source.parent.name}/{source.stem}" if source.stem in UNTELLING and source.parent.name else source.stem
 
 
@@ -99,18 +99,18 @@ def _dataset(config: RunConfig, brought: ImportedJudgments, source: str) -> Data
     known = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark)
     whose = () if known is None else (known.note,)
     described = None if known is None else known.described()
-    notes = [note for note in brought.notes if not (note.startswith(UNSAID) and _said_scale(config, brought))]
+    notes = [note for note in brought.notes if not (note.startswith(NO_SCALE) and _has_scale(config, brought))]
     return Dataset(brought.cases, fingerprint(brought.cases), source, (*whose, *notes), described)
 
 
-def _said_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
-    """Say whether the config has a scale of its own, and not the one that was guessed."""
+def _has_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
+    """Return whether the config has a scale other than the assumed one."""
     guessed = brought.settings.get("rubric") or {}
     return (config.rubric.min, config.rubric.max) != (guessed.get("min"), guessed.get("max"))
 
 
 def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
-    """Refuse scores that are not on the scale that they are said to be on; between its values they may be means."""
+    """Raise if scores are outside the scale; values between its steps can be means."""
     low, high = config.rubric.min, config.rubric.max
     for judgment in judgments:
         for name, score in judgment.criteria.items() if len(judgment.unit) == 1 else ():
@@ -118,19 +118,19 @@ def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
                 raise ConfigError(
                     f"a score of {score:g} by '{name}' is not on the scale {low:g} to {high:g}",
                     where=f"case '{judgment.case_id}'",
-                    remedy="set rubric.min and rubric.max to the file's own scale",
+                    remedy="set rubric.min and rubric.max to the scale of the file",
                 )
 
 
 def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source: str) -> RunResult:
-    """Add people's labels to a finished run, score it again and rewrite its folder.
+    """Add labels to a finished run, rescore it and rewrite its folder.
 
     Raises:
-        DatasetError: if a label is of no case of the run.
-        ConfigError: if the folder cannot be written.
+        DatasetError: If a label is for a case that the run does not have.
+        ConfigError: If the folder cannot be written.
     """
     named = {label.case_id for label in labels}
-    # What people say later must not take the place of these labels, either.
+    # Labels added later must not replace these either.
     before = result.manifest.get("own_labels") or []
     own = dict.fromkeys((*before, *(case.id for case in result.cases if case.id in named and has_own_label(case))))
     cases = with_labels(result.cases, labels, own)
@@ -143,7 +143,7 @@ def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source:
 
 
 def _read_again(config: RunConfig, brought: ImportedJudgments) -> list[Judgment]:
-    """Return the judgments as evalkit reads their texts, each asked for in the order in which it was shown."""
+    """Return the judgments reread from their texts, in the order shown."""
     swap = config.swap.model_copy(update={"policy": "both" if config.mode.name == "pairwise" else "none"})
     swap = swap.model_copy(update={"resolve": "tie", "arbiter": None})
     mode = config.mode.model_copy(update={"samples": 1, "commit_first": False})

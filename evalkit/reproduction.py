@@ -1,4 +1,4 @@
-"""Reproduce a finished run from its own files, or from data set and store, and compare every metric."""
+"""Reproduce a finished run from its own files, or from dataset and store, and compare every metric."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from evalkit.types import Completion, JudgeRequest, JudgeSpec, Judgment, Metric,
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")
-"""The store does not hold these answers."""
+"""The answers are not in the store."""
 ABSENT = {True: "answers that are not in the store", False: "prompts that differ from those of the run"}
 
 
 @dataclass(frozen=True, slots=True)
 class MetricChange:
-    """One thing that differs; `was` and `now` are texts for people, or numbers."""
+    """One difference; `was` and `now` are texts or numbers."""
 
     what: str
     was: Any
@@ -44,12 +44,12 @@ class MetricChange:
 class Reproduction:
     """The outcome of a reproduction.
 
-    `metrics` names every number that differs, as `metric value`, `metric low` and so on; `reasons` lists other
+    `metrics` lists every number that differs, as `metric value`, `metric low` and so on; `reasons` lists other
     differences, whether or not they change a number. `compared` counts the metrics, `answers` the requests, `prompts`
-    those requests whose prompts have the recorded content keys, and `carried` the failed (or, from a store, refused)
-    requests that were copied. `sources` names what was read: files of the run folder, `data set`, `store`. `missing`
-    says why a folder cannot be reproduced from its own files. `added` names the metrics that this evalkit has and the
-    run does not, where all that the run has are equal.
+    the requests whose prompts have the recorded content keys, and `carried` the failed (or, from a store, refused)
+    requests that were copied. `sources` lists what was read: files of the run folder, `data set`, `store`. `missing` is
+    the reason why a folder cannot be reproduced from its own files. `added` lists metrics of this evalkit that the run
+    does not have, if all others are equal.
     """
 
     metrics: tuple[MetricChange, ...]
@@ -64,27 +64,27 @@ class Reproduction:
 
     @property
     def equal(self) -> bool:
-        """Whether every metric of the run is the same to the last bit."""
+        """Whether every metric of the run is identical, bit for bit."""
         return not self.metrics
 
 
 def reproduce(
     result: RunResult, config: RunConfig, *, from_dataset: bool = False, from_store: bool = False
 ) -> Reproduction:
-    """Render a run's prompts, parse its answers and compute its metrics again, and compare; nothing is written or sent.
+    """Recompute a run's prompts, judgments and metrics, and compare; nothing is written or sent.
 
-    Cases, templates and answers come from the run folder. A folder of an older version may lack some: then the data set
-    and the store are read. An imported run is only scored again.
+    Cases, templates and answers come from the run folder. If a folder of an older version does not have them, the
+    dataset and the store are read. An imported run is only rescored.
 
     Args:
-        result: the run as recorded.
-        config: its config; `dataset.path` and `store.url` may differ.
-        from_dataset: read the cases from the data set.
-        from_store: read the answers from the store.
+        result: The recorded run.
+        config: Its config; `dataset.path` and `store.url` may differ.
+        from_dataset: Whether to read the cases from the dataset.
+        from_store: Whether to read the answers from the store.
 
     Raises:
-        ConfigError: if the data set, a template or a plug-in no longer matches the config.
-        StoreError: if the store is needed and cannot be read.
+        ConfigError: If the dataset, a template or a plug-in no longer matches the config.
+        StoreError: If the store is needed and cannot be read.
     """
     imported, missing = bool(result.manifest.get("imported")), None
     templates = _templates(result)
@@ -110,7 +110,7 @@ def reproduce(
         *_different_things(result, config, materials),
         *_different_answers(result.judgments, judgments, absent=ABSENT[from_store]),
     )
-    # A later evalkit may have metrics that the run's did not: that is no difference in what the run says.
+    # A newer evalkit can have more metrics; these are not differences of the run.
     added = tuple(name for name in metrics if name not in result.metrics)
     if {change.what for change in differing} != {*added} or not all(_of_versions(reason) for reason in reasons):
         added = ()
@@ -129,7 +129,7 @@ def reproduce(
 
 
 def _templates(result: RunResult) -> dict[str, str]:
-    """Return the templates that the run folder holds, by name."""
+    """Return the templates in the run folder, by name."""
     path = Path(result.folder or "") / PROMPTS
     if not result.folder or not path.is_file():
         return {}
@@ -143,11 +143,11 @@ def _templates(result: RunResult) -> dict[str, str]:
 
 
 def _missing(result: RunResult, templates: Mapping[str, str]) -> str | None:
-    """Return what the run folder lacks for a reproduction from its own files, if anything."""
+    """Return what is missing in the run folder for a reproduction, if anything."""
     if absent := sorted(set(result.manifest.get("prompt_hashes") or {}) - set(templates)):
-        return f"{PROMPTS} lacks {absent[0]}" if templates else f"{PROMPTS} is missing"
+        return f"{PROMPTS} has no {absent[0]}" if templates else f"{PROMPTS} is missing"
     incomplete = sum(len(one.keys) != len(one.earlier) + (one.completion is not None) for one in result.judgments)
-    return f"{JUDGMENTS} lacks answers of {incomplete} judgments" if incomplete else None
+    return f"{JUDGMENTS} has no answers for {incomplete} judgments" if incomplete else None
 
 
 def _own(result: RunResult, config: RunConfig, templates: Mapping[str, str] | None) -> Materials:
@@ -179,14 +179,14 @@ def _from_run(result: RunResult, config: RunConfig, materials: Materials) -> Seq
 
 
 def _specs(result: RunResult, judge: JudgeConfig) -> tuple[JudgeSpec, ...]:
-    """Return what identifies each judge; the weights of an embedded one need not be installed."""
+    """Return the identity of each judge; the weights of an embedded judge need not be installed."""
     recorded = _models(result.manifest.get("judges"))
     return spec_of(judge, models={name: model for name, model in recorded.items() if "@sha256:" in model})
 
 
 @dataclass(slots=True)
 class _Recorded:
-    """A judge that is never called, since its answers are recorded."""
+    """A judge that is never called, because its answers are recorded."""
 
     spec: JudgeSpec
 
@@ -198,7 +198,7 @@ class _Recorded:
 
 
 class _Answers:
-    """The answers of a run, read as a store is."""
+    """A read-only store with the answers of a run."""
 
     def __init__(self, judgments: Sequence[Judgment]) -> None:
         self._judgments = judgments
@@ -217,12 +217,12 @@ class _Answers:
         return answers[turn]
 
     def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:  # noqa: ARG002
-        """Return nothing: no call is made, so none is estimated."""
+        """Return nothing, because no request is estimated."""
         return ()
 
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Refuse: a reproduction writes nothing."""
-        raise AssertionError(f"a reproduction keeps no answers ({answers[0][0]})")
+        """Raise, because a reproduction writes nothing."""
+        raise AssertionError(f"a reproduction does not store answers ({answers[0][0]})")
 
     def claim(self, key: str) -> bool:  # noqa: ARG002
         """Grant every claim, as a read-only store does."""
@@ -238,9 +238,9 @@ def _place(judgment: Judgment) -> tuple[Any, ...]:
 
 
 def _carry_over(again: Sequence[Judgment], before: Sequence[Judgment], *, always: bool) -> tuple[list[Judgment], int]:
-    """Return the judgments, with gaps filled by what failed before, and how many gaps were filled.
+    """Return the judgments with missing ones copied from earlier failures, and the number copied.
 
-    With `always`, whatever failed before is copied, even if an equal request has an answer.
+    With `always`, earlier failures are copied even if an identical request has an answer.
     """
     lost = {_place(one): one for one in before if one.status in NEVER_STORED}
 
@@ -302,12 +302,12 @@ def _models(judges: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
 
 
 def _different_answers(before: Sequence[Judgment], again: Sequence[Judgment], *, absent: str) -> Iterator[MetricChange]:
-    """Yield how many answers are not there, are others, or are read in another way, each over the same requests."""
+    """Yield the numbers of answers that are missing, different, or parsed differently."""
     was = {_place(one): one for one in before}
     counts = Counter(_difference(was.get(_place(one)), one, absent) for one in again)
     counts["requests that the run did not make"] += counts.pop("new", 0)
     gone = len(was.keys() - {_place(one) for one in again})
-    for what, count in (*counts.items(), ("requests that are not made any more", gone)):
+    for what, count in (*counts.items(), ("requests that are no longer made", gone)):
         if what and count:
             yield MetricChange(what, 0, count)
 
@@ -318,13 +318,13 @@ def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:
     if now.error_kind == "not_stored":
         return absent
     if was.status in NEVER_STORED and now.status not in NEVER_STORED:
-        return "answers that have come since"
+        return "answers received since"
     texts = [None if one.completion is None else one.completion.text for one in (was, now)]
     if texts[0] != texts[1]:
-        return "answers of another wording"
-    return "" if _said(was) == _said(now) else "answers that are read otherwise"
+        return "answers with different texts"
+    return "" if _said(was) == _said(now) else "answers that are parsed differently"
 
 
 def _said(judgment: Judgment) -> Judgment:
-    """Return what a judgment says, without how it came."""
+    """Return the content of a judgment without its origin."""
     return replace(judgment, completion=None, stored=False, keys=(), earlier=())

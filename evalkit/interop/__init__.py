@@ -1,4 +1,4 @@
-"""Judgments made elsewhere as cases and judgments, and back: files in other projects' layouts. Nothing here judges."""
+"""Import judgments from other projects' file formats, and export to them. Nothing here calls a judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of judgments made elsewhere to cases, judgments and the settings that describe them."""
+"""Import a file of judgments: cases, judgments, and the settings that describe them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from evalkit.plugins import iter_benchmarks
 from evalkit.types import Judgment
 
 GENERIC, BATCH = "generic", "openai_batch"
-_ABOUT_GENERIC = "CSV, JSONL, JSON or Parquet of your own: --fields winner=COLUMN … or score=COLUMN …"
+_ABOUT_GENERIC = "any CSV, JSONL, JSON or Parquet: --fields winner=COLUMN … or score=COLUMN …"
 _LAYOUTS = MappingProxyType(
     {
         "qlora": "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/",
         "inspect": "an Inspect log, .json or .eval",
         "promptfoo": "promptfoo's results, --output results.json",
         "deepeval": "DeepEval's test run or evaluation result as JSON",
-        BATCH: "an OpenAI batch's output file, of the cases in dataset.path",
+        BATCH: "the output file of an OpenAI batch for the cases in dataset.path",
     }
 )
-"""The layouts of no benchmark, each with the files it is of; a module of `importers` reads each."""
-UNKNOWN = "name another file"
-"""What to do with a file of which nothing is known."""
+"""The formats that belong to no benchmark, each with its files; a module of `importers` reads each."""
+UNKNOWN = "use another file"
+"""The remedy for an unknown file."""
 
 
 def importers() -> dict[str, Importer]:
-    """Return what reads each format, by the format's name: first columns of any name, then benchmarks, then tools."""
+    """Return the importer of each format by name: the generic one, then benchmarks, then tools."""
     own = {name: _importer(name, about) for name, about in _LAYOUTS.items()}
     published = (benchmark.importer for benchmark in iter_benchmarks() if benchmark.importer is not None)
     return {GENERIC: _importer(GENERIC, _ABOUT_GENERIC), **{one.name: one for one in published}, **own}
@@ -49,15 +49,15 @@ def _importer(name: str, about: str) -> Importer:
 
 
 def formats() -> dict[str, str]:
-    """Return each format of recorded judgments, and which files it is of."""
+    """Return each import format with a description of its files."""
     return {name: one.about for name, one in importers().items()}
 
 
 def importer(name: str) -> Importer:
-    """Return what reads a format.
+    """Return the importer of a format.
 
     Raises:
-        ConfigError: if there is no such format.
+        ConfigError: If there is no such format.
     """
     known = importers()
     if name not in known:
@@ -66,37 +66,37 @@ def importer(name: str) -> Importer:
 
 
 def recognize_format(path: Path) -> str | None:
-    """Return the name of the format that a file or folder looks like, none if it is like no one's."""
-    return _recognised(peek(path))
+    """Detect the format of a file or folder; `None` if it is unknown."""
+    return _detected(peek(path))
 
 
-def _recognised(start: Peek) -> str | None:
+def _detected(start: Peek) -> str | None:
     return next((name for name, one in importers().items() if name != GENERIC and one.sniff(start)), None)
 
 
 def format_names(start: Peek) -> str | None:
-    """Return what to do with a file of a layout that is known; none if it is of none."""
-    if name := _recognised(start):
+    """Return the remedy for a file of a known format; `None` if the format is unknown."""
+    if name := _detected(start):
         return f"it looks like {_command(name, start.path)}"
     if benchmark := recognize_benchmark(start.path):
-        return f"it holds no judge's verdicts, and {benchmark.hint} in evalkit run"
+        return f"it has no judge's verdicts and {benchmark.hint} in evalkit run"
     return None
 
 
 def describe_formats(start: Peek) -> str:
-    """Return what to do with a file that is not what it was said to be."""
-    if told := format_names(start):
-        return told
+    """Return the remedy for a file that is not in the named format."""
+    if remedy := format_names(start):
+        return remedy
     if not start.row and not start.top:
         return UNKNOWN
     keys = ", ".join(map(str, list(start.row or start.top)[:8]))
-    return f"its columns are {keys}: map them with evalkit import generic … --fields"
+    return f"its columns are {keys}; map them with evalkit import generic … --fields"
 
 
 def describe_file(path: Path) -> str | None:
-    """Return what to do with a file that was taken for cases and holds judgments; none if it holds none known."""
+    """Return the remedy for a file used as cases that has judgments; `None` if it has no known ones."""
     name = recognize_format(path)
-    return None if name is None else f"it holds judgments, and looks like {_command(name, path)}"
+    return None if name is None else f"it has judgments and looks like {_command(name, path)}"
 
 
 def _command(name: str, path: Path) -> str:
@@ -104,28 +104,33 @@ def _command(name: str, path: Path) -> str:
 
 
 CRITERION = "quality"
-UNSAID = "the file does not say on what scale its scores are"
-GUESSED = UNSAID + ": taken as {:g} to {:g}; set rubric.min and rubric.max"
-LOST = "judgments without a verdict that could be used: {} of {}"
-UNREAD = "files in folders below, not read: {}"
+NO_SCALE = "the file does not state the scale of its scores"
+GUESSED = NO_SCALE + ": assumed {:g} to {:g}; set rubric.min and rubric.max"
+LOST = "judgments without a usable verdict: {} of {}"
+UNREAD = "files in subfolders, not read: {}"
 
 
 def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgments:
-    """Return what a file, or a folder of files, holds in the layout that `name` stands for.
+    """Import a file, or a folder of files, in a format.
+
+    Args:
+        name: The format.
+        path: The file or folder.
+        options: The user's options.
 
     Raises:
-        ConfigError: if there is no such format, or an option does not suit it.
-        DatasetError: if the file is not in that layout; the message names the format it looks like.
+        ConfigError: If there is no such format, or it does not support an option.
+        DatasetError: If the file is not in this format; the message names the format it looks like.
     """
     made = importer(name)
     if not path.exists():
-        raise DatasetError("no such file", where=str(path), remedy="name the file that holds the judgments")
+        raise DatasetError("no such file", where=str(path), remedy="use the file with the judgments")
     start = peek(path)
     if not made.sniff(start):
         remedy = describe_formats(start)
         if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
-            next(iter(reader_for(None, path)(path)), None)  # says better why it cannot be read, if it cannot
-        what = "holds no row that can be read" if remedy == UNKNOWN else f"does not look like {name}"
+            next(iter(reader_for(None, path)(path)), None)  # raises a more specific error if the file cannot be read
+        what = "has no readable rows" if remedy == UNKNOWN else f"does not look like {name}"
         raise DatasetError(what, where=str(path), remedy=remedy)
     if name == BATCH:
         from evalkit.interop.importers.openai_batch import texts_of
@@ -134,33 +139,33 @@ def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgmen
     try:
         found = made.read(path, options)
     except ConfigError as bad:
-        raise _better(bad, name, start, options) from None
+        raise _with_remedy(bad, name, start, options) from None
     if not found.records:
-        raise DatasetError("holds no judgments", where=str(path), remedy="name another file")
+        raise DatasetError("has no judgments", where=str(path), remedy="use another file")
     if len({len(record.shown) for record in found.records}) > 1:
-        what = "holds scores of single responses and winners of pairs"
-        raise DatasetError(what, where=str(path), remedy="import each kind by itself")
+        what = "has both scores of single responses and winners of pairs"
+        raise DatasetError(what, where=str(path), remedy="import each kind separately")
     cases, judgments, notes = to_cases(found, name)
     settings, guessed = describe_settings(found, judgments)
     if found.benchmark is not None:
         settings["dataset"] = {"benchmark": found.benchmark}
     lost = sum(judgment.status != "ok" for judgment in judgments)
-    said = [LOST.format(lost, len(judgments))] if lost and not found.unread else []
+    extra = [LOST.format(lost, len(judgments))] if lost and not found.unread else []
     if path.is_dir() and not found.below and (below := sum(1 for _ in path.glob("*/**/*.json*"))):
-        said.append(UNREAD.format(below))
-    told = (*found.notes, *notes, *guessed, *said)
-    return ImportedJudgments(tuple(cases), tuple(judgments), settings, told, unread=found.unread, format=name)
+        extra.append(UNREAD.format(below))
+    all_notes = (*found.notes, *notes, *guessed, *extra)
+    return ImportedJudgments(tuple(cases), tuple(judgments), settings, all_notes, unread=found.unread, format=name)
 
 
-def _better(bad: ConfigError, name: str, start: Peek, options: Options) -> ConfigError:
-    """Return the error with a better remedy, if a file of a known layout was to be read by columns of one's own."""
-    if name != GENERIC or options.fields or (told := format_names(start)) is None:
+def _with_remedy(bad: ConfigError, name: str, start: Peek, options: Options) -> ConfigError:
+    """Return the error, with a better remedy if a file of a known format was imported as generic."""
+    if name != GENERIC or options.fields or (remedy := format_names(start)) is None:
         return bad
-    return type(bad)(bad.what, where=bad.where, remedy=told)
+    return type(bad)(bad.what, where=bad.where, remedy=remedy)
 
 
 def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple[dict[str, Any], list[str]]:
-    """Return a config's settings as the judgments have them, and what of them is a guess."""
+    """Return the config settings of the judgments, and notes on assumptions."""
     pointwise = len(judgments[0].unit) == 1
     judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
     samples = 1 + max(judgment.sample for judgment in judgments)
@@ -183,12 +188,12 @@ def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple
 
 
 def _criterion(found: ParsedFile, name: str) -> dict[str, Any]:
-    weighed = {"weight": found.weights[name]} if name in found.weights else {}
-    return {"description": found.criteria.get(name, ""), **weighed}
+    weight = {"weight": found.weights[name]} if name in found.weights else {}
+    return {"description": found.criteria.get(name, ""), **weight}
 
 
 def _judge(names: Sequence[str]) -> Mapping[str, Any]:
-    # At what temperature they were asked is not known.
+    # The temperature is unknown.
     each = [{"name": _plain(name), "model": name, "temperature": None} for name in names]
     return each[0] if len(each) == 1 else {"name": "panel", "model": None, "judges": each}
 
@@ -198,7 +203,7 @@ def _plain(name: str) -> str:
 
 
 def _policy(judgments: Sequence[Judgment]) -> str:
-    """Return `both` where some pair was seen in both orders, `none` where all were in the case's own, else `random`."""
+    """Return `both` if a pair was judged in both orders, `none` if all are in the case's order, otherwise `random`."""
     orders: dict[tuple[Any, ...], set[bool]] = {}
     for one in judgments:
         orders.setdefault((one.judge, one.case_id, one.unit), set()).add(one.shown == one.unit)

@@ -1,4 +1,4 @@
-"""People's labels from files: CSV or rows of one's own, Argilla's records, Label Studio's exports."""
+"""Read annotators' labels from files: CSV or other rows, Argilla records, Label Studio exports."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from evalkit.interop.labeling import BETTER, GRADE, Label, shown_of, unswapped
 
 Row = Mapping[str, Any]
 EMPTY = "rows without a label"
-OTHERS = "answers to other questions than which is better, or what grade"
-UNFINISHED = "labels that were discarded, or not submitted"
+OTHERS = "answers to questions other than better or grade"
+UNFINISHED = "labels that were discarded or not submitted"
 _IDS = ("case_id", "id")
 _ANNOTATORS = ("annotator", "annotator_id", "labeller", "user", "user_id")
 
 
 def read_labels(path: Path, left_out: Counter[str] | None = None) -> list[Label]:
-    """Return the labels that a file holds, whichever of the layouts it is in.
+    """Read the labels of a file in any of the formats.
 
     Args:
-        path: the file, or a folder of files.
-        left_out: counts what holds no label that could be kept, by what it is.
+        path: The file, or a folder of files.
+        left_out: Counts omitted items by kind.
 
     Raises:
-        DatasetError: if a row holds no label, or does not say of what.
+        DatasetError: If a row has no label, or does not identify what it labels.
     """
     found: list[Label] = []
     left_out = Counter() if left_out is None else left_out
@@ -41,23 +41,23 @@ def read_labels(path: Path, left_out: Counter[str] | None = None) -> list[Label]
         else:
             found += _plain(row, place, left_out)
     if not found:
-        raise DatasetError("holds no labels", where=str(path), remedy="name a file in which something is labelled")
+        raise DatasetError("has no labels", where=str(path), remedy="use a file with labels")
     return found
 
 
 def _plain(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
-    """Yield a row's label: columns id, annotator, label (or better, grade), and shown where it is not 0,1.
+    """Yield a row's label: columns id, annotator, label (or better, grade), and shown if it is not 0,1.
 
-    Of a case with more responses, shown says which two the label is of, the one shown first before the other.
+    For a case with more responses, `shown` lists the two labeled responses in the order shown.
     """
     value = next((row[name] for name in ("label", BETTER, GRADE) if row.get(name) not in (None, "")), None)
     annotator = next((str(row[name]) for name in _ANNOTATORS if row.get(name) not in (None, "")), None)
     case = next((str(row[name]) for name in _IDS if row.get(name) not in (None, "")), None)
     if case is None or annotator is None:
         names = ", ".join(map(str, row))
-        lacking = "which case it is of" if case is None else "who gave it"
-        remedy = f"give columns id, annotator and label; there are {names}"
-        raise DatasetError(f"a label does not say {lacking}", where=place, remedy=remedy)
+        missing = "case" if case is None else "annotator"
+        remedy = f"add columns id, annotator and label; the columns are {names}"
+        raise DatasetError(f"the label has no {missing}", where=place, remedy=remedy)
     if value is None:
         left_out[EMPTY] += 1
     else:
@@ -66,7 +66,7 @@ def _plain(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
 
 
 def _label(case: str, annotator: str, value: Any, shown: Any, place: str) -> Label:
-    """Return a label; of a pair if it names a winner, of one response if it is a number."""
+    """Return a label: of a pair if it is a winner, of one response if it is a number."""
     grade = number(value)
     order = None if shown in (None, "") else shown_of(shown, place)
     if grade is not None and (order is None or len(order) == 1):
@@ -79,27 +79,27 @@ def _label(case: str, annotator: str, value: Any, shown: Any, place: str) -> Lab
 
 
 def _argilla(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
-    """Yield the responses to a record: {question: [{value, user_id}]}, as Argilla 2 writes records."""
+    """Yield the labels in an Argilla 2 record: {question: [{value, user_id}]}."""
     known = row.get("metadata") or {}
     case = known.get("case_id")
     if case is None:
         raise DatasetError("the record has no metadata.case_id", where=place, remedy="export it with evalkit export")
     responses = row["responses"] or {}
     for question, given in responses.items():
-        for said in given or ():
-            if said.get("value") is None:
+        for answer in given or ():
+            if answer.get("value") is None:
                 left_out[EMPTY] += 1
             elif question not in (BETTER, GRADE):
                 left_out[OTHERS] += 1
-            elif said.get("status", "submitted") != "submitted":
+            elif answer.get("status", "submitted") != "submitted":
                 left_out[UNFINISHED] += 1
             else:
-                annotator = str(said.get("user_id") or "argilla")
-                yield _label(str(case), annotator, said["value"], known.get("shown"), place)
+                annotator = str(answer.get("user_id") or "argilla")
+                yield _label(str(case), annotator, answer["value"], known.get("shown"), place)
 
 
 def _label_studio(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
-    """Yield a task's annotations: choices, numbers or ratings by whoever completed them."""
+    """Yield the labels of a Label Studio task: choices, numbers or ratings by annotator."""
     data = row["data"]
     if data.get("case_id") is None:
         raise DatasetError("the task has no data.case_id", where=place, remedy="export it with evalkit export")
@@ -111,10 +111,10 @@ def _label_studio(row: Row, place: str, left_out: Counter[str]) -> Iterator[Labe
         annotator = str((by.get("email") or by.get("id")) if isinstance(by, Mapping) else by or "label studio")
         for result in annotation.get("result") or ():
             value = result.get("value") or {}
-            said = value.get("choices") or [value.get("rating", value.get("number"))]
-            if said[0] is None:
+            values = value.get("choices") or [value.get("rating", value.get("number"))]
+            if values[0] is None:
                 left_out[EMPTY] += 1
-            elif result.get("from_name") not in (BETTER, GRADE) or len(said) > 1:
+            elif result.get("from_name") not in (BETTER, GRADE) or len(values) > 1:
                 left_out[OTHERS] += 1
             else:
-                yield _label(str(data["case_id"]), annotator, said[0], data.get("shown"), place)
+                yield _label(str(data["case_id"]), annotator, values[0], data.get("shown"), place)

@@ -1,6 +1,6 @@
-"""What people are asked to label: pairs or responses without judge, verdict or models, in an order of chance; and back.
+"""Export blind labeling tasks in random order, without judges, verdicts or models; and add their labels to cases.
 
-A pair's two responses change places by chance too, so that people's own liking for the first is no part of the label.
+The order of a pair's responses is random too, so that annotators' position bias does not affect the labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TITLES = {"prompt": "Question", "context": "Context", "reference": "Reference"}
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to label: a pair, or one response, of a case; `shown` holds its responses in the order shown."""
+    """One labeling task: a pair, or one response, of a case; `shown` has its responses in the order shown."""
 
     case_id: str
     unit: Unit
@@ -31,15 +31,15 @@ class Task:
 
     @property
     def name(self) -> str:
-        """What it goes by: nothing of the judge, and nothing that two tasks share."""
+        """Its unique name, without information about the judge."""
         return f"{self.case_id} {'-'.join(map(str, self.shown))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one person said of a task: a winner un-swapped, or a grade for one response.
+    """One annotator's label of a task: a winner in the case's order, or a grade for one response.
 
-    `unit` is empty where a grade does not say of which response it is; `place` is where it was read.
+    `unit` is empty if a grade does not name its response. `place` is the label's location.
     """
 
     case_id: str
@@ -50,20 +50,20 @@ class Label:
 
 
 def label_tasks(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, Unit]] | None = None) -> list[Task]:
-    """Return what there is to label in a run, every pair or response that was judged, in an order of chance.
+    """Return the labeling tasks of a run, one for every judged pair or response, in random order.
 
     Args:
-        result: the run.
-        seed: decides the order, and which of two responses is shown first.
-        units: what is to be labelled, if not all.
+        result: The run.
+        seed: Determines the order of tasks and of the responses in a pair.
+        units: The units to label; by default all.
     """
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     wanted = list(dict.fromkeys(_units(result) if units is None else units))
     cases = {case.id: case for case in result.cases}
-    draw.shuffle(wanted)
+    rng.shuffle(wanted)
     tasks = []
     for case_id, unit in wanted:
-        shown = unit[::-1] if draw.random() < 0.5 else unit
+        shown = unit[::-1] if rng.random() < 0.5 else unit
         tasks.append(Task(case_id, unit, shown, _texts(cases[case_id], shown)))
     return tasks
 
@@ -74,9 +74,9 @@ def _units(result: RunResult) -> list[tuple[str, Unit]]:
 
 
 def labeled_size(result: RunResult) -> int:
-    """Return of how many responses a label of a run is: one where each was scored, else two.
+    """Return the number of responses per label of a run: one if responses were scored, otherwise two.
 
-    Where responses were scored, grades are asked for, and not the comparisons that scores imply.
+    For scored responses, annotators give grades instead of comparing pairs.
     """
     return 1 if any(len(judgment.unit) == 1 for judgment in result.judgments) else 2
 
@@ -89,22 +89,22 @@ def _texts(case: Case, shown: Unit) -> dict[str, str]:
 
 
 def unswapped(choice: Winner, task_shown: Unit) -> Winner:
-    """Return a choice between responses as shown as one between them in the case's own order."""
+    """Convert a choice between responses as shown to the case's order."""
     if choice == "TIE" or task_shown == tuple(sorted(task_shown)):
         return choice
     return "B" if choice == "A" else "A"
 
 
 def identity(task: Task) -> dict[str, Any]:
-    """Return what a task is known by when its label comes back."""
+    """Return the fields that identify a task when its label is imported."""
     return {"case_id": task.case_id, "shown": ",".join(map(str, task.shown))}
 
 
 def shown_of(value: Any, place: str) -> Unit:
-    """Return the order in which a task was shown, as `identity` spells it.
+    """Parse the order in which a task was shown, as written by `identity`.
 
     Raises:
-        DatasetError: if it is no such thing.
+        DatasetError: If it is not an order.
     """
     try:
         shown = tuple(int(part) for part in str(value).split(","))
@@ -114,7 +114,7 @@ def shown_of(value: Any, place: str) -> Unit:
 
 
 def argilla_records(tasks: Sequence[Task]) -> list[dict[str, object]]:
-    """Return tasks as Argilla's records: `fields` to show, `metadata` to know by; question `better` or `grade`."""
+    """Return tasks as Argilla records: `fields` to show, `metadata` to identify; question `better` or `grade`."""
     return [
         {
             "id": task.name,
@@ -129,18 +129,18 @@ def argilla_records(tasks: Sequence[Task]) -> list[dict[str, object]]:
 
 
 def label_studio_tasks(tasks: Sequence[Task]) -> list[dict[str, object]]:
-    """Return tasks as Label Studio imports them: a control `better` (choices A, B, TIE) or `grade` labels them."""
+    """Return tasks for import into Label Studio, labeled with a control `better` (choices A, B, TIE) or `grade`."""
     return [{"data": {**task.texts, **identity(task)}} for task in tasks]
 
 
 def with_labels(cases: Sequence[Case], labels: Sequence[Label], own: Collection[str] = ()) -> tuple[Case, ...]:
-    """Return cases with people's labels added, an annotator's new label in place of an older one.
+    """Return cases with annotators' labels added; an annotator's new label replaces an older one.
 
-    A case's own label, or grades, that no single person gave stay what verdicts are held against; else it is what most
-    people say, or their mean grade. `own` are the cases with a label of their own beside labels of people.
+    A case's own label or grades, which belong to no annotator, remain the reference for verdicts. Other cases use the
+    majority or the mean grade. `own` are the cases that have their own label in addition to annotators' labels.
 
     Raises:
-        DatasetError: if a label is of an unknown case, or has no place in it.
+        DatasetError: If a label is for an unknown case or does not apply to it.
     """
     by_case: dict[str, dict[str, dict[Unit, Winner | float]]] = {}
     known = {case.id: case for case in cases}
@@ -149,39 +149,39 @@ def with_labels(cases: Sequence[Case], labels: Sequence[Label], own: Collection[
         if case is None:
             what = f"the run has no case '{label.case_id}'"
             raise DatasetError(
-                what, where=label.place or f"label by {label.annotator}", remedy="name cases of this run"
+                what, where=label.place or f"label by {label.annotator}", remedy="use ids of cases in this run"
             )
-        unit = _placed(label, case)
+        unit = _unit_of(label, case)
         by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = label.value
     return tuple(
-        _labelled(case, by_case[case.id], case.id in own or has_own_label(case)) if case.id in by_case else case
+        _with_label(case, by_case[case.id], case.id in own or has_own_label(case)) if case.id in by_case else case
         for case in cases
     )
 
 
 def has_own_label(case: Case) -> bool:
-    """Say whether a case has a label, or grades, and nobody's labels: then no person gave them."""
+    """Return whether a case has a label or grades that belong to no annotator."""
     return not case.labels and (case.label is not None or any(one.grade is not None for one in case.responses))
 
 
-def _placed(label: Label, case: Case) -> Unit:
-    """Return the unit that a label is of: a grade need not say so where there is one response."""
+def _unit_of(label: Label, case: Case) -> Unit:
+    """Return the unit of a label; a grade can omit it if the case has one response."""
     where = f"{label.place or label.annotator}, case '{case.id}'"
     if not label.unit:
         if len(case.responses) == 1:
             return (0,)
-        what = f"the grade {label.value:g} does not say which of {len(case.responses)} responses it is of"
-        raise DatasetError(what, where=where, remedy="name it in a column response_index, from 0; or write A, B or TIE")
+        what = f"the grade {label.value:g} does not name one of {len(case.responses)} responses"
+        raise DatasetError(what, where=where, remedy="set it in a column response_index, from 0; or write A, B or TIE")
     if len(set(label.unit)) < len(label.unit) or len(label.unit) > 2 or max(label.unit) >= len(case.responses):
-        remedy = f"the case has responses 0 to {len(case.responses) - 1}: name one, or two of them as in 0,2"
-        raise DatasetError(f"a label of responses {list(label.unit)} has no place", where=where, remedy=remedy)
+        remedy = f"use one or two of 0 to {len(case.responses) - 1}, such as 0,2"
+        raise DatasetError(f"a label of responses {list(label.unit)} does not apply", where=where, remedy=remedy)
     if isinstance(label.value, str) != (len(label.unit) == 2):
         what = f"'{label.value}' is not a label of {len(label.unit)} response{'s' * (len(label.unit) > 1)}"
         raise DatasetError(what, where=where, remedy="write A, B or TIE for a pair, a number for one response")
     return label.unit
 
 
-def _labelled(case: Case, given: Mapping[str, Mapping[Unit, Winner | float]], own: bool) -> Case:
+def _with_label(case: Case, given: Mapping[str, Mapping[Unit, Winner | float]], own: bool) -> Case:
     people: dict[str, Annotation] = dict(case.labels)
     for annotator, values in given.items():
         people[annotator] = _annotation(case, people.get(annotator), values)
@@ -205,17 +205,17 @@ def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Win
 Kind = Literal["disagreement", "flip", "near", "plain"]
 KINDS: tuple[Kind, ...] = ("disagreement", "flip", "near", "plain")
 _NEAR = 0.34
-"""Margins this far from where the verdict changes are near it: of three samples, one says otherwise."""
+"""A margin this close to the threshold is near it: one of three samples disagrees."""
 
 
 def rank_for_labeling(result: RunResult, count: int, seed: int = 0) -> list[tuple[str, Unit]]:
-    """Return `count` units: in turn of judges that disagree, orders that do, margins near the threshold, and others.
+    """Return the `count` units that are most informative to label.
 
-    Within each kind the judge's verdicts take turns, so that no winner (or level of score) is labelled more than the
-    others; within these, chance decides. Nothing that all verdicts lack is asked for, and what people have labelled
-    already comes last.
+    Kinds alternate: judges that disagree, orders that disagree, margins near the threshold, and others. Within each
+    kind, verdicts alternate, so that each winner (or score level) is equally frequent; within these, the order is
+    random. Labeled units come last.
     """
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     labels = {case.id: case.labels for case in result.cases}
     threshold = result.config.tie.threshold
     size = labeled_size(result)
@@ -224,16 +224,16 @@ def rank_for_labeling(result: RunResult, count: int, seed: int = 0) -> list[tupl
         if len(verdict.unit) == size:
             known = _has_label(labels[verdict.case_id], verdict.unit)
             of_kind = queues.setdefault(known, {}).setdefault(disagreement_kind(verdict, threshold), {})
-            of_kind.setdefault(_said(verdict), []).append(verdict)
+            of_kind.setdefault(_verdict_key(verdict), []).append(verdict)
     chosen: list[Verdict] = []
     for known in (False, True):
-        kinds = [_balanced(queues.get(known, {}).get(name, {}), draw) for name in KINDS]
+        kinds = [_balanced(queues.get(known, {}).get(name, {}), rng) for name in KINDS]
         chosen += _in_turn(kinds)
     return [(verdict.case_id, verdict.unit) for verdict in chosen[:count]]
 
 
 def disagreement_kind(verdict: Verdict, threshold: float) -> Kind:
-    """Return why a unit is worth a label."""
+    """Return the reason to label a unit."""
     votes = {vote for vote in verdict.votes.values() if vote is not None}
     if len(votes) > 1:
         return "disagreement"
@@ -244,7 +244,7 @@ def disagreement_kind(verdict: Verdict, threshold: float) -> Kind:
     return "plain"
 
 
-def _said(verdict: Verdict) -> str:
+def _verdict_key(verdict: Verdict) -> str:
     return str(verdict.winner if verdict.score is None else round(verdict.score))
 
 
@@ -254,8 +254,8 @@ def _has_label(labels: Mapping[str, Annotation], unit: Unit) -> bool:
     return any(grades[unit[0]] is not None for one in labels.values() if (grades := annotation_grades(one)))
 
 
-def _balanced(by_verdict: Mapping[str, Sequence[Verdict]], draw: random.Random) -> list[Verdict]:
-    shuffled = [draw.sample(list(verdicts), len(verdicts)) for _, verdicts in sorted(by_verdict.items())]
+def _balanced(by_verdict: Mapping[str, Sequence[Verdict]], rng: random.Random) -> list[Verdict]:
+    shuffled = [rng.sample(list(verdicts), len(verdicts)) for _, verdicts in sorted(by_verdict.items())]
     return _in_turn(shuffled)
 
 

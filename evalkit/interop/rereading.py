@@ -1,4 +1,4 @@
-"""Judges' stored texts, read again by evalkit's own reading, beside what was stored of them."""
+"""Reread judges' stored texts with evalkit's parsers and compare with the stored judgments."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _TAIL = 300
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One judgment that is stored as one thing and read as another; both un-swapped."""
+    """One judgment whose reread value differs from the stored one; both in the case's order."""
 
     stored: Judgment
     read: Judgment
 
     def line(self) -> str:
-        """Return it in words, in one line."""
+        """Return the difference as one line of text."""
         one = self.stored
         shown = "" if one.shown == one.unit else ", swapped"
         place = f"{one.case_id} {list(one.unit)}{shown}" + (f", sample {one.sample}" if one.sample else "")
         return f"{place}: stored {describe_differences(one)}, read {describe_differences(self.read)}"
 
     def row(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the difference as JSON values."""
         one, text = self.stored, self.stored.completion.text if self.stored.completion else ""
         return {
             "case_id": one.case_id,
@@ -45,7 +45,7 @@ class Difference:
 
 
 def describe_differences(judgment: Judgment) -> str:
-    """Return what a judgment says, in a word."""
+    """Return a judgment's value as a short text."""
     if judgment.value is not None:
         sign = (judgment.value > _CLOSE) - (judgment.value < -_CLOSE)
         return {1: "A", 0: "TIE", -1: "B"}[sign]
@@ -55,43 +55,45 @@ def describe_differences(judgment: Judgment) -> str:
 
 
 def reread(evaluator: Evaluator, cases: Sequence[Case], judgments: Sequence[Judgment]) -> list[Judgment]:
-    """Return each judgment as `evaluator` reads its text, those without a text as they are.
+    """Reread each judgment's text with `evaluator`; judgments without a text are unchanged.
 
     Args:
-        evaluator: of the mode of the judgments, one that asks for both orders and one sample.
-        cases: all cases.
-        judgments: the judgments to read again.
+        evaluator: An evaluator for the mode of the judgments, with both orders and one sample.
+        cases: All cases.
+        judgments: The judgments to reread.
     """
     by_case: dict[str, list[int]] = {}
-    for place, judgment in enumerate(judgments):
+    for index, judgment in enumerate(judgments):
         if judgment.completion is not None:
-            by_case.setdefault(judgment.case_id, []).append(place)
+            by_case.setdefault(judgment.case_id, []).append(index)
     again = list(judgments)
     for case in cases:
-        asked: Mapping[tuple[Unit, Unit], JudgeRequest] = {}
-        for place in by_case.get(case.id, ()):
-            asked = asked or _asked(evaluator, case)
-            again[place] = _read(evaluator, asked, judgments[place])
+        requests: Mapping[tuple[Unit, Unit], JudgeRequest] = {}
+        for index in by_case.get(case.id, ()):
+            requests = requests or _requests(evaluator, case)
+            again[index] = _read(evaluator, requests, judgments[index])
     return again
 
 
-def _asked(evaluator: Evaluator, case: Case) -> dict[tuple[Unit, Unit], JudgeRequest]:
+def _requests(evaluator: Evaluator, case: Case) -> dict[tuple[Unit, Unit], JudgeRequest]:
     return {(request.unit, request.shown): request for request in evaluator.plan(case)}
 
 
-def _read(evaluator: Evaluator, asked: Mapping[tuple[Unit, Unit], JudgeRequest], stored: Judgment) -> Judgment:
-    request, completion = asked.get((stored.unit, stored.shown)), stored.completion
+def _read(evaluator: Evaluator, requests: Mapping[tuple[Unit, Unit], JudgeRequest], stored: Judgment) -> Judgment:
+    request, completion = requests.get((stored.unit, stored.shown)), stored.completion
     if request is None or completion is None:
-        raise DatasetError(f"responses {list(stored.unit)} are not asked for", where=f"case '{stored.case_id}'")
-    # A second turn is never asked for: what cannot be read then is unparseable.
+        raise DatasetError(
+            f"responses {list(stored.unit)} are not judged in this mode", where=f"case '{stored.case_id}'"
+        )
+    # There is no retry: an unreadable text is unparseable.
     found = evaluator.read(replace(request, judge=stored.judge, sample=stored.sample, turn=1), completion)
     if not isinstance(found, Judgment):
-        return replace(stored, status="unparseable", value=None, criteria={}, error="it would be asked again")
+        return replace(stored, status="unparseable", value=None, criteria={}, error="it would be retried")
     return replace(found, status="ok") if found.status == "repaired" and found.read_by != "repaired" else found
 
 
 def differences(stored: Sequence[Judgment], read: Sequence[Judgment]) -> Iterator[Difference]:
-    """Yield the judgments that were read as something else than they are stored as; the texts decide nothing else."""
+    """Yield the judgments whose reread value differs from the stored one."""
     for one, other in zip(stored, read, strict=True):
         if one.completion is not None and not _same(one, other):
             yield Difference(one, other)

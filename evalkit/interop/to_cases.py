@@ -1,4 +1,4 @@
-"""Records of judgments to cases and judgments. What cannot be kept is counted in a note."""
+"""Convert records to cases and judgments. Omissions and assumptions are counted in notes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from evalkit.core.annotations import FIRST, chosen
 from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
 
 _WHOLE = 0.9
-"""From this share of all pairs judged on, a question is one case with all its responses."""
+"""If at least this share of all pairs is judged, a question is one case with all its responses."""
 _LONGEST = 60
 LABEL = "label"
-"""The annotator that holds a file's own labels of pairs beyond a case's first, which has the case's label."""
+"""The annotator for a file's labels of pairs other than the first, whose label is the case's."""
 
-APART = "not all pairs of a question's responses were judged: each pair is a case of its own"
-LABELLED_APART = "pairs have labels of their own beside people's: each pair is a case of its own"
-REPEATED = "judged more than once in one order: taken as samples"
-RENUMBERED = "judgments with a sample number that another one has: given the next free number"
-TEXTS = "responses of one model to one question with different texts: each text is a response of its own"
-ABSENT = "responses without a text: {} of {}; figures on length, and on identical responses, leave them out"
-DISPUTED = "pairs that rows label differently, left without a label"
-DIVIDED = "pairs that one person labels differently in several rows, left without that person's label"
-PLACELESS = "labels that name no response of their row, left out"
-GRADES = "responses that rows grade differently: the first grade is kept"
-DIFFERENT = "cases whose rows have different values of {}: the first is kept"
+APART = "not all pairs of a question's responses were judged: each pair is a separate case"
+LABELED_APART = "pairs have both their own and annotators' labels: each pair is a separate case"
+REPEATED = "judged more than once in one order: read as samples"
+RENUMBERED = "judgments with a duplicate sample number: assigned the next free number"
+TEXTS = "responses of one model to one question with different texts: each text is a separate response"
+ABSENT = "responses without a text: {} of {}; omitted from metrics on length and identical responses"
+DISPUTED = "pairs with conflicting labels, left unlabeled"
+DIVIDED = "pairs with conflicting labels by one annotator, whose labels are dropped"
+PLACELESS = "labels that match no response in their row, omitted"
+GRADES = "responses with conflicting grades: the first is kept"
+DIFFERENT = "cases with conflicting values of {}: the first is kept"
 
 Pair = frozenset[str]
 
 
 @dataclass(slots=True)
 class _Question:
-    """All records of one question, or of one pair of its responses; `answers` as they were first seen."""
+    """All records of one question, or of one pair of its responses; `answers` in order of first occurrence."""
 
     name: str
     records: list[Record] = field(default_factory=list)
@@ -59,9 +59,9 @@ class _Question:
 
 
 def to_cases(found: ParsedFile, source: str) -> tuple[list[Case], list[Judgment], list[str]]:
-    """Return the cases and judgments that records tell of, in their order, and what had to be decided or left out."""
+    """Return the cases and judgments of records, in order, and notes on assumptions and omissions."""
     tally: Counter[str] = Counter()
-    records = list(_told_apart(found.records, tally))
+    records = list(_with_unique_keys(found.records, tally))
     questions = _grouped(records, lambda record: record.question)
     notes = []
     if why := _pairs_apart(questions.values()):
@@ -80,10 +80,10 @@ def to_cases(found: ParsedFile, source: str) -> tuple[list[Case], list[Judgment]
     return cases, judgments, notes
 
 
-def _told_apart(records: Iterable[Record], tally: Counter[str]) -> Iterator[Record]:
-    """Yield records with a key for each response: one key with several texts stands for several responses.
+def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterator[Record]:
+    """Yield records with a unique key per response: a key with several texts becomes several keys.
 
-    A response without a text is the one that its key first stands for.
+    A response without a text is the first response with its key.
     """
     texts: dict[tuple[str, str], dict[str, str]] = {}
     for record in records:
@@ -92,11 +92,11 @@ def _told_apart(records: Iterable[Record], tally: Counter[str]) -> Iterator[Reco
         for answer in record.shown:
             known = texts.setdefault((record.question, answer.key), {})
             key = answer.key
-            if said := answer.text.strip():
-                if known and said not in known:
+            if text := answer.text.strip():
+                if known and text not in known:
                     tally[TEXTS] += 1
-                key = known.setdefault(said, f"{answer.key} #{len(known) + 1}" if known else answer.key)
-            if any(one.key == key for one in answers):  # a system beside itself
+                key = known.setdefault(text, f"{answer.key} #{len(known) + 1}" if known else answer.key)
+            if any(one.key == key for one in answers):  # a system compared with itself
                 key = f"{key} again"
             keys.setdefault(answer.key, key)
             answers.append(replace(answer, key=key))
@@ -114,7 +114,7 @@ def _grouped(records: Iterable[Record], name: Any) -> dict[str, _Question]:
 
 
 def _pairs_apart(questions: Iterable[_Question]) -> str | None:
-    """Return why each pair must be a case of its own, none where a case can hold all responses to a question."""
+    """Return why each pair must be a separate case; `None` if one case can have all responses to a question."""
     judged = possible = 0
     for question in questions:
         n = len(question.answers)
@@ -122,7 +122,7 @@ def _pairs_apart(questions: Iterable[_Question]) -> str | None:
             continue
         judged, possible = judged + len(question.pairs()), possible + n * (n - 1) // 2
         if any(record.better for record in question.records) and any(record.labels for record in question.records):
-            return LABELLED_APART
+            return LABELED_APART
     return APART if judged < _WHOLE * possible else None
 
 
@@ -132,7 +132,7 @@ def _pair_name(record: Record) -> str:
 
 
 def _short(name: str) -> str:
-    """Return a name that can stand in an id: of a long one, such as a text, its beginning and what tells it apart."""
+    """Return a name for use in an id; a long one is shortened to its beginning and a hash."""
     return name if len(name) <= _LONGEST else f"{name[:24]}… {sha256(name.encode()).hexdigest()[:8]}"
 
 
@@ -166,7 +166,7 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
 def _choices(
     given: Iterable[tuple[str, str, Sequence[Answer]]], keys: Sequence[str], disputed: str, tally: Counter[str]
 ) -> dict[str, dict[Unit, Winner]]:
-    """Return each person's choice of each pair; a pair of which one person says two things has none."""
+    """Return each annotator's choice for each pair; none for a pair with conflicting choices."""
     found: dict[str, dict[Unit, set[Winner]]] = {}
     for person, choice, shown in given:
         places = sorted(keys.index(answer.key) for answer in shown)
@@ -186,7 +186,7 @@ def _choices(
 
 
 def _grades(records: Iterable[Record], keys: Sequence[str], tally: Counter[str]) -> dict[str, Annotation]:
-    """Return single people's grades of the responses, and count responses that rows grade differently."""
+    """Return annotators' grades of the responses, and count conflicting grades."""
     by_key: dict[str, set[float]] = {}
     people: dict[str, dict[str, float]] = {}
     for record in records:
@@ -249,7 +249,7 @@ def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, sourc
     )
     if not said.read:
         kind = "content_filter" if said.status == "refused" else "no_answer"
-        return replace(blank, status=said.status, error=said.error or "the file holds no verdict", error_kind=kind)
+        return replace(blank, status=said.status, error=said.error or "the file has no verdict", error_kind=kind)
     return replace(
         blank,
         value=value,
@@ -261,14 +261,14 @@ def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, sourc
 
 
 def complete_only(cases: Sequence[Case], judgments: Sequence[Judgment]) -> tuple[list[Case], list[Judgment]]:
-    """Return the cases all of whose judgments could be read, and their judgments."""
+    """Return the cases with only readable judgments, and their judgments."""
     broken = {one.case_id for one in judgments if one.status not in ("ok", "repaired")}
     kept = [case for case in cases if case.id not in broken]
     return kept, [one for one in judgments if one.case_id not in broken]
 
 
 def guessed_scale(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the scale (min, max, step) that scores look to be on: 0-1, 1-5, 0-10, 1-10, 0-100 or what holds them."""
+    """Guess the scale (min, max, step) of scores: 0-1, 1-5, 0-10, 1-10, 0-100, or one that contains them."""
     low, high = (min(values), max(values)) if values else (1.0, 5.0)
     step = 1.0 if all(float(value).is_integer() for value in values) else 0.001
     for bottom, top in ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100)):

@@ -60,7 +60,7 @@ def test_what_an_export_would_pass_over_is_refused(call: Call) -> None:
 
 def test_labels_that_are_not_there_are_not_called_judgments(call: Call, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert call("import", "generic", "empty", status=1).line().startswith("empty: holds no row that can be read")
+    assert call("import", "generic", "empty", status=1).line().startswith("empty: has no readable rows")
 
 
 def test_ui_says_in_one_line_that_its_port_is_taken(call: Call, tmp_path: Path) -> None:

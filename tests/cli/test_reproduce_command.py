@@ -172,7 +172,7 @@ def test_an_edited_answer_is_noticed(call: Call, ran: Path) -> None:
     path.write_text(path.read_text().replace("[[A]]", "[[B]]", 1))
     out = " ".join(call("reproduce", "first", status=4).out.split())
     assert "Not reproduced:" in out
-    assert "answers that are read otherwise" in out
+    assert "answers that are parsed differently" in out
 
 
 def test_a_folder_without_its_templates_needs_the_store(call: Call, ran: Path, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_an_answer_that_has_come_since_a_failure_is_named(
     # The run's own files say what they said; the store has since learned more.
     assert "Reproduced: all" in call("reproduce", "first").out
     out = " ".join(call("reproduce", "first", f"store.url={tmp_path / 'store.sqlite'}", status=4).out.split())
-    assert "answers that have come since 0 2" in out
+    assert "answers received since 0 2" in out
     assert "are copied as failures" not in out
 
 

@@ -159,4 +159,4 @@ def test_mistakes_are_one_line(pairs, capsys, words, said):
 
 def test_scores_have_no_preference(scores, capsys):
     assert main(["export", str(scores.folder), "--to", "alpaca_eval"]) == 1
-    assert "holds no pairs" in capsys.readouterr().err
+    assert "has no pairs" in capsys.readouterr().err

@@ -197,7 +197,7 @@ def test_inspects_log(bring, write):
     assert [case["prompt"] for case in cases] == ["How?", "What is it?\n(image that is not a text)", "How?"]
     assert cases[0]["reference"] == "use parameterized queries\n\nor statements"
     assert [case["responses"][0]["text"] for case in cases] == ["Use parameters.", "Use parameters.", "Yes."]
-    assert "samples that no scorer saw, left out: 1 of 4" in ran.json("manifest.json")["notes"]
+    assert "samples without a scorer, omitted: 1 of 4" in ran.json("manifest.json")["notes"]
 
 
 def test_inspects_other_logs(bring, write, tmp_path):
@@ -216,7 +216,7 @@ def test_inspects_other_logs(bring, write, tmp_path):
 
     head = write("head.json", {key: value for key, value in LOG.items() if key != "samples"})
     ran = bring("inspect", str(head), status=1)
-    assert ran.err.startswith(f"evalkit: {head}: the log holds no samples; name one that was written with its samples")
+    assert ran.err.startswith(f"evalkit: {head}: the log has no samples; use a log written with samples")
 
 
 USAGE = {"total": 256, "prompt": 227, "completion": 29, "cached": 0, "numRequests": 0}
@@ -267,7 +267,7 @@ def test_promptfoos_export(bring, write):
     assert ran.values == [("0", [0], {"llm-rubric": 1.0}), ("0", [1], {"llm-rubric": 0.4}), ("1", [0], "failed")]
     models = [[one["model"] for one in case["responses"]] for case in ran.rows("cases.jsonl")]
     assert models == [["openai:gpt-5-mini", "openai:gpt-5"], ["openai:gpt-5-mini"]]
-    assert "outputs without an assertion, left out: 1 of 4" in ran.json("manifest.json")["notes"]
+    assert "outputs without an assertion, omitted: 1 of 4" in ran.json("manifest.json")["notes"]
 
 
 def test_promptfoos_other_results(bring, write):
@@ -323,7 +323,7 @@ def test_deepevals_test_runs(bring, write):
     wanted = [("0 sample_test_case", [0], {"Answer Relevancy": 0.92, "Faithfulness": 0.45})]
     ran = bring("deepeval", str(write("test_run.json", TEST_RUN)))
     assert ran.values == wanted
-    assert "test cases without a metric, left out: 1 of 2" in ran.json("manifest.json")["notes"]
+    assert "test cases without a metric, omitted: 1 of 2" in ran.json("manifest.json")["notes"]
     for name, content in (
         (".latest_test_run.json", {"testRunData": TEST_RUN}),
         ("cases.json", TEST_RUN["testCases"][:1]),

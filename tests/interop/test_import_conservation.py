@@ -57,7 +57,7 @@ def test_labels_of_questions_with_three_responses_are_kept_each_with_its_pair(br
 def test_labels_of_pairs_beside_peoples_are_told_apart(bring, write):
     rows = [{**row, "ann": "A", "bob": "A"} for row in table(2)]
     ran = bring("generic", str(write("m.jsonl", rows)), "--fields", "label.ann=ann", "label.bob=bob")
-    assert "each pair is a case of its own" in ran.out
+    assert "each pair is a separate case" in ran.out
     labels = {case["id"]: case["label"] for case in ran.rows("cases.jsonl")}
     assert [labels[f"0: {a} / {b}"] for a, b in combinations(SYSTEMS, 2)] == ["TIE", "B", "A"]
     assert all(case["labels"] == {"ann": "A", "bob": "A"} for case in ran.rows("cases.jsonl"))
@@ -106,16 +106,16 @@ def test_a_models_texts_to_one_question_are_responses_of_their_own(bring, write)
         ("good", "m", 4),
     ]
     assert [value["quality"] for _, _, value in ran.values] == [1, 5, 4]
-    assert "different texts: each text is a response of its own: 1" in ran.out
+    assert "different texts: each text is a separate response: 1" in ran.out
 
 
 @pytest.mark.parametrize(
     ("rows", "words", "said"),
     [
-        ([{"id": "1", "prompt": "a"}, {"id": "1", "prompt": "b"}], (), "m.jsonl:2: id '1' stands for another prompt"),
-        ([{"score": 3}], (), "m.jsonl:1: holds both scores and winners; name one of them"),
-        ([{"margin": -0.5}], (), "winner A and margin -0.5 name different responses"),
-        ([{"points": 3}], ("--fields", "grade=points"), "--fields grade=points: rows of this kind have no such field"),
+        ([{"id": "1", "prompt": "a"}, {"id": "1", "prompt": "b"}], (), "id '1' is already used for another prompt"),
+        ([{"score": 3}], (), "m.jsonl:1: has both scores and winners; map one of them"),
+        ([{"margin": -0.5}], (), "winner A and margin -0.5 disagree"),
+        ([{"points": 3}], ("--fields", "grade=points"), "grade=points: rows of this kind do not use this field"),
     ],
 )
 def test_rows_that_cannot_be_kept_whole_are_refused(bring, write, rows, words, said):
@@ -208,7 +208,7 @@ def test_qloras_reviews_with_two_scores(bring, write):
     rows = [{**QLORA[0], "review_id": n, "question_id": n, "score": score} for n, score in enumerate(scores)]
     ran = bring("qlora", str(write("13b-vicuna-vs-gpt-3.5-gpt4-reviewer.jsonl", rows)))
     assert [value for _, _, value in ran.values] == [1.0, 0.0, "unparseable", -1.0]
-    assert "winners made of two scores: 4" in ran.out
+    assert "winners derived from two scores: 4" in ran.out
     assert {row["judge"] for row in ran.rows("judgments.jsonl")} == {"gpt4"}
 
 
@@ -298,7 +298,7 @@ def test_mt_benchs_judgments_as_on_hugging_face(bring, write):
 def test_files_in_folders_below_are_counted(bring, write):
     write("all/one.jsonl", table(1))
     write("all/more/two.jsonl", table(1))
-    assert "files in folders below, not read: 1" in bring("generic", "all").out
+    assert "files in subfolders, not read: 1" in bring("generic", "all").out
 
 
 def test_labels_that_are_not_taken_are_counted(write):
@@ -479,12 +479,12 @@ def test_what_a_benchmarks_reader_leaves_out_is_counted(write, tmp_path):
         rows = [{"instruction": one, "output": f"{model}: {one}", "generator": model} for one in instructions]
         write(f"alpaca/{model}.json", rows)
     notes = load_cases(DatasetConfig(benchmark="alpaca_eval", path=str(tmp_path / "alpaca")), mode="pairwise").notes
-    assert "instructions that small has no output for, left out: 2" in notes
+    assert "instructions that small has no output for, omitted: 2" in notes
     questions = [{"uid": uid, "category": "math", "prompt": "?"} for uid in ("u1", "u2")]
     write("arena/question.jsonl", questions)
     for model, uids in {"o3-mini-2025-01-31": ("u1", "u2"), "mine": ("u2", "u9")}.items():
         answers = [{"uid": uid, "model": model, "messages": [{"role": "assistant", "content": model}]} for uid in uids]
         write(f"arena/model_answer/{model}.jsonl", answers)
     notes = load_cases(DatasetConfig(benchmark="arena_hard", path=str(tmp_path / "arena")), mode="pairwise").notes
-    assert "questions that mine has no answer to, left out: 1" in notes
-    assert "answers of mine to no question of the file, left out: 1" in notes
+    assert "questions that mine has no answer to, omitted: 1" in notes
+    assert "answers of mine to no question of the file, omitted: 1" in notes

@@ -537,7 +537,7 @@ def test_votes_of_people_beside_mt_bench_judgments(bring, write):
 def test_a_data_set_is_told_from_judgments(bring, write):
     pair = {key: value for key, value in JUDGEBENCH[0].items() if key not in ("judgments", "judge_name")}
     ran = bring("judgebench", str(write("data.jsonl", [pair])), status=1)
-    assert "it holds no judge's verdicts, and looks like JudgeBench pairs; use dataset=judgebench" in ran.err
+    assert "it has no judge's verdicts and looks like JudgeBench pairs; use dataset=judgebench" in ran.err
 
 
 def test_texts_are_read_again_and_differences_listed(shape):
@@ -557,14 +557,14 @@ def test_the_report_says_where_judgments_come_from(shape):
     assert ran.json("manifest.json")["imported"]["format"] == "llmbar"
     page = (ran.folder / "report.html").read_text("utf-8")
     path = ran.folder.parent / "GPT-4/Vanilla/result.json"
-    assert f"4 judgments from {path} (llmbar); no judge was called; 4 texts were read again, of which 1 say" in page
+    assert f"4 judgments from {path} (llmbar); no judge was called; 4 texts were parsed again, and 1 differ" in page
     assert f"从 {path}（llmbar）导入 4 条判定；未调用裁判；重新读取 4 条文本" in page
     assert "0 planned" not in page
     assert "LLMBar: mean accuracy of the orders" in page
     assert "LLMBar：两种顺序平均准确率" in page
     batch = (shape("openai_batch").folder / "report.html").read_text("utf-8")
     assert "4 judgments from" in batch
-    assert "texts were read again" not in batch
+    assert "texts were parsed again" not in batch
 
 
 def test_scores_are_read_again_too(shape):
@@ -607,7 +607,7 @@ def test_a_batch_needs_its_cases(bring, write):
     assert "a batch holds only answers; name its cases: dataset=file dataset.path=FILE" in ran.err
     write("cases.jsonl", [{**CASES[0], "id": "other"}])
     ran = bring("openai_batch", "out.jsonl", *WORDS["openai_batch"], status=1)
-    assert "out.jsonl:1: custom_id 'q-1-ab' names no case; say how ids are made: --custom-id" in ran.err
+    assert "out.jsonl:1: custom_id 'q-1-ab' matches no case; set the pattern of ids: --custom-id" in ran.err
 
 
 def test_scores_of_a_reward_model(bring, write):

@@ -44,7 +44,7 @@ def test_a_csv_of_scores_by_criterion(bring, write):
     words = ("response=answer", "score.style=style", "score.truth=truth", "grade=people")
     ran = bring("generic", str(path), "--judge", "me", "--fields", *words)
     assert [value for _, _, value in ran.values] == [{"style": 4.0, "truth": 5.0}, "unparseable"]
-    assert "taken as 1 to 5" in ran.out
+    assert "assumed 1 to 5" in ran.out
     config = (ran.folder / "config.yaml").read_text("utf-8")
     assert "\n  style:\n" in config
     assert "name: me" in config
@@ -87,9 +87,9 @@ def test_margins_and_only(bring, write):
     [
         (("--fields", "winner=beter"), "did you mean 'better'?"),
         (("--fields", "winner=better"), "'ours' is not a winner; say what it means: --map ours=A"),
-        ((), "says neither a winner nor a score"),
+        ((), "has neither a winner nor a score"),
         (("--fields", "winner=better", "order=who", *MAPS), "'j1' is not an order; write ab"),
-        (("--complete", "--fields", "winner=nothing"), "no row has a column 'nothing', named for winner"),
+        (("--complete", "--fields", "winner=nothing"), "no row has the column 'nothing', mapped to winner"),
         (("--only",), "evalkit import: --only: needs a value"),
         (("winner",), "winner: is not an override"),
         (("--fields", "winner=better", *MAPS, "scoring.bootstraps=1"), "scoring.bootstraps"),
@@ -124,7 +124,7 @@ def test_a_number_on_another_scale_is_refused(write, monkeypatch, capsys, column
     path = write("m.jsonl", [*rows, {**rows[0], "id": "2", column: value}])
     monkeypatch.chdir(path.parent)
     assert main(["import", "generic", str(path), "tracking=none", "hydra.run.dir=run"]) == 1
-    said = f"m.jsonl:2: {column} {value:g} is not on the scale of one; write it from {scale}"
+    said = f"m.jsonl:2: {column} {value:g} is out of range; write it from {scale}"
     assert said in capsys.readouterr().err
     assert not (path.parent / "run").exists()
 
@@ -134,7 +134,7 @@ def test_scores_must_be_on_the_scale_that_they_are_said_to_be_on(bring, write, c
     fields = ("--fields", "score=score")
     assert main(["import", "generic", str(path), *fields, "rubric=likert5", "tracking=none", "hydra.run.dir=run"]) == 1
     assert "case '1': a score of 50 by 'quality' is not on the scale 1 to 5" in capsys.readouterr().err
-    assert "taken as 0 to 100" in bring("generic", str(path), *fields).out
+    assert "assumed 0 to 100" in bring("generic", str(path), *fields).out
     assert "does not say on what scale" not in bring("generic", str(path), *fields, "rubric=percent100").out
 
 

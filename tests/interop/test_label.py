@@ -139,14 +139,14 @@ def test_label_studio(ran, write):
     [
         ("id,annotator,label\nc99,ann,A\n", "l.csv:2: the run has no case 'c99'"),
         ("id,annotator,label\nc0,ann,Z\n", "l.csv:2: 'Z' is not a winner"),
-        ("id,label\nc0,A\n", "l.csv:2: a label does not say who gave it"),
-        ("annotator,label\nann,A\n", "a label does not say which case it is of"),
+        ("id,label\nc0,A\n", "l.csv:2: the label has no annotator"),
+        ("annotator,label\nann,A\n", "the label has no case"),
         (
             "id,annotator,label\nc0,ann,4\n",
-            "l.csv:2, case 'c0': the grade 4 does not say which of 2 responses it",
+            "l.csv:2, case 'c0': the grade 4 does not name one of 2 responses",
         ),
         ("id,annotator,label,shown\nc0,ann,A,first\n", "'first' is not an order of responses"),
-        ("id,annotator,label\n", "holds no labels"),
+        ("id,annotator,label\n", "has no labels"),
     ],
 )
 def test_mistakes_are_one_line_and_change_nothing(ran, write, capsys, content, said):
@@ -256,7 +256,7 @@ def test_every_pair_that_was_judged_is_offered_and_labelled(three, write, capsys
     capsys.readouterr()
     write("wrong.csv", 'id,annotator,label,shown\nq,cid,A,"0,3"\n')
     assert label(three, "wrong.csv") == 1
-    assert "a label of responses [0, 3] has no place; the case has responses 0 to 2" in capsys.readouterr().err
+    assert "a label of responses [0, 3] does not apply; use one or two of 0 to 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

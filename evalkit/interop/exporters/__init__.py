@@ -1,4 +1,4 @@
-"""A run's judgments in other projects' layouts, as bytes to be written."""
+"""Export a run's judgments in other projects' formats."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, int | None], bytes]]]
         "label_studio": ("json", lambda *asked: _listed(label_studio_tasks(_tasks(*asked)))),
     }
 )
-"""Each layout, with its file's suffix and what makes it of a run and a seed for what is shuffled."""
+"""Each format, with its file's suffix and its exporter."""
 
 
 def export(result: RunResult, name: str, seed: int = 0, count: int | None = None, *, raw: bool = False) -> bytes:
-    """Return a run's judgments in a layout of `EXPORTS`, as the content of one file.
+    """Return a run's judgments in a format of `EXPORTS`, as the content of one file.
 
-    What people are to label is shuffled by `seed`; `count` takes so many of what would teach most. In CSV, texts that a
-    spreadsheet would run get a `'` in front, unless `raw`.
+    Labeling tasks are shuffled by `seed`; `count` selects the most informative ones. In CSV, texts that a spreadsheet
+    would execute get a leading `'`, unless `raw`.
 
     Raises:
-        ConfigError: if the run holds nothing that the layout has a place for.
+        ConfigError: If the run has nothing that the format can represent.
     """
     raw_csv = raw and name == CSV
     content = table_as_csv(rows_of_run(result), raw=True) if raw_csv else EXPORTS[name][1](result, seed, count)
     if not result.judgments:
-        raise ConfigError("the run holds no judgments", where=f"evalkit export --to {name}", remedy="name another run")
+        raise ConfigError("the run has no judgments", where=f"evalkit export --to {name}", remedy="use another run")
     return content

@@ -1,4 +1,4 @@
-"""AlpacaEval's annotations and MT-bench's judgments made of a run."""
+"""Export a run as AlpacaEval annotations or MT-bench judgments."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from evalkit.errors import ConfigError
 from evalkit.types import Case, Judgment, RunResult, Unit
 
 Row = dict[str, Any]
-_PAIRS = "holds no pairs"
+_PAIRS = "the run has no pairs"
 
 
 def alpaca_eval(result: RunResult) -> list[Row]:
-    """Return an annotation for each pair: the preference is 1 where output_1 is better, 2 where output_2 is.
+    """Return an annotation for each pair: the preference is 1 if output_1 is better, 2 if output_2 is better.
 
-    It is in between by the verdict's margin, and null if that is missing. The baseline, where the case names one, is
-    output_1, as AlpacaEval has it: its win rate is that of output_2.
+    It is interpolated by the verdict's margin, and null if that is missing. The baseline, if the case names one, is
+    output_1, as in AlpacaEval, whose win rate is that of output_2.
 
     Raises:
-        ConfigError: if the run holds no pairs.
+        ConfigError: If the run has no pairs.
     """
     cases = {case.id: case for case in result.cases}
     rows = []
@@ -50,10 +50,10 @@ def alpaca_eval(result: RunResult) -> list[Row]:
 
 
 def mt_bench(result: RunResult) -> list[Row]:
-    """Return a line for each pair and sample with both games, or for each response with its score; -1 is missing.
+    """Return a line for each pair and sample with both games, or for each response with its score; -1 if missing.
 
     Raises:
-        ConfigError: if the run holds rankings alone.
+        ConfigError: If the run has only rankings.
     """
     cases = {case.id: case for case in result.cases}
     single = [_single(judgment, cases[judgment.case_id]) for judgment in result.judgments if len(judgment.unit) == 1]

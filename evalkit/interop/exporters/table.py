@@ -1,4 +1,4 @@
-"""One row for each judgment, with its case, its verdict and people's label; `evalkit import generic` reads it back."""
+"""Export one row per judgment, with its case, verdict and labels; `evalkit import generic` can read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def rows_of_run(result: RunResult) -> list[Row]:
-    """Return a row for each judgment of responses or pairs, in the order of the run; every row has every column."""
+    """Return a row for each judgment of responses or pairs, in order; all rows have the same columns."""
     cases = {case.id: case for case in result.cases}
     verdicts = {(verdict.case_id, verdict.unit): verdict for verdict in result.verdicts}
     rows = [
@@ -89,15 +89,15 @@ def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
 
 
 def table_as_csv(rows: list[Row], *, raw: bool = False) -> bytes:
-    """Return rows as CSV in UTF-8; unless `raw`, no cell is a formula to a spreadsheet."""
+    """Return rows as CSV in UTF-8; unless `raw`, formulas are escaped."""
     return as_csv(list(rows[0]) if rows else [], rows, raw=raw).encode("utf-8", "backslashreplace")
 
 
 def as_parquet(rows: list[Row]) -> bytes:
-    """Return rows as Parquet; a column holds texts where it does not hold numbers alone.
+    """Return rows as Parquet; a column that is not all numbers becomes text.
 
     Raises:
-        ConfigError: if pyarrow is not installed.
+        ConfigError: If pyarrow is not installed.
     """
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
@@ -113,5 +113,5 @@ def _column(values: list[Any]) -> list[Any]:
     known = [value for value in values if value is not None]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in known):
         return values
-    # A surrogate that stands alone cannot be written.
+    # An unpaired surrogate cannot be encoded.
     return [None if value is None else str(value).encode("utf-8", "replace").decode() for value in values]

@@ -1,3 +1,3 @@
-"""One module for each layout: `sniff` tells a file of it, `read` makes records of one."""
+"""One module per format: `sniff` detects a file, `read` returns its records."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DeepEval's test runs and evaluation results: each test case's output with its metrics' scores from 0 to 1."""
+"""Import DeepEval test runs and evaluation results: each test case's output with its metrics' scores from 0 to 1."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _LISTS = (
     "test_results",
 )
 _WRAPPED = "testRunData"
-"""The key under which .deepeval/.latest_test_run.json holds a test run."""
+"""The key of the test run in .deepeval/.latest_test_run.json."""
 
 Case = Mapping[str, Any]
 
 
 def sniff(start: Peek) -> bool:
-    """Say whether it is a test run or an evaluation result, or a list of test results."""
+    """Return whether a file is a test run, an evaluation result, or a list of test results."""
     cases = [start.row] if start.row else _cases(start.top)
     return any(_get(case, "metricsData") is not None for case in cases)
 
 
 def read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each test case, with each metric as a criterion; an error in a metric leaves it missing.
+    """Return a record for each test case, with each metric as a criterion; a failed metric is missing.
 
-    Of a conversation the response is all that was said. A test case without metrics was not judged, and is left out.
+    The response of a conversation is its full text. A test case without metrics was not judged and is omitted.
     """
     cases = _cases(load_json(path))
     judged = [case for case in cases if _get(case, "metricsData")]
     records = [_record(case, index, options) for index, case in enumerate(judged)]
     left_out = len(cases) - len(judged)
-    notes = [f"test cases without a metric, left out: {left_out} of {len(cases)}"] if left_out else []
+    notes = [f"test cases without a metric, omitted: {left_out} of {len(cases)}"] if left_out else []
     metrics = [metric for case in judged for metric in _metrics(case)]
     if failed := len(metrics) - sum(len(record.said.scores) for record in records):
         notes.append(f"metrics without a score: {failed} of {len(metrics)}")
     judges = sorted({str(name) for metric in metrics if (name := _get(metric, "evaluationModel"))})
     if len(judges) > 1 and not options.judge:
-        notes.append(f"metrics are of several judges ({', '.join(judges)}): a case goes by that of its first")
+        notes.append(f"metrics have several judges ({', '.join(judges)}): a case uses that of its first metric")
     return ParsedFile(records, scale=(0.0, 1.0, 0.001), notes=tuple(notes))
 
 
@@ -60,7 +60,7 @@ def _metrics(case: Case) -> list[Case]:
 
 
 def _get(case: Case, name: str) -> Any:
-    """Return what stands under a camel-case name, or the same in snake case."""
+    """Return the value of a camel-case key, or of the same key in snake case."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     return case.get(name, case.get(snake))
 

@@ -1,4 +1,4 @@
-"""Any table of judgments, its columns named by the user: pairs with a winner or a margin, or responses with scores."""
+"""Import any table with columns mapped by the user: pairs with a winner or margin, or responses with scores."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MARGINS: Mapping[Winner, float] = {"A": 1.0, "B": -1.0, "TIE": 0.0}
 
 
 def sniff(start: Peek) -> bool:
-    """Say whether it has rows at all: their columns are named by the user."""
+    """Return whether a file has rows; the user maps their columns."""
     return bool(start.row)
 
 
@@ -57,8 +57,8 @@ def read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each row.
 
     Raises:
-        ConfigError: if the fields do not say what was judged, or name what rows of this kind do not have.
-        DatasetError: if a row cannot be kept whole, or no row has a column that is named.
+        ConfigError: If the fields do not include a winner or score, or include a field not used by rows of this kind.
+        DatasetError: If a row is invalid, or no row has a mapped column.
     """
     columns, questions = _Columns(dict(options.fields)), _Questions()
     records = [
@@ -70,7 +70,7 @@ def read(path: Path, options: Options) -> ParsedFile:
 
 
 class _Columns:
-    """Finds the canonical fields in rows, as the user maps them or else under their own names."""
+    """Find canonical fields in rows, by the user's mapping or by their own names."""
 
     def __init__(self, fields: dict[str, str]) -> None:
         for name in fields:
@@ -79,7 +79,7 @@ class _Columns:
         self._fields, self._unseen, self._unused = fields, dict(fields), dict(fields)
         self._names: tuple[str, ...] = ()
         self.telling = False
-        """Whether a row had a verdict, or a place for one."""
+        """Whether any row had a column for a verdict."""
 
     def get(self, row: Mapping[str, Any], name: str) -> Any:
         self._unused.pop(name, None)
@@ -93,11 +93,11 @@ class _Columns:
         return name in self._fields or name in row
 
     def named(self, *names: str) -> bool:
-        """Say whether the user maps a field of one of these names, or one under it, such as `score.style`."""
+        """Return whether the user maps one of these fields, or one below it, such as `score.style`."""
         return any(field.partition(".")[0] in names for field in self._fields)
 
     def under(self, prefix: str, row: Mapping[str, Any]) -> list[str]:
-        """Return the names of a kind, such as `score.style`: those mapped, else the columns that go by one."""
+        """Return the names of a kind, such as `score.style`: the mapped ones, or else matching columns."""
         named = [name for name in self._fields if name.startswith(f"{prefix}.")]
         return named or [name for name in row if name.startswith(f"{prefix}.")]
 
@@ -110,23 +110,23 @@ class _Columns:
     def check(self, path: Path) -> None:
         for name, column in self._unseen.items():
             remedy = did_you_mean(column, self._names)
-            raise DatasetError(f"no row has a column '{column}', named for {name}", where=str(path), remedy=remedy)
+            raise DatasetError(f"no row has the column '{column}', mapped to {name}", where=str(path), remedy=remedy)
         for name in self._unused:
-            what = "rows of this kind have no such field, and it would be lost"
-            raise ConfigError(what, where=f"--fields {name}={self._fields[name]}", remedy="leave it out")
+            what = "rows of this kind do not use this field"
+            raise ConfigError(what, where=f"--fields {name}={self._fields[name]}", remedy="remove it")
 
 
 class _Questions:
-    """The questions' names; one name stands for one prompt and context."""
+    """The names of questions; each has one prompt and context."""
 
     def __init__(self) -> None:
         self._asked: dict[str, tuple[str, str | None]] = {}
 
     def name(self, given: Any, prompt: str, context: str | None, index: int, place: str) -> str:
-        """Return what the question of a row goes by: its id, or else its prompt, or else the row's number.
+        """Return the name of a row's question: its id, or else its prompt, or else the row number.
 
         Raises:
-            DatasetError: if rows of one id have different prompts.
+            DatasetError: If rows with the same id have different prompts.
         """
         if given is None:
             names = (prompt if number == 1 else f"{prompt} ({number})" for number in count(1))
@@ -135,8 +135,8 @@ class _Questions:
             )
         known, _ = self._asked.setdefault(str(given), (prompt, context))
         if prompt and known and prompt != known:
-            remedy = "give each question an id of its own"
-            raise DatasetError(f"id '{given}' stands for another prompt before", where=place, remedy=remedy)
+            remedy = "use a unique id for each question"
+            raise DatasetError(f"id '{given}' is already used for another prompt", where=place, remedy=remedy)
         if prompt and not known:
             self._asked[str(given)] = prompt, context
         return str(given)
@@ -186,10 +186,10 @@ def _record(
 
 
 def _kind(columns: _Columns, row: Mapping[str, Any], place: str, options: Options) -> tuple[bool, bool]:
-    """Return whether a row has a score, and whether it has a winner; of both, what the user names is taken.
+    """Return whether rows have a score, and whether they have a winner; if both, the user's mapping decides.
 
     Raises:
-        ConfigError: if it has both, and the user names neither or both.
+        ConfigError: If they have both and the user maps neither or both.
     """
     scored = columns.has(row, "score") or bool(columns.under("score", row))
     compared = columns.has(row, "winner") or columns.has(row, "margin")
@@ -200,14 +200,14 @@ def _kind(columns: _Columns, row: Mapping[str, Any], place: str, options: Option
         return True, False
     if named == (False, True):
         return False, True
-    remedy = "name one of them, as in --fields winner=COLUMN, or take scores by --scores"
-    raise ConfigError("holds both scores and winners", where=place, remedy=remedy)
+    remedy = "map one of them, as in --fields winner=COLUMN, or use --scores"
+    raise ConfigError("has both scores and winners", where=place, remedy=remedy)
 
 
 def _silent(row: Mapping[str, Any], place: str) -> ConfigError:
     names = ", ".join(map(str, list(row)[:8]))
-    remedy = f"map them: --fields winner=COLUMN, or score=COLUMN; the columns are {names}"
-    return ConfigError("says neither a winner nor a score", where=place, remedy=remedy)
+    remedy = f"set --fields winner=COLUMN or score=COLUMN; the columns are {names}"
+    return ConfigError("has neither a winner nor a score", where=place, remedy=remedy)
 
 
 def _key(winner: Winner | None, pair: tuple[Answer, Answer]) -> str | None:
@@ -224,10 +224,10 @@ def _single(columns: _Columns, row: Mapping[str, Any], place: str) -> Answer:
 
 
 def _grade(cell: Any, place: str) -> float | None:
-    """Return people's grade of a response, none where the cell is empty.
+    """Return an annotator's grade of a response; `None` if the cell is empty.
 
     Raises:
-        DatasetError: if it is no number.
+        DatasetError: If it is not a number.
     """
     if cell is None or cell == "":
         return None
@@ -255,12 +255,12 @@ def _swapped(value: Any, place: str) -> bool:
         return False
     spelt = str(value).strip().casefold()
     if spelt not in _SWAPPED:
-        raise DatasetError(f"'{value}' is not an order", where=place, remedy="write ab, or ba where B was shown first")
+        raise DatasetError(f"'{value}' is not an order", where=place, remedy="write ab, or ba if B was shown first")
     return _SWAPPED[spelt]
 
 
 class _Said:
-    """What one row says of the judge's word."""
+    """The judgment in one row."""
 
     def __init__(self, columns: _Columns, row: Mapping[str, Any], judge: str, place: str) -> None:
         self._columns, self._row, self._judge, self._place = columns, row, judge, place
@@ -281,13 +281,13 @@ class _Said:
         return RecordedJudgment(self._judge, value=value, **self._more)
 
     def _agreed(self, winner: Winner, margin: float | None) -> float:
-        """Return the margin of a winner: the row's own where it has one, which must not be the other response's."""
+        """Return the margin of a winner; the row's margin must not favor the other response."""
         own = _MARGINS[winner]
         if margin is None or own * margin == 0:
             return own
         if own * margin < 0:
-            what = f"winner {winner} and margin {margin:g} name different responses"
-            raise DatasetError(what, where=self._place, remedy="mend the row, or map only one of them")
+            what = f"winner {winner} and margin {margin:g} disagree"
+            raise DatasetError(what, where=self._place, remedy="fix the row, or map only one of them")
         return margin
 
     def scores(self) -> RecordedJudgment:
@@ -306,9 +306,9 @@ class _Said:
         )
 
     def _within(self, name: str, low: float, high: float) -> float | None:
-        """Return a number that must lie between two; on another scale it would be taken for what it is not."""
+        """Return a number that must be between two bounds, so that other scales are not misread."""
         found = number(self._columns.get(self._row, name))
         if found is not None and not low <= found <= high:
             remedy = f"write it from {low:g} to {high:g}"
-            raise DatasetError(f"{name} {found:g} is not on the scale of one", where=self._place, remedy=remedy)
+            raise DatasetError(f"{name} {found:g} is out of range", where=self._place, remedy=remedy)
         return found

@@ -1,4 +1,4 @@
-"""Inspect's logs, as JSON or as .eval archives: each sample's output with its scorers' values."""
+"""Import Inspect logs, JSON or .eval: each sample's output with its scorers' values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sample = Mapping[str, Any]
 
 
 def sniff(start: Peek) -> bool:
-    """Say whether it is a log."""
+    """Return whether a file is a log."""
     if start.path.suffix == ".eval":
         return is_zipfile(start.path)
     return isinstance(start.top.get("eval"), Mapping) and ("samples" in start.top or "plan" in start.top)
@@ -30,16 +30,16 @@ def sniff(start: Peek) -> bool:
 def read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each sample and epoch, with each scorer's value as a criterion.
 
-    C, P and I are 1, 0.5 and 0, as Inspect has them; N, that there was no answer to grade, is missing. A sample that no
-    scorer saw was not judged, and is left out.
+    C, P and I are 1, 0.5 and 0, as in Inspect; N (no answer to grade) is missing. A sample without a scorer was not
+    judged and is omitted.
 
     Raises:
-        DatasetError: if the log holds no samples.
+        DatasetError: If the log has no samples.
     """
     header, samples = _log(path)
     if not samples:
-        remedy = "name one that was written with its samples (--log-samples)"
-        raise DatasetError("the log holds no samples", where=str(path), remedy=remedy)
+        remedy = "use a log written with samples (--log-samples)"
+        raise DatasetError("the log has no samples", where=str(path), remedy=remedy)
     evaluation = header.get("eval") or {}
     model = str(evaluation.get("model") or "model")
     judged = [sample for sample in samples if _scores(sample)]
@@ -49,9 +49,9 @@ def read(path: Path, options: Options) -> ParsedFile:
     given = sum(len(_parts(sample)) for sample in judged)
     scale = (0.0, 1.0, 0.5) if values and set(values) <= _LEVELS else None
     left_out = len(samples) - len(judged)
-    notes = [f"samples that no scorer saw, left out: {left_out} of {len(samples)}"] if left_out else []
+    notes = [f"samples without a scorer, omitted: {left_out} of {len(samples)}"] if left_out else []
     if unread := given - len(values):
-        notes.append(f"scorers' values that are no number, nor C, P or I: {unread} of {given}")
+        notes.append(f"scorers' values other than numbers, C, P and I: {unread} of {given}")
     return ParsedFile(records, scale=scale, notes=tuple(notes))
 
 
@@ -71,25 +71,25 @@ def _archived(path: Path) -> tuple[dict[str, Any], Sequence[Sample]]:
             inside = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
             samples = [json.loads(archive.read(name)) for name in inside]
     except NotImplementedError:
-        raise DatasetError("is compressed in a way that Python cannot read", where=str(path), remedy=_CONVERT) from None
+        raise DatasetError("uses a compression that Python cannot read", where=str(path), remedy=_CONVERT) from None
     except (BadZipFile, KeyError, ValueError, OSError) as bad:
-        raise DatasetError(f"is not a whole .eval archive ({bad})", where=str(path), remedy=_CONVERT) from None
+        raise DatasetError(f"is not a complete .eval archive ({bad})", where=str(path), remedy=_CONVERT) from None
     return header, sorted(samples, key=_place)
 
 
 def _place(sample: Sample) -> tuple[int, bool, int, str]:
-    """Return what samples are sorted by: epochs, then ids, numbers by their size and before names."""
+    """Return a sort key for samples: epoch, then id, with numbers before names."""
     name = str(sample.get("id"))
     return int(sample.get("epoch") or 1), not name.isdecimal(), int(name) if name.isdecimal() else 0, name
 
 
 def _scores(sample: Sample) -> Mapping[str, Any]:
-    """Return a sample's scores by scorer; logs of the first version hold one without a name."""
+    """Return a sample's scores by scorer; logs of version 1 have one without a name."""
     return sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
 
 
 def _judge(evaluation: Mapping[str, Any], samples: Sequence[Sample]) -> str:
-    """Return the model that graded, as the log names it, or else the only scorer."""
+    """Return the grading model named in the log, or else the only scorer."""
     role = (evaluation.get("model_roles") or {}).get("grader")
     if role:
         return str(role.get("model") if isinstance(role, Mapping) else role)
@@ -99,7 +99,7 @@ def _judge(evaluation: Mapping[str, Any], samples: Sequence[Sample]) -> str:
 
 
 def _graders(score: Any) -> Iterator[str]:
-    """Yield the models that answered in the conversation by which a score was graded."""
+    """Yield the models that answered in the grading conversation of a score."""
     metadata = score.get("metadata") if isinstance(score, Mapping) else None
     grading = metadata.get("grading") if isinstance(metadata, Mapping) else None
     for message in grading if isinstance(grading, list) else ():
@@ -119,7 +119,7 @@ def _output(output: Mapping[str, Any]) -> str:
         return str(output["completion"])
     choices = output.get("choices") or [{}]
     content = (choices[0].get("message") or {}).get("content")
-    if isinstance(content, list):  # what the model thought is no part of its answer
+    if isinstance(content, list):  # reasoning is not part of the answer
         content = [part for part in content if not (isinstance(part, Mapping) and part.get("type") == "reasoning")]
     return text(content)
 
@@ -139,7 +139,7 @@ def _said(sample: Sample, judge: str) -> RecordedJudgment:
 
 
 def _parts(sample: Sample) -> dict[str, Any]:
-    """Return the values that scorers gave a sample, by scorer, and by key where a scorer gives several."""
+    """Return the scorers' values of a sample, by scorer, and by key if a scorer has several."""
     found: dict[str, Any] = {}
     for name, score in _scores(sample).items():
         value = score.get("value") if isinstance(score, Mapping) else score

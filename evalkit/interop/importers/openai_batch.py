@@ -1,4 +1,4 @@
-"""An OpenAI batch's output file: completions by `custom_id`, of the cases that a dataset holds."""
+"""Import the output file of an OpenAI batch: completions by `custom_id`, for the cases of a dataset."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ SHAPES = (
     r"(?P<case>.+)[-_:|/]r(?P<response>\d+)[-_:|/]s?(?P<sample>\d+)",
     r"(?P<case>.+)[-_:|/]s?(?P<sample>\d+)",
 )
-"""How ids are taken apart where no pattern is given: the first that names a case."""
+"""The default patterns of ids; the first one that matches a case is used."""
 
 
 def sniff(start: Peek) -> bool:
-    """Say whether its rows are responses of a batch."""
+    """Return whether a file's rows are responses of a batch."""
     return start.has("custom_id") and ("response" in start.row or "error" in start.row)
 
 
 def read(path: Path, options: Options) -> ParsedFile:
-    """Return nothing: a batch's file holds no verdicts, only texts (`texts_of`)."""
+    """Raise, because the file of a batch has only texts (`texts_of`) and no verdicts."""
     del options
-    raise ConfigError("holds no verdicts", where=str(path), remedy="give its cases: dataset=file dataset.path=FILE")
+    raise ConfigError("has no verdicts", where=str(path), remedy="set its cases: dataset=file dataset.path=FILE")
 
 
 def texts_of(path: Path, options: Options) -> ImportedJudgments:
-    """Return a judgment for each response of a batch, its text still to be read.
+    """Return a judgment for each response of a batch; its text is not yet read.
 
     Raises:
-        ConfigError: if no cases are given, or the pattern of ids is none.
-        DatasetError: if an id names no case.
+        ConfigError: If there are no cases, or the pattern of ids is invalid.
+        DatasetError: If an id matches no case.
     """
     cases = {case.id: case for case in options.cases}
     if not cases:
-        raise ConfigError("needs its cases", where=str(path), remedy="name them: dataset=file dataset.path=FILE")
+        raise ConfigError("needs its cases", where=str(path), remedy="set them: dataset=file dataset.path=FILE")
     patterns = _patterns(options.custom_id)
     judgments, taken = [], set()
     repeated = 0
@@ -59,8 +59,8 @@ def texts_of(path: Path, options: Options) -> ImportedJudgments:
             judgments.append(replace(judgment, sample=sample))
     used = {judgment.case_id for judgment in judgments}
     absent = len(cases) - len(used)
-    notes = [f"cases of which the batch says nothing: {absent} of {len(cases)}"] if absent else []
-    notes += [f"answers beyond the first of one request, taken as samples: {repeated}"] if repeated else []
+    notes = [f"cases without a response in the batch: {absent} of {len(cases)}"] if absent else []
+    notes += [f"additional answers to one request, read as samples: {repeated}"] if repeated else []
     kept = tuple(case for case in options.cases if case.id in used)
     return ImportedJudgments(kept, tuple(judgments), {}, tuple(notes), unread=True)
 
@@ -69,7 +69,9 @@ def _patterns(given: str | None) -> list[re.Pattern[str]]:
     try:
         patterns = [re.compile(one) for one in ([given] if given else SHAPES)]
     except re.error as bad:
-        raise ConfigError(f"is not a pattern ({bad})", where=f"--custom-id {given}", remedy="mend it") from None
+        raise ConfigError(
+            f"is not a regular expression ({bad})", where=f"--custom-id {given}", remedy="fix it"
+        ) from None
     if any("case" not in pattern.groupindex for pattern in patterns):
         raise ConfigError("has no group 'case'", where=f"--custom-id {given}", remedy="put (?P<case>…) around the id")
     return patterns
@@ -83,18 +85,20 @@ def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]
             if parts.get("response") is not None or size == 1:
                 shown: Unit = (int(parts.get("response") or 0),)
                 if shown[0] >= size:
-                    what = f"custom_id '{name}' names response {shown[0]}, and case '{found['case']}' has {size}"
-                    raise DatasetError(what, where=place, remedy="count responses from 0, or name the right cases")
+                    what = f"custom_id '{name}' names response {shown[0]}, but case '{found['case']}' has {size}"
+                    raise DatasetError(what, where=place, remedy="count responses from 0, or use the right cases")
             else:
                 shown = (1, 0) if parts.get("order") in ("ba", "b", "1") else (0, 1)
             return found["case"], shown, int(parts.get("sample") or 0)
     raise DatasetError(
-        f"custom_id '{name}' names no case", where=place, remedy="say how ids are made: --custom-id '(?P<case>.+)-…'"
+        f"custom_id '{name}' matches no case",
+        where=place,
+        remedy="set the pattern of ids: --custom-id '(?P<case>.+)-…'",
     )
 
 
 def _of_row(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Options) -> Iterator[Judgment]:
-    """Yield a judgment for each choice of a row's completion, one that failed where there is none."""
+    """Yield a judgment for each choice of a row's completion; a failed one if there is none."""
     case, shown, sample = placed
     response = row.get("response") or {}
     body = response.get("body") if isinstance(response, Mapping) else None
@@ -107,13 +111,13 @@ def _of_row(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Opti
         error = text(fault.get("message") if isinstance(fault, Mapping) else fault) or "no completion"
         yield replace(blank, error=error, error_kind="bad_response")
     for number_, (words, finish, refusal) in enumerate(choices):
-        used = _usage(body.get("usage")) if number_ == 0 else Usage()  # it is of all choices together
+        used = _usage(body.get("usage")) if number_ == 0 else Usage()  # the total of all choices
         completion = Completion(words, body.get("model"), finish, used, refusal=refusal)
         yield replace(blank, status="unparseable", error="not read yet", error_kind="no_answer", completion=completion)
 
 
 def _texts(body: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield text, reason of the end and refusal of a chat completion, or of a response."""
+    """Yield text, finish reason and refusal of each choice of a chat completion or response."""
     for choice in body.get("choices") or ():
         message = choice.get("message") or {}
         yield text(message.get("content")), choice.get("finish_reason"), message.get("refusal")

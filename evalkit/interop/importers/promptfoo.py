@@ -1,4 +1,4 @@
-"""promptfoo's results: each test's output with its assertions, those that a model graded being the judgments."""
+"""Import promptfoo results: each test's output with its assertions; the model-graded ones are the judgments."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _BY_MODEL = ("rubric", "g-eval", "model-graded", "factuality", "closedqa", "rele
 _UNJUDGED = "No assertions"
 _LINES = ".jsonl"
 _FAULT = 2
-"""The `failureReason` of a test that could not be run; 1 is that an assertion did not hold."""
+"""The `failureReason` of a test that could not run; 1 is a failed assertion."""
 
 Row = Mapping[str, Any]
 
 
 def sniff(start: Peek) -> bool:
-    """Say whether it is the object that promptfoo writes, or its rows as JSON lines."""
+    """Return whether a file is promptfoo's object, or its rows as JSON lines."""
     results = start.top.get("results")
     whole = isinstance(results, Mapping) and isinstance(results.get("results"), list)
     return whole or start.has("gradingResult", "response")
 
 
 def read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each output; its criteria are the assertions graded by a model, or all if none was.
+    """Return a record for each output; its criteria are the model-graded assertions, or all if there are none.
 
-    An output without an assertion was not judged, and is left out.
+    An output without assertions was not judged and is omitted.
     """
     given = _rows(path)
     rows = [row for row in given if isinstance(row, Mapping)]
@@ -39,15 +39,15 @@ def read(path: Path, options: Options) -> ParsedFile:
     names: dict[str, str] = {}
     models, judge = _models(rows), options.judge or _judge(graded)
     records = [_record(row, models, judge, only_graded=bool(graded), names=names) for row in judged]
-    notes = [] if graded or not parts else ["no assertion was graded by a model: all assertions are taken"]
+    notes = [] if graded or not parts else ["no assertion was graded by a model: all assertions are used"]
     if left_out := len(rows) - len(judged):
-        notes.append(f"outputs without an assertion, left out: {left_out} of {len(rows)}")
+        notes.append(f"outputs without an assertion, omitted: {left_out} of {len(rows)}")
     if others := (len(parts) - len(graded)) * bool(graded):
-        notes.append(f"assertions that no model graded, left out: {others} of {len(parts)}")
+        notes.append(f"assertions not graded by a model, omitted: {others} of {len(parts)}")
     if failed := len(graded or parts) - sum(len(record.said.scores) for record in records):
         notes.append(f"assertions without a score: {failed} of {len(graded or parts)}")
     if strange := len(given) - len(rows):
-        notes.append(f"results that are no object, left out: {strange} of {len(given)}")
+        notes.append(f"results that are not objects, omitted: {strange} of {len(given)}")
     return ParsedFile(records, scale=(0.0, 1.0, 0.001), criteria=names, notes=tuple(notes))
 
 
@@ -62,7 +62,7 @@ def _parts(row: Row) -> list[Row]:
     parts = [part for part in grading.get("componentResults") or [] if isinstance(part, Mapping)]
     if parts or number(grading.get("score")) is None or grading.get("reason") in (None, _UNJUDGED):
         return parts
-    return [grading]  # one assertion alone, as the first versions write it
+    return [grading]  # a single assertion, as in early versions
 
 
 def _assertion(part: Row) -> Row:
@@ -76,7 +76,7 @@ def _is_graded(part: Row) -> bool:
 
 
 def _judge(graded: Sequence[Row]) -> str:
-    """Return the grader that all assertions name, if they name one."""
+    """Return the grader if all assertions name the same one."""
     named = {json.dumps(_assertion(part).get("provider")) for part in graded}
     provider = json.loads(named.pop()) if len(named) == 1 else None
     return str((provider.get("id") if isinstance(provider, Mapping) else provider) or "promptfoo")
@@ -88,7 +88,7 @@ def _provider(row: Row) -> str:
 
 
 def _models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
-    """Return what each provider with each prompt goes by: its own name, with the prompt's where it has several."""
+    """Return a name for each provider and prompt; the prompt is included if a provider has several."""
     prompts: dict[str, dict[Any, str]] = {}
     for row in rows:
         prompt = row.get("prompt") or {}
@@ -97,9 +97,9 @@ def _models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
     names = {}
     for provider, labels in prompts.items():
         apart = len(labels) > 1
-        told = len(set(labels.values())) == len(labels) and all(labels.values())
+        labeled = len(set(labels.values())) == len(labels) and all(labels.values())
         for index, label in labels.items():
-            names[provider, index] = f"{provider}, {label if told else f'prompt {index}'}" if apart else provider
+            names[provider, index] = f"{provider}, {label if labeled else f'prompt {index}'}" if apart else provider
     return names
 
 
@@ -133,6 +133,6 @@ def _said(row: Row, judge: str, only_graded: bool, names: dict[str, str]) -> Rec
     joined = "\n\n".join(word for word in words if word) or None
     if scores:
         return RecordedJudgment(judge, scores=scores, text=joined)
-    # A failed assertion is told as the row's error, too.
+    # The row's error can also report a failed assertion.
     fault = row.get("error") if row.get("failureReason") in (None, _FAULT) or not row.get("gradingResult") else None
     return missing_record(judge, str(fault or "no score"), status="failed" if fault else "unparseable")

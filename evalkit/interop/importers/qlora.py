@@ -1,6 +1,6 @@
-"""QLoRA's reviews of pairs of systems: a file for each ordered pair, on the Vicuna or the Open Assistant questions.
+"""Import QLoRA's reviews of pairs of systems: one file per ordered pair, on Vicuna or Open Assistant questions.
 
-A review says 1, 2 or 3, a tie, or (on Vicuna's, against one system) gives both answers a score.
+A review is 1, 2, or 3 (a tie), or (on Vicuna, against one system) a score for both answers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _SCORES = {1: 1.0, 2: -1.0, 3: 0.0}
 _REVIEWER = re.compile(r"(?:-(?P<judge>[^-]+(?:-[\d.]+)?)-|_(?P<named>[^_]+)_)reviewer(?:[-_]\w+)?\Z")
 _BETWEEN = re.compile(r"[-_]vs[-_]")
 _IDS = ("question_id", "message_id")
-"""What tells a question: its number on Vicuna's, the id of its last message on Open Assistant's."""
+"""The key of a question: its number for Vicuna, the id of its last message for Open Assistant."""
 _NEXT = "A chat between a curious human and an artificial intelligence"
-"""What a system that writes on after its answer begins with; judges were not shown it."""
+"""The beginning of text that a system adds after its answer, which judges were not shown."""
 OUTPUT = {
     "format": "regex",
     "pattern": r"(?m)^[ \t*]*(?P<winner>[123])[ \t.*]*$",
@@ -29,12 +29,12 @@ OUTPUT = {
 
 
 def sniff(start: Peek) -> bool:
-    """Say whether its rows are reviews."""
+    """Return whether a file's rows are reviews."""
     return start.has("review_id", "answer1_id", "answer2_id", "score") and any(name in start.row for name in _IDS)
 
 
 def read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each review; a system is known by its answers' ids, and named by most of its files."""
+    """Return a record for each review; a system is identified by its answers' ids and named by most of its files."""
     reviews = []
     votes: dict[str, Counter[str]] = {}
     for place, row in rows_of(path):
@@ -49,7 +49,7 @@ def read(path: Path, options: Options) -> ParsedFile:
     for place, row, ids, sides, judge in reviews:
         question = _question(row) or str(require(row, _IDS[0], place))
         systems = names[ids[0]], names[ids[1]]
-        if sorted(systems) != sorted(sides):  # an id that systems share, since it is made of a text that both wrote
+        if sorted(systems) != sorted(sides):  # an id shared by systems with identical texts
             systems = sides
         shown = tuple(
             Answer(system, texts.get((system, question)) or texts.get((one, question), ""), system)
@@ -57,8 +57,8 @@ def read(path: Path, options: Options) -> ParsedFile:
         )
         records.append(Record(question, prompts.get(question, ""), shown, _said(row, judge)))
     scored = sum(isinstance(row.get("score"), list) for _, row, *_ in reviews)
-    notes = [f"winners made of two scores: {scored}"] if scored else []
-    notes += [] if texts else ["the systems' answers are not beside it (../generations): texts are empty"]
+    notes = [f"winners derived from two scores: {scored}"] if scored else []
+    notes += [] if texts else ["the systems' answers (../generations) are missing: texts are empty"]
     return ParsedFile(records, None if scored else OUTPUT, by_name=True, notes=tuple(notes))
 
 
@@ -67,7 +67,7 @@ def _question(row: Mapping[str, Any]) -> str | None:
 
 
 def _of_file(place: str) -> tuple[tuple[str, str], str]:
-    """Return the two systems and the judge that a file's name tells of."""
+    """Return the two systems and the judge in a file's name."""
     stem = Path(place.rpartition(":")[0]).stem
     reviewer = _REVIEWER.search(stem)
     first, *second = _BETWEEN.split(stem[: reviewer.start()] if reviewer else stem, maxsplit=1)
@@ -86,7 +86,7 @@ def _said(row: Mapping[str, Any], judge: str) -> RecordedJudgment:
 
 
 def _lead(scores: list[Any]) -> float | None:
-    """Return the margin of the higher of two scores, none where they could not be read, which is -1."""
+    """Return the margin of the higher of two scores; `None` if a score is -1, that is, unreadable."""
     known = [score for score in map(number, scores) if score is not None and score >= 0]
     if len(scores) != 2 or len(known) != 2:
         return None
@@ -94,7 +94,7 @@ def _lead(scores: list[Any]) -> float | None:
 
 
 def _texts(path: Path) -> dict[tuple[str, str], str]:
-    """Return systems' answers by system, and by the answer's own id, and question, where they stand beside."""
+    """Return the systems' answers by system, answer id and question, if their files are available."""
     folder = sibling_file(path, "generations")
     found: dict[tuple[str, str], str] = {}
     for file in sorted(folder.rglob("*.jsonl")) if folder is not None else ():
@@ -113,7 +113,7 @@ def _system(stem: str) -> str:
 
 
 def _prompts(path: Path) -> dict[str, str]:
-    """Return the questions' texts, of all files of questions beside the reviews."""
+    """Return the texts of the questions in all question files next to the reviews."""
     folder = sibling_file(path, "prompts")
     files = [] if folder is None else sorted(folder.glob("*_questions.jsonl"))
     if not files and (file := sibling_file(path, "vicuna_questions.jsonl", "question.jsonl")) is not None:
