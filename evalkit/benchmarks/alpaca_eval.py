@@ -1,6 +1,6 @@
-"""AlpacaEval (Dubois et al. 2024, COLM, arXiv 2404.04475): models' outputs against a baseline's, by instruction.
+"""AlpacaEval (Dubois et al. 2024, COLM, arXiv 2404.04475): models' outputs compared with a baseline's.
 
-Its annotations hold two outputs to an instruction, and a preference from 1 (the first) to 2 (the second).
+An annotation has two outputs for an instruction and a preference from 1 (the first) to 2 (the second).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from evalkit.scoring.verdicts.pairs import over_orders
 from evalkit.types import Case, Metric
 
 GAMED: Final = "df_gamed.csv"
-"""What AlpacaEval's authors publish of the gamed baselines, on Hugging Face in tatsu-lab/alpaca_eval."""
+"""The published file on the gamed baselines, in tatsu-lab/alpaca_eval on Hugging Face."""
 
 DIFFICULTY: Final = "instruction_difficulty.csv"
 
@@ -49,14 +49,14 @@ _TRUTH: Final = {"true": True, "false": False, "1": True, "0": False, "1.0": Tru
 _BASELINES: Final = ("gpt4_1106_preview", "gpt4_turbo", "text_davinci_003")
 
 RAW = (
-    "AlpacaEval's length-controlled win rate needs all its instructions and its df_gamed.csv beside the outputs;"
-    " length/controlled_win_rate is another number, which its leaderboard does not have"
+    "AlpacaEval's length-controlled win rate needs all its instructions and its df_gamed.csv next to the outputs;"
+    " length/controlled_win_rate is a different metric that its leaderboard does not have"
 )
 
 CALIBRATION = "calibration"
-"""The key of a case's metadata under which its instruction's number and rows of df_gamed.csv stand."""
+"""The metadata key for an instruction's number and rows of df_gamed.csv."""
 
-UNBOUNDED = "missing verdicts are left out and not bounded"
+UNBOUNDED = "missing verdicts are omitted, without bounds"
 
 _GAMED_WEIGHT = 0.2 / 2
 
@@ -72,13 +72,13 @@ _DRAW = 0.0
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield every model's outputs beside the baseline's, joined by instruction."""
+    """Yield every model's outputs with the baseline's, joined by instruction."""
     answers: Answers = {}
     seen: Counter[tuple[str, str]] = Counter()
     for file in benchmark_files(benchmark, source):
         for place, row in checked_rows(benchmark, file):
             model, instruction = str(row["generator"]), str(row["instruction"])
-            # An instruction that stands twice is joined with its first and its second answer.
+            # A duplicate instruction is joined with its first and its second answer.
             answers.setdefault(model, {})[f"{seen[model, instruction]}:{instruction}"] = (place, row)
             seen[model, instruction] += 1
     baseline = find_baseline(answers, source, _BASELINES)
@@ -92,7 +92,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         for instruction, (place, row) in answers[model].items():
             if instruction not in numbers:
                 what = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
-                raise DatasetError(what, where=place, remedy="take both from the same set of instructions")
+                raise DatasetError(what, where=place, remedy="use the same set of instructions for both")
             number = numbers[instruction]
             yield (
                 place,
@@ -112,7 +112,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 
 def _difficulties(path: Path) -> dict[int, float]:
-    """Return the published difficulty of each instruction by its number, where the file is in the folder."""
+    """Return the published difficulty of each instruction by number, if the file is in the folder."""
     file = _beside(path, DIFFICULTY)
     rows = _table(file)
     try:
@@ -122,13 +122,13 @@ def _difficulties(path: Path) -> dict[int, float]:
 
 
 def calibrations(file: Path) -> dict[int, Row]:
-    """Return what AlpacaEval's length control needs of each instruction, by its number, where df_gamed.csv is there.
+    """Return the calibration data of each instruction for AlpacaEval's length control, by number, if available.
 
-    That is the instruction's difficulty, and its rows of the table: each row's number, the preference (null where
-    there is none), the scaled difference in length, the difficulty, and 1 if its model is no gamed baseline.
+    It has the instruction's difficulty and its rows of df_gamed.csv: each row's number, the preference (null if
+    missing), the scaled difference in length, the difficulty, and 1 if its model is not a gamed baseline.
 
     Raises:
-        DatasetError: if it is another table.
+        DatasetError: If df_gamed.csv is another table.
     """
     rows, found = _table(file), dict[int, Row]()
     try:
@@ -140,7 +140,7 @@ def calibrations(file: Path) -> dict[int, Row]:
             one["gamed"].append([place, preference, float(row["std_delta_len"]), difficulty, plain])
     except (AttributeError, KeyError, TypeError, ValueError) as bad:
         what = f"not AlpacaEval's table of gamed baselines ({bad})"
-        raise DatasetError(what, where=str(file), remedy="take df_gamed.csv of tatsu-lab/alpaca_eval") from None
+        raise DatasetError(what, where=str(file), remedy="use df_gamed.csv of tatsu-lab/alpaca_eval") from None
     return found
 
 
@@ -160,8 +160,8 @@ def _rule(view: View) -> list[Statistic | Metric]:
 
     The win rate is the mean preference for the model's output over the baseline's, a tie being a half; with
     log-probabilities the preference is the probability of the model's token (Li et al. 2023; Dubois et al. 2024, arXiv
-    2404.04475, section 2). Both orders count the same, where AlpacaEval draws one for each instruction. The
-    length-controlled one is there only if df_gamed.csv is, and every instruction.
+    2404.04475, section 2). Both orders have equal weight; AlpacaEval samples one order per instruction. The
+    length-controlled rate requires df_gamed.csv and every instruction.
     """
     contest = Contest.of(view)
     credit = (1 + over_orders(contest.margin) if contest.margin.shape[1] == 2 else 1 + contest.margin[:, 0]) / 2
@@ -181,7 +181,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
 
 
 def _longer(case: Case, turn: int) -> int:
-    """Return by how many characters the model's output is longer than the baseline's."""
+    """Return the difference in characters between the model's output and the baseline's."""
     return turn * (len(case.responses[0].text) - len(case.responses[1].text)) if turn else 0
 
 
@@ -189,8 +189,8 @@ def _longer(case: Case, turn: int) -> int:
 class _Data:
     """The regression's rows: the gamed baselines' first, then the model's own in the order of instructions.
 
-    `case` holds each of the model's rows' case, `read` says which of them have a preference. `y` of a gamed row
-    without one is NaN; all other values are there. `difficulty` is by the model's rows.
+    `case` is the case of each of the model's rows; `read` is whether it has a preference. `y` is NaN for a gamed row
+    without a preference. `difficulty` is by the model's rows.
     """
 
     x: Floats
@@ -201,25 +201,25 @@ class _Data:
 
     @property
     def gamed(self) -> int:
-        """How many rows are of gamed baselines."""
+        """The number of rows of gamed baselines."""
         return len(self.y) - len(self.case)
 
 
 def length_controlled(
     name: str, cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats, *, missing: int
 ) -> Statistic | None:
-    """Return the length-controlled win rate of one model, none where the authors' procedure cannot be followed.
+    """Return the length-controlled win rate of one model; `None` if the authors' procedure cannot be followed.
 
-    Its interval is of instructions: each resample takes one Newton step, at the penalty chosen, from the fit of all
-    of them. The gamed baselines' rows are data of the benchmark, and stay as they are.
+    The interval resamples instructions: each resample is one Newton step, at the selected penalty, from the full fit.
+    The rows of the gamed baselines are fixed data of the benchmark.
 
     Args:
-        name: the metric's name.
-        cases: all cases.
-        rows: which of them are the model's.
-        longer: by how many characters the baseline's output is longer, by case.
-        credit: the preference for the model in [0, 1], by case, NaN where it is missing.
-        missing: how many of the model's cases have none.
+        name: The metric's name.
+        cases: All cases.
+        rows: Which cases are the model's.
+        longer: The excess length of the baseline's output in characters, by case.
+        credit: The preference for the model in [0, 1], by case; NaN if missing.
+        missing: The number of the model's cases without a preference.
     """
     data = _data(cases, rows, longer, credit)
     if data is None:
@@ -239,7 +239,7 @@ def length_controlled(
 
 
 def _data(cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats) -> _Data | None:
-    """Return the regression's rows, none unless every instruction of the benchmark is there with its calibration."""
+    """Return the rows of the regression; `None` unless every instruction of the benchmark has its calibration."""
     places = [place for place in np.flatnonzero(rows).tolist() if _known(cases[place])]
     found: dict[int, dict[str, Any]] = {int(cases[place].metadata[CALIBRATION]["index"]): {} for place in places}
     places.sort(key=lambda place: int(cases[place].metadata[CALIBRATION]["index"]))
@@ -265,10 +265,10 @@ def _known(case: Case) -> bool:
 
 
 def _fit(data: _Data) -> Floats:
-    """Return the coefficients at the penalty that five folds choose, as scikit-learn's logistic regression has them.
+    """Return the coefficients at the penalty selected by five-fold cross-validation, as in scikit-learn.
 
-    A preference p counts as two outcomes, 1 with the weight p and 0 with the weight 1 - p. Folds are of rows; the best
-    penalty has the highest mean likelihood of the rows left out.
+    A preference p counts as two outcomes: 1 with weight p and 0 with weight 1 - p. Folds consist of rows; the best
+    penalty has the highest mean likelihood of held-out rows.
     """
     from sklearn.model_selection import GroupKFold
 
@@ -286,7 +286,7 @@ def _fit(data: _Data) -> Floats:
 
 
 def _path(x: Floats, outcome: Ints, weights: Floats, strengths: Floats) -> list[Floats]:
-    """Return the coefficients for each strength, the solver's chances being drawn one after the other."""
+    """Return the coefficients for each strength, using the solver's random numbers in sequence."""
     from sklearn.linear_model import LogisticRegression
 
     chance = np.random.RandomState(_SEED)
@@ -306,10 +306,10 @@ def _likelihood(truth: Floats, predicted: Floats, weights: Floats) -> float:
     return float(np.mean((truth * np.log(p) + (1 - truth) * np.log(1 - p)) * weights))
 
 
-def _resampled(data: _Data, fitted: Floats, drawn: Floats) -> Floats:
-    """Return the win rate of each resample, of which `drawn` says how often each of the model's rows stands in it.
+def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
+    """Return the win rate of each resample; `counts` is the frequency of each of the model's rows in it.
 
-    The coefficients that the penalty holds at 0 stay there. All instructions drawn once give the fit's own number.
+    Coefficients that the penalty sets to 0 remain 0. With all counts equal to 1, the result is that of the fit.
     """
     p = expit(data.x @ fitted)
     free = np.flatnonzero(fitted)
@@ -319,24 +319,24 @@ def _resampled(data: _Data, fitted: Floats, drawn: Floats) -> Floats:
     x = data.x[:, free]
     each = x[:, :, None] * x[:, None, :] * spread[:, None, None]
     own = slice(data.gamed, None)
-    score = (drawn - 1.0) @ (x[own] * residual[own, None])
-    information = each[: data.gamed].sum(axis=0) + np.tensordot(drawn, each[own], axes=(1, 0))
+    score = (counts - 1.0) @ (x[own] * residual[own, None])
+    information = each[: data.gamed].sum(axis=0) + np.tensordot(counts, each[own], axes=(1, 0))
     scale = np.abs(information).max(axis=(1, 2), initial=0.0)
     sound = np.abs(np.linalg.det(information)) > FUZZ * np.maximum(scale, FUZZ) ** len(free)
-    b = np.full((len(drawn), len(fitted)), np.nan)
+    b = np.full((len(counts), len(fitted)), np.nan)
     b[sound] = fitted
     b[np.ix_(sound, free)] += np.linalg.solve(information[sound], score[sound][:, :, None])[:, :, 0]
     at_one_length = expit(b[:, 2:] + b[:, 1:2] * data.difficulty)
-    return divide((drawn * at_one_length).sum(axis=1), drawn.sum(axis=1))
+    return divide((counts * at_one_length).sum(axis=1), counts.sum(axis=1))
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows are annotations."""
+    """Return whether a file's rows are annotations."""
     return start.has("instruction", "output_1", "output_2", "preference")
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each annotation; its margin is what the weighted preference is beyond an even one."""
+    """Return a record for each annotation; its margin is the weighted preference relative to an even one."""
     records, numbers, rows = [], NumberedNames(), Counter[tuple[str, ...]]()
     gamed = sibling_file(path, GAMED)
     calibration = {} if gamed is None else calibrations(gamed)
@@ -344,7 +344,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     for place, row in judged_rows(path):
         instruction = str(require(row, "instruction", place))
         outputs = str(require(row, "output_1", place)), str(require(row, "output_2", place))
-        # An instruction that stands twice has outputs of its own each time: they are two questions.
+        # A duplicate instruction with different outputs counts as two questions.
         pairs = seen.setdefault((instruction, str(row.get("generator_1")), str(row.get("generator_2"))), [])
         if outputs not in pairs:
             pairs.append(outputs)
@@ -352,7 +352,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         judge = options.judge or str(row.get("annotator") or "annotator")
         shown = _answer(row, 1), _answer(row, 2)
         known = {key: row[key] for key in ("dataset", "datasplit") if row.get(key)}
-        # An instruction's number is its place among the annotations of one model, as AlpacaEval counts.
+        # An instruction's number is its index among one model's annotations, as in AlpacaEval.
         place_of = rows[judge, str(row.get("generator_2"))]
         rows[judge, str(row.get("generator_2"))] += 1
         if place_of in calibration:
@@ -378,7 +378,7 @@ def _said(row: Mapping[str, Any], judge: str) -> RecordedJudgment:
 
 
 def _words(raw: Any) -> str | None:
-    """Return a completion's text: it is one, or a chat completion's choice, or the arguments of a function's call."""
+    """Return the text of a completion, of a chat completion's choice, or the arguments of a function call."""
     if isinstance(raw, Mapping):
         message = raw.get("message")
         said = message.get("content") if isinstance(message, Mapping) else raw.get("text")

@@ -1,6 +1,6 @@
-"""Arena-Hard (Li et al. 2024, arXiv 2406.11939): models' answers against the baseline of each question's category.
+"""Arena-Hard (Li et al. 2024, arXiv 2406.11939): models' answers compared with a baseline by category.
 
-Its judgments are of two games, the baseline shown first in the first of them.
+A judgment consists of two games; the first one shows the baseline first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _QUESTION: Final = (shape("uid", "category", "prompt"), shape("question_id", "ca
 _ANSWER: Final = (shape("uid", "model", "messages"), shape("question_id", "model_id", "choices"))
 
 STRONG = 2 / 3
-"""A margin of at least so much is a verdict of much better, where verdicts have strengths."""
+"""The smallest margin of "much better", if verdicts have strengths."""
 
 STRONG_WEIGHT = 3.0
 
@@ -46,7 +46,7 @@ BASELINE = "baseline"
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield every model's answer to each question beside that of the baseline of the question's category."""
+    """Yield every model's answer to each question with the answer of the category's baseline."""
     folder = source.path
     if not folder.is_dir():
         raise ForeignError(benchmark, "it is a file", first_row(folder), str(folder))
@@ -61,12 +61,12 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             own = answers.setdefault(str(row.get("model", row.get("model_id"))), {})
             if _uid(row) in own:
                 what = f"question {_uid(row)} is answered twice by one model"
-                raise DatasetError(what, where=place, remedy="leave one answer out")
+                raise DatasetError(what, where=place, remedy="remove one of them")
             own[_uid(row)] = (place, row)
     baselines = _baselines(answers, source, questions)
     models = [model for model in answers if model not in baselines.values()]
     if not models:
-        what = f"holds answers of {', '.join(answers)} only"
+        what = f"has only answers of {', '.join(answers)}"
         raise DatasetError(what, where=str(folder), remedy="add the answers of a model to compare with it")
     asked = {_uid(row) for row in questions}
     for model in models:
@@ -121,13 +121,13 @@ def _category(row: Mapping[str, Any]) -> str:
 
 
 def _answer(row: Row, place: str) -> Any:
-    """Return an answer's text as version 2 (messages) or version 0.1 (choices of turns) holds it."""
+    """Return an answer's text in the format of version 2 (messages) or 0.1 (choices of turns)."""
     try:
         if "messages" in row:
             return _content(row["messages"][-1])
         return _content(row["choices"][0]["turns"][-1])
     except (LookupError, TypeError):
-        raise DatasetError("the row holds no answer", where=place, remedy="mend the row") from None
+        raise DatasetError("the row has no answer", where=place, remedy="fix the row") from None
 
 
 def _content(message: Any) -> Any:
@@ -138,10 +138,10 @@ def _content(message: Any) -> Any:
 def _rule(view: View) -> list[Statistic | Metric]:
     """Return `arena_hard/score`, by model if there are several, and by category if there are several.
 
-    The mean over both orders of the model's verdicts against the baseline: a win 1, a tie 1/2, a loss 0, a verdict of
-    much better (`A>>B`) counting three times (Li et al. 2024, arXiv 2406.11939, section 4, and `show_result.py`). Of
-    one model and one baseline the Bradley-Terry score of version 0.1 is the same number. Strengths are there where a
-    judge's margins have different sizes: much better is 1, better a third.
+    The mean over both orders of the model's verdicts against the baseline: a win 1, a tie 1/2, a loss 0, "much
+    better" (`A>>B`) with weight 3 (Li et al. 2024, arXiv 2406.11939, section 4, and `show_result.py`). For
+    one model and one baseline, the Bradley-Terry score of version 0.1 is the same number. Verdicts have strengths if a
+    judge's margins have different sizes: 1 for much better, a third for better.
     """
     contest = Contest.of(view)
     orders = contest.margin.shape[1]
@@ -172,7 +172,7 @@ def _by_category(view: View, models: dict[str, Bools]) -> dict[str, Bools]:
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows are games against a baseline."""
+    """Return whether a file's rows are games against a baseline."""
     return start.has("model", "games") and ("question_id" in start.row or "uid" in start.row)
 
 
@@ -200,7 +200,7 @@ def _games(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Rec
 
 
 def _prompt_text(prompt: Any) -> str:
-    """Return the text of a prompt: of a conversation its last message, of a text with images the text."""
+    """Return the text of a prompt: the last message of a conversation, without images."""
     if not isinstance(prompt, list) or not prompt:
         return text(prompt)
     return prompt[0] if isinstance(prompt[0], str) else text(prompt[-1])
@@ -220,7 +220,7 @@ def _said(game: Mapping[str, Any], judge: str) -> RecordedJudgment:
 
 
 def _margin_of(score: str) -> float:
-    """Return the margin of the response shown first: much better is 1, better a third."""
+    """Return the margin of the response shown first: 1 for much better, a third for better."""
     from evalkit.config import OutputConfig
 
     return read_margin(f"[[{score}]]", OutputConfig(format="bracket", graded=True))

@@ -1,4 +1,4 @@
-"""Auto-J's pairwise test data (Li et al. 2024, ICLR, arXiv 2310.05470): pairs with people's labels, by scenario."""
+"""Auto-J's pairwise test data (Li et al. 2024, ICLR, arXiv 2310.05470): pairs with human labels, by scenario."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def _read_case(row: Row, at: RowLocation) -> Row:
 
 
 def _rule(view: View) -> list[Statistic | Metric]:
-    """Return `auto_j/agreement` and `auto_j/consistency`, of all pairs and of each group of scenarios.
+    """Return `auto_j/agreement` and `auto_j/consistency` for all pairs and each group of scenarios.
 
-    Of pairs in both orders: agreement is the share whose verdict equals people's label in both, consistency the share
-    with one verdict in both. Scores and single orders have an agreement only (Li et al. 2024, arXiv 2310.05470,
+    For pairs in both orders, agreement is the share whose verdict equals the human label in both, and consistency the
+    share with the same verdict in both. Scores and single orders have only agreement (Li et al. 2024, arXiv 2310.05470,
     section 5.1, and the leaderboard's definition).
     """
     passes, label, subsets = view.passes, view.pairs.label, view.subsets()
     read = (passes != NONE).all(axis=1)
     right = (passes == label[:, None]).all(axis=1)
-    wanted = view.labelled
+    wanted = view.labeled
     found = rates("auto_j/agreement", view.tally, right, wanted & read, wanted & ~read, subsets, why=UNREAD)
     if not view.both:
         return [*found, nothing("auto_j/consistency", ONE_ORDER)]

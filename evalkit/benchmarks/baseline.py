@@ -1,4 +1,4 @@
-"""What benchmarks share that compare models with one baseline: the contest of a case, and which model is the baseline.
+"""Shared code of benchmarks that compare models with a baseline.
 
 The model is the first response, the baseline the second.
 """
@@ -21,9 +21,9 @@ from evalkit.scoring.verdicts.weighting import pair_margins
 from evalkit.types import Case
 
 Answers = dict[str, dict[str, tuple[str, Row]]]
-"""Placed rows by model, and then by question."""
+"""Rows with their locations, by model and question."""
 
-NO_MODEL = "no case names a model and its baseline"
+NO_MODEL = "no case has a model and its baseline"
 
 USUAL = (
     "baseline",
@@ -34,37 +34,35 @@ USUAL = (
     "o3-mini-2025-01-31",
     "gemini-2.0-flash-001",
 )
-"""Models that AlpacaEval and Arena-Hard compare others with."""
+"""The baselines of AlpacaEval and Arena-Hard."""
 
 
 def find_baseline(answers: Answers, source: Source, usual: Sequence[str]) -> str:
-    """Return the model that the others are compared with: the one that is set, or else the benchmark's own."""
+    """Return the baseline model: the configured one, or else the benchmark's."""
     where = "dataset.baseline"
     if source.baseline is not None and source.baseline not in answers:
         what = f"no outputs of '{source.baseline}' in {source.path}"
         raise ConfigError(what, where=where, remedy=did_you_mean(source.baseline, answers))
     found = source.baseline or next((name for name in usual if name in answers), None)
     if found is None:
-        what = f"{source.path} holds outputs of {', '.join(sorted(answers))}, and of no usual baseline"
+        what = f"{source.path} has outputs of {', '.join(sorted(answers))}, but of no usual baseline"
         raise ConfigError(what, where=where, remedy=f"set it to one of them, or add those of {usual[0]}")
     if len(answers) < 2:
-        what = f"holds outputs of {found} only"
-        raise DatasetError(
-            what, where=str(source.path), remedy="name a folder with a model's outputs and the baseline's"
-        )
+        what = f"has only outputs of {found}"
+        raise DatasetError(what, where=str(source.path), remedy="use a folder with outputs of a model and the baseline")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The first pair of each case: `margin` by order, in favour of the model, NaN where missing; (cases, 1 or 2)."""
+    """The first pair of each case: `margin` by order, in favor of the model, NaN if missing; (cases, 1 or 2)."""
 
     margin: Floats
     model: list[str]
 
     @classmethod
     def of(cls, view: View) -> Contest:
-        """Return the contest of every case, `margin` NaN where a case has no model with its baseline."""
+        """Return the contests of all cases; `margin` is NaN if a case has no model with its baseline."""
         sides = [sides_of(case, view.config.dataset.baseline) for case in view.cases]
         margin = np.full((len(sides), 2 if view.both else 1), np.nan)
         first = (view.pairs.i == 0) & (view.pairs.j == 1)
@@ -73,7 +71,7 @@ class Contest:
         return cls(margin * turn[:, None], [side[0] for side in sides])
 
     def models(self) -> dict[str, Bools]:
-        """Return the cases of all models, by the end of the metric's name: none where there is one model."""
+        """Return the cases of each model, by the suffix of the metric's name; empty for a single model."""
         names = np.array(self.model, dtype=object)
         known = sorted(set(self.model) - {""})
         if len(known) < 2:
@@ -82,7 +80,7 @@ class Contest:
 
 
 def _margins(view: View) -> Floats:
-    """Return each pass's margin, the mean of its samples: (pairs, 1 or 2)."""
+    """Return the margin of each order, the mean of its samples: (pairs, 1 or 2)."""
     if view.outcome.passes is None:
         return np.where(view.passes == NONE, np.nan, view.passes)
     columns = view.outcome.judgments
@@ -91,9 +89,9 @@ def _margins(view: View) -> Floats:
 
 
 def sides_of(case: Case, named: str | None) -> tuple[str, int]:
-    """Return the model of a case, and 1 where it is the first response, -1 where the baseline is.
+    """Return the model of a case, and 1 if it is the first response, -1 if the baseline is.
 
-    The baseline is what the case says, or else `named`, a usual one, or the second response's model.
+    The baseline is that of the case, or else `named`, a usual one, or the second response's model.
     """
     first, second = (case.responses[k].model if len(case.responses) > k else None for k in (0, 1))
     if not first or not second:

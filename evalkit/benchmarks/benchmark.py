@@ -1,4 +1,4 @@
-"""What a benchmark is: its reader, its scoring rule, its license and citation, and the importer of its judgments."""
+"""The definition of a benchmark: reader, scoring rule, license, citation, and importer of judgments."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Rule: TypeAlias = Callable[[View], Sequence[Statistic | Metric]]
 
 
 def shape(*columns: str) -> Shape:
-    """Return the columns that distinguish rows of one kind from all others."""
+    """Return a shape: the columns that distinguish one kind of row."""
     return frozenset(columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a benchmark is read from: `path` is a file or a folder; `baseline` names the model to compare with.
+    """The source of a benchmark: `path` is a file or folder; `baseline` is the model to compare with.
 
-    `left_out` counts what its reader leaves out, by what it is, before it yields the first row.
+    `left_out` counts omitted items by kind; it is complete before the first row.
     """
 
     path: Path
@@ -44,13 +44,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """What reads judgments in one published layout: `evalkit import NAME FILE`.
+    """An importer of judgments in one published format: `evalkit import NAME FILE`.
 
     Attributes:
-        name: the name of the format.
-        about: which files it reads, for the help.
-        sniff: says whether a file that begins so may be in this layout.
-        read: returns the records that a file holds.
+        name: The name of the format.
+        about: Its files, for the help.
+        sniff: Returns whether a file with this beginning may be in the format.
+        read: Returns the records of a file.
     """
 
     name: str
@@ -64,21 +64,21 @@ class Benchmark:
     """A published benchmark.
 
     Attributes:
-        name: the value of `dataset.benchmark`, and the first part of its metrics' names.
-        title: what it is called.
-        kind: what its rows are, as in "looks like {kind}".
-        license: its license, or that none is stated.
-        citation: whom to cite.
-        homepage: where it is published.
-        expects: what `dataset.path` must name.
-        shapes: a row with all columns of one of them is one of its rows, whatever other columns it has.
-        read: yields canonical rows, each with its place.
-        rule: returns its metrics, by the rule of its authors; it reads cases, their metadata and verdicts, and no file.
-        holds: says whether a folder is this benchmark, where single rows cannot.
-        files: a glob: of a folder's files only those named so are read.
-        cluster: the metadata key that cases are resampled by, unless `scoring.cluster` is set.
-        importer: what reads judgments as its authors publish them.
-        metrics: the rows of its metrics in the catalog. Those of evalkit's own are in `evalkit/scoring/catalog`.
+        name: The value of `dataset.benchmark`, and the prefix of its metrics.
+        title: Its full name.
+        kind: A description of its rows, as in "looks like {kind}".
+        license: Its license, or a note that none is stated.
+        citation: The reference to cite.
+        homepage: Its web page.
+        expects: The required value of `dataset.path`.
+        shapes: Sets of columns; a row with all columns of one set belongs to the benchmark.
+        read: Yields canonical rows with their locations.
+        rule: Returns its metrics by the authors' rule, from cases, metadata and verdicts; it reads no files.
+        holds: Returns whether a folder is this benchmark, if single rows do not show it.
+        files: A glob for the files to read in a folder.
+        cluster: The metadata key for resampling, unless `scoring.cluster` is set.
+        importer: The importer of published judgments.
+        metrics: The rows of its metrics in the catalog. Those of built-in benchmarks are in `evalkit/scoring/catalog`.
     """
 
     name: str
@@ -98,34 +98,34 @@ class Benchmark:
     metrics: tuple[MetricSpec, ...] = ()
 
     def looks_like(self, row: Row) -> bool:
-        """Say whether a row is one of this benchmark's, by its columns."""
+        """Return whether a row belongs to this benchmark, by its columns."""
         return any(columns <= row.keys() for columns in self.shapes)
 
     def is_folder(self, folder: Path) -> bool:
-        """Say whether a folder is this benchmark's by the files in it."""
+        """Return whether a folder belongs to this benchmark, by its files."""
         return self.holds is not None and self.holds(folder)
 
     def rows(self, path: Path, baseline: str | None, left_out: Counter[str]) -> Iterator[Placed]:
-        """Yield the canonical rows of a file or folder, each with its place, and count what is left out.
+        """Yield the canonical rows of a file or folder with their locations, and count omitted items.
 
         Raises:
-            ForeignError: if it is not one of the benchmark's.
+            ForeignError: If it does not belong to the benchmark.
         """
         return self.read(self, Source(path, baseline, left_out))
 
     def statistics(
         self, config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
     ) -> list[Statistic | Metric]:
-        """Return its metrics of a run, by the rule of its authors."""
+        """Return its metrics of a run, by the authors' rule."""
         return [*self.rule(View(config, cases, verdicts))]
 
     @property
     def note(self) -> str:
-        """The line that tells a user whose data this is."""
+        """The note on the data's license and citation."""
         return f"{self.title}: license {self.license}; cite {self.citation} ({self.homepage})"
 
     def described(self) -> dict[str, str]:
-        """Return what the manifest says of it."""
+        """Return its entry in the manifest."""
         return {
             "name": self.name,
             "title": self.title,
@@ -136,17 +136,17 @@ class Benchmark:
 
 
 def foreign_row(benchmark: Benchmark, row: Row, place: str) -> ForeignError:
-    """Return the error for a row that is not the benchmark's: it names a column that is missing."""
+    """Return the error for a row of another kind; it names a missing column."""
     nearest = min(benchmark.shapes, key=lambda columns: (len(columns - row.keys()), sorted(columns)))
     missing = sorted(nearest - row.keys())
     return ForeignError(benchmark, f"the row has no '{missing[0] if missing else '?'}'", row, place)
 
 
 def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> list[Path]:
-    """Return the file that is named, or those of a folder whose first row is of one of `shapes`, by default its own.
+    """Return the file, or the files in a folder whose first row has one of `shapes` (default: the benchmark's).
 
     Raises:
-        DatasetError: if a folder holds none.
+        DatasetError: If a folder has no such file.
     """
     if not source.path.is_dir():
         return [source.path]
@@ -156,15 +156,15 @@ def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> lis
     files = [file for file, row in named if any(columns <= row.keys() for columns in wanted)]
     if not files:
         row = next((row for _, row in seen if row is not None), None)
-        raise ForeignError(benchmark, "the folder holds no such file", row, str(source.path))
+        raise ForeignError(benchmark, "the folder has no such file", row, str(source.path))
     return files
 
 
 def checked_rows(benchmark: Benchmark, file: Path, *shapes: Shape) -> Iterator[Placed]:
-    """Yield a file's rows, each one being of one of `shapes`, by default the benchmark's.
+    """Yield the rows of a file, which must have one of `shapes` (default: the benchmark's).
 
     Raises:
-        DatasetError: at the first that is not.
+        DatasetError: If a row does not.
     """
     wanted = shapes or benchmark.shapes
     for place, row in rows_of(file):
@@ -175,7 +175,7 @@ def checked_rows(benchmark: Benchmark, file: Path, *shapes: Shape) -> Iterator[P
 
 @dataclass(frozen=True, slots=True)
 class RowLocation:
-    """Where a row stands: its place in words, its file, and its number there, from 1."""
+    """The location of a row: as text, its file, and its number (from 1)."""
 
     place: str
     file: Path
@@ -183,7 +183,7 @@ class RowLocation:
 
 
 def row_by_row(convert: Callable[[Row, RowLocation], Row]) -> Callable[[Benchmark, Source], Iterator[Placed]]:
-    """Return the reader of a benchmark of which each row is a case, which `convert` makes of it."""
+    """Return a reader for a benchmark whose rows are cases, made by `convert`."""
 
     def read(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         for file in benchmark_files(benchmark, source):
@@ -194,10 +194,10 @@ def row_by_row(convert: Callable[[Row, RowLocation], Row]) -> Callable[[Benchmar
 
 
 def choice(value: Any, meanings: dict[str, str], place: str) -> str | None:
-    """Return the label that a published value stands for, none for null.
+    """Return the label of a published value; `None` for null.
 
     Raises:
-        DatasetError: if the benchmark has no such value.
+        DatasetError: If the benchmark has no such value.
     """
     if value is None:
         return None
@@ -205,16 +205,16 @@ def choice(value: Any, meanings: dict[str, str], place: str) -> str | None:
     text = text.removesuffix(".0")
     if text not in meanings:
         known = ", ".join(meanings)
-        raise DatasetError(f"label '{text:.40}' is none of {known}", where=place, remedy="mend the row")
+        raise DatasetError(f"label '{text:.40}' is not one of {known}", where=place, remedy="fix the row")
     return meanings[text]
 
 
 def listed(value: Any, column: str, place: str) -> list[Any]:
-    """Return a column that must hold a list.
+    """Return the list in a column.
 
     Raises:
-        DatasetError: if it does not.
+        DatasetError: If it is not a list.
     """
     if not isinstance(value, list) or not value:
-        raise DatasetError(f"'{column}' is not a list of texts", where=place, remedy="mend the row")
+        raise DatasetError(f"'{column}' is not a list of texts", where=place, remedy="fix the row")
     return value

@@ -1,4 +1,4 @@
-"""FairEval (Wang et al. 2024, ACL, arXiv 2305.17926): two models' answers to 80 questions, with people's labels."""
+"""FairEval (Wang et al. 2024, ACL, arXiv 2305.17926): two models' answers to 80 questions, with human labels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _holds(folder: Path) -> bool:
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield the pairs of FairEval: the answers of two models to each question, and people's choice in its line."""
+    """Yield the pairs of FairEval: two models' answers to each question, with the human label in the same line."""
     folder = source.path
     if not _holds(folder):
         row = None if folder.is_dir() else first_row(folder)
@@ -41,8 +41,8 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     questions = list(rows_of(folder / "question.jsonl"))
     answers = [_by_question(folder / "answer" / f"answer_{model}.jsonl") for model in _MODELS]
     if len(labels) != len(questions):
-        what = f"holds {len(labels)} labels for {len(questions)} questions"
-        raise DatasetError(what, where=str(review), remedy="write one label a line, in the order of question.jsonl")
+        what = f"has {len(labels)} labels for {len(questions)} questions"
+        raise DatasetError(what, where=str(review), remedy="write one label per line, in the order of question.jsonl")
     for number, ((place, row), label) in enumerate(zip(questions, labels, strict=True), 1):
         yield place, _case(row, answers, choice(label, _LABELS, f"{review}:{number}"), place)
 
@@ -76,10 +76,10 @@ def _rule(view: View) -> list[Statistic | Metric]:
     whose two orders give different verdicts (Wang et al. 2024, arXiv 2305.17926, sections 2, 3 and 4).
     """
     winner, label, tally = sign(view.mean_margin()), view.pairs.label, view.tally
-    used, lost = view.labelled & (winner != NONE), view.labelled & (winner == NONE)
+    used, lost = view.labeled & (winner != NONE), view.labeled & (winner == NONE)
     accuracy = tally.rate("faireval/accuracy", winner == label, used, lost, why=UNREAD)
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
-    why = "verdicts and labels are all of one class" if used.any() else UNREAD
+    why = "all verdicts and labels are in one class" if used.any() else UNREAD
     agreement = Statistic("faireval/kappa", np.stack(cells, axis=1), kappa, accuracy.n, accuracy.missing, why=why)
     if not view.both:
         return [accuracy, agreement, nothing("faireval/conflict_rate", ONE_ORDER)]

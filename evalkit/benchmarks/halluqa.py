@@ -1,6 +1,6 @@
 """HalluQA (Cheng et al. 2023, arXiv 2310.03368): Chinese questions, correct answers, and models' answers to judge.
 
-A system's judged answers are a file, in which the judge found each a hallucination (0) or not (1).
+Each system has a file of judged answers: hallucination (0) or not (1).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUESTIONS_FILE: Final = "HalluQA.json"
 
 NEEDS_BINARY = "responses have no scores: set mode=pointwise rubric=binary"
 
-STRICT = "an answer whose verdict could not be read counts as hallucinated"
+STRICT = "an answer with an unreadable verdict counts as hallucinated"
 
 _VERDICTS = {"true": 0.0, "false": 1.0}
 
@@ -57,8 +57,8 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 def _answer_files(benchmark: Benchmark, source: Source) -> list[Path]:
     if not source.path.is_dir() and _is_questions(source.path):
-        what = "holds the questions, and no answers to judge"
-        raise DatasetError(what, where=str(source.path), remedy="name a file of answers, or the folder of both")
+        what = "has questions but no answers to judge"
+        raise DatasetError(what, where=str(source.path), remedy="use a file of answers, or the folder with both")
     return benchmark_files(benchmark, source, _ANSWER)
 
 
@@ -68,7 +68,7 @@ def _is_questions(file: Path) -> bool:
 
 
 def _questions(benchmark: Benchmark, path: Path) -> dict[Any, Row]:
-    """Return the questions by their number, from the file beside the answers; none if it is not there."""
+    """Return the questions by number, from the file next to the answers; empty if it is missing."""
     file = (path if path.is_dir() else path.parent) / QUESTIONS_FILE
     if not file.is_file():
         return {}
@@ -76,7 +76,7 @@ def _questions(benchmark: Benchmark, path: Path) -> dict[Any, Row]:
 
 
 def models_of(files: Iterable[Path]) -> dict[Path, str]:
-    """Return the model of each file, as `m` of m_output_qa_prompt.json; models that are alike go by their files."""
+    """Return the model of each file, as `m` in m_output_qa_prompt.json; duplicates are named by file."""
     stems = {file: file.name.partition(".json")[0] for file in files}
     models = {file: stem.partition("_output")[0] for file, stem in stems.items()}
     counts = Counter(models.values())
@@ -95,7 +95,7 @@ def _case(row: Row, question: Row) -> Row:
 
 
 def best_answers(row: Row) -> list[str]:
-    """Return the correct answers, which some files number."""
+    """Return the correct answers, which are numbered in some files."""
     names = [name for name in row if name.replace("_", " ").startswith("Best Answer")]
     return [str(row[name]) for name in names if row[name] not in (None, "")]
 
@@ -104,8 +104,8 @@ def _rule(view: View) -> list[Statistic | Metric]:
     """Return `halluqa/non_hallucination_rate` and its `_strict` reading, by model and by kind of question.
 
     The share of answers that score above the middle of the scale (rubric=binary: 1 is no hallucination). Cheng et al.
-    2023, arXiv 2310.03368, section 3, with their script, count an answer of which the verdict is invalid as
-    hallucinated: that is the strict reading; in the other it is missing, and both readings bound it.
+    2023, arXiv 2310.03368, section 3, with their script, count an answer with an invalid verdict as
+    hallucinated: this is the strict metric. In the other metric it is missing, and the bounds cover both readings.
     """
     scored, name = view.outcome.scores, "halluqa/non_hallucination_rate"
     if scored is None or view.outcome.listed:
@@ -137,7 +137,7 @@ def _kinds(view: View) -> dict[str, Bools]:
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows are answers that were judged, in a folder those of some file beside the questions."""
+    """Return whether a file's rows, or those of a file in a folder, are judged answers."""
     if QUESTIONS_FILE in start.names:
         others = (file for file in sorted(start.path.glob("*.json*")) if file.name != QUESTIONS_FILE)
         start = next((peek(file) for file in others), start)
@@ -145,7 +145,7 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each answer, its system named by its file; categories come from HalluQA.json beside it."""
+    """Return a record for each answer; the file names the system, and HalluQA.json next to it has the categories."""
     kinds = _categories(path)
     judge = options.judge or "gpt-4"
     placed = [(Path(place.rpartition(":")[0]), place, row) for place, row in judged_rows(path)]

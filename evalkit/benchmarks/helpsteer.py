@@ -32,7 +32,7 @@ _TURN: Final = "<extra_id_1>"
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield a case for each prompt with its rated responses, which stand one after another, or for each preference."""
+    """Yield a case for each prompt with its rated responses, which are in consecutive rows, or for each preference."""
     number = 0
     for file in benchmark_files(benchmark, source):
         for prompt, group in groupby(checked_rows(benchmark, file), key=lambda placed: _asked(placed[1])):
@@ -80,9 +80,9 @@ def _preferred(id_: str, prompt: str, row: Row, place: str) -> Row:
 def _rule(view: View) -> list[Statistic | Metric]:
     """Return, by attribute, `helpsteer/ATTRIBUTE/weighted_kappa` and `…/pearson`, and `helpsteer/preference_accuracy`.
 
-    Cohen's kappa with quadratic weights is how people's agreement was measured (Wang et al. 2024, arXiv 2406.08673,
+    Cohen's kappa with quadratic weights is the authors' measure of human agreement (Wang et al. 2024, arXiv 2406.08673,
     section 2); an attribute is judged by the criterion of its name, on the scale of the grades (rubric=helpsteer). The
-    accuracy is over preferences that are no ties, a verdict of tie being wrong (Wang et al. 2025, arXiv 2410.01257).
+    accuracy is over preferences that are not ties; a tie verdict is wrong (Wang et al. 2025, arXiv 2410.01257).
     """
     return [*by_dimension(view, "helpsteer", ATTRIBUTES, _kappa_and_pearson), _preferences(view)]
 
@@ -94,8 +94,8 @@ def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Stat
     tally = Tally(scored.case[used], len(view.cases))
     columns = np.stack([tally(values) for values in (np.ones(len(x)), x, y, x * x, y * y, x * y)], axis=1)
     lost = int((graded & ~there).sum())
-    note = "missing scores are left out and not bounded" if lost else None
-    why = "scores or grades are all equal"
+    note = "missing scores are omitted, without bounds" if lost else None
+    why = "all scores or grades are equal"
 
     def of(end: str, value: Callable[[Floats], Floats]) -> Statistic:
         said = why if len(x) else f"no scored response has a grade of {name.rpartition('/')[2]}"
@@ -108,7 +108,7 @@ def quadratic_kappa(totals: Floats) -> Floats:
     """Return Cohen's kappa with quadratic weights of rows of n and the sums of x, y, xx, yy, xy.
 
     With weights (x - y)^2 it is 1 - sum (x - y)^2 / (sum of (x_i - y_j)^2 over all i, j / n) (Cohen 1968, Psychol.
-    Bull. 70, 213-220), so that no table is needed.
+    Bull. 70, 213-220), so no table is needed.
     """
     n, x, y, xx, yy, xy = totals.T
     observed = xx + yy - 2 * xy

@@ -1,6 +1,6 @@
 """JudgeBench (Tan et al. 2025, ICLR, arXiv 2410.12784): hard pairs with a right and a wrong answer.
 
-Its judges' outputs hold a pair with its label, and one or two judgments, the second with the responses exchanged.
+A judge's output has a pair with its label and one or two judgments; the second has the responses exchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CATEGORIES = {
     "livebench-math": "math",
     "livecodebench": "coding",
 }
-"""Category by the beginning of the name of the set that a question is from."""
+"""Category by the prefix of a question's source."""
 
 _DECISIONS = {"A>B": 1.0, "B>A": -1.0, "A=B": 0.0}
 
@@ -56,17 +56,18 @@ def _read_case(row: Row, at: RowLocation) -> Row:
 
 
 def _rule(view: View) -> list[Statistic | Metric]:
-    """Return `judgebench/net_vote_accuracy`, of all pairs and of each category.
+    """Return `judgebench/net_vote_accuracy` for all pairs and each category.
 
     A right verdict counts +1 and its opposite -1, over both orders; a pair is right if the sum is positive, so that a
-    tie in one order does not undo a right verdict in the other (Tan et al. 2025, arXiv 2410.12784, section 4.1). Where
-    one order cannot be read the other decides, as there; pairs without any are missing here and not right there.
+    tie in one order does not undo a right verdict in the other (Tan et al. 2025, arXiv 2410.12784, section 4.1). If
+    one order is unreadable, the other decides, as in their code. Pairs without any verdict are missing here, but wrong
+    there.
     """
-    label = np.where(view.labelled, view.pairs.label, TIE)
+    label = np.where(view.labeled, view.pairs.label, TIE)
     votes = np.where(view.passes == NONE, TIE, view.passes) * label[:, None]
     read = (view.passes != NONE).any(axis=1)
     hit = votes.sum(axis=1) > 0
-    name, wanted = "judgebench/net_vote_accuracy", view.labelled
+    name, wanted = "judgebench/net_vote_accuracy", view.labeled
     categories = view.subsets() or by_name([_category(str(source or "")) for source in view.of_cases("source")])
     return [*rates(name, view.tally, hit, wanted & read, wanted & ~read, categories, why=UNREAD)]
 
@@ -76,7 +77,7 @@ def _category(source: str) -> str:
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows are judged pairs."""
+    """Return whether a file's rows are judged pairs."""
     return start.has("pair_id", "response_A", "response_B", "judgments")
 
 
@@ -88,7 +89,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     for place, row in rows:
         by_file.setdefault(place.rpartition(":")[0], []).append(row)
     judges = {file: options.judge or _judge(Path(file), own) for file, own in by_file.items()}
-    if len(kinds) > 1 and not options.judge:  # one model asked in several ways is several judges
+    if len(kinds) > 1 and not options.judge:  # one model with several prompts counts as several judges
         judges = {file: f"{judge} {by_file[file][0].get('judge_name')}" for file, judge in judges.items()}
     records = [record for place, row in rows for record in _records(row, place, judges[place.rpartition(":")[0]])]
     return ParsedFile(records, _OUTPUTS.get(kinds.pop()) if len(kinds) == 1 else None, benchmark="judgebench")
@@ -110,7 +111,7 @@ def _entries(row: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _judge(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the judge's model: the first judgment that is there says it, or else the file's name."""
+    """Return the judge's model, from the first judgment or else the file's name."""
     entries = (entry for row in rows for entry in _entries(row) if isinstance(entry, Mapping))
     judgments = (entry["judgment"] for entry in entries if isinstance(entry.get("judgment"), Mapping))
     said = next((str(judgment["judge_model"]) for judgment in judgments if judgment.get("judge_model")), None)
@@ -123,7 +124,7 @@ def _said(entry: Any, judge: str) -> RecordedJudgment:
         return missing_record(judge, "the judgment is null", status="failed")
     judgment, decision = entry.get("judgment"), entry.get("decision")
     text = judgment if isinstance(judgment, str) else None
-    if isinstance(judgment, Mapping):  # a reward model says nothing
+    if isinstance(judgment, Mapping):  # a reward model has no text
         text = next((judgment[key] for key in _WORDS if isinstance(judgment.get(key), str) and judgment[key]), None)
     if decision not in _DECISIONS:
         return missing_record(judge, f"decision is {decision}", text=text)

@@ -1,4 +1,4 @@
-"""Files of other projects: read whole, with one line for what is wrong, and peeked into to tell what they are."""
+"""Read files of other projects with one-line errors, and peek into them to detect their format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WHOLE = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """The beginning of a file or folder: its first `row`, if it has rows, and its `top` keys if it is one object."""
+    """The beginning of a file or folder: its first `row` if it has rows, and its `top` keys if it is an object."""
 
     path: Path
     row: Mapping[str, Any] = field(default_factory=dict)
@@ -31,12 +31,12 @@ class Peek:
     names: frozenset[str] = frozenset()
 
     def has(self, *keys: str) -> bool:
-        """Say whether the first row has all these keys."""
+        """Return whether the first row has all these keys."""
         return all(key in self.row for key in keys)
 
 
 def peek(path: Path) -> Peek:
-    """Return the beginning of a file; of what cannot be read, nothing but its name."""
+    """Return the beginning of a file; only its name if it cannot be read."""
     if path.is_dir():
         return _peek_folder(path)
     try:
@@ -83,10 +83,10 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def load_json(path: Path) -> Any:
-    """Return what a JSON file holds.
+    """Return the value in a JSON file.
 
     Raises:
-        DatasetError: if it cannot be read, or is not JSON.
+        DatasetError: If it cannot be read, or is not JSON.
     """
     try:
         return json.loads(path.read_bytes().decode("utf-8-sig"))
@@ -94,34 +94,34 @@ def load_json(path: Path) -> Any:
         raise _unreadable(path, bad) from None
     except json.JSONDecodeError as bad:
         what = f"not JSON ({bad.msg}, column {bad.colno})"
-        raise DatasetError(what, where=f"{path}:{bad.lineno}", remedy="mend the file") from None
+        raise DatasetError(what, where=f"{path}:{bad.lineno}", remedy="fix the file") from None
     except (ValueError, RecursionError) as bad:
-        raise DatasetError(f"not JSON ({bad})", where=str(path), remedy="mend the file") from None
+        raise DatasetError(f"not JSON ({bad})", where=str(path), remedy="fix the file") from None
 
 
 def load_object(path: Path) -> dict[str, Any]:
-    """Return the one object that a JSON file holds.
+    """Return the object in a JSON file.
 
     Raises:
-        DatasetError: if it cannot be read, or holds none.
+        DatasetError: If it cannot be read, or is not an object.
     """
     value = load_json(path)
     if not isinstance(value, dict):
-        raise DatasetError("is not one JSON object", where=str(path), remedy="name another file, or another format")
+        raise DatasetError("is not one JSON object", where=str(path), remedy="use another file or format")
     return value
 
 
 def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a file, or of all files of a folder in the order of their names, each with its place.
+    """Yield the rows of a file, or of all files in a folder sorted by name, with their locations.
 
     Raises:
-        DatasetError: if it is not there, cannot be read, or holds something else than rows.
+        DatasetError: If it does not exist, cannot be read, or has values other than rows.
     """
     if not path.exists():
-        raise DatasetError("no such file", where=str(path), remedy="check its name")
+        raise DatasetError("no such file", where=str(path), remedy="check the path")
     files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
     if not files:
-        raise DatasetError("the folder holds no .jsonl or .json file", where=str(path), remedy="name another")
+        raise DatasetError("the folder has no .jsonl or .json file", where=str(path), remedy="use another folder")
     for file in files:
         try:
             rows = reader_for(None, file)(file)
@@ -135,26 +135,26 @@ def _as_exported(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def require(row: Mapping[str, Any], key: str, place: str) -> Any:
-    """Return what a row has under a key.
+    """Return the value of a key in a row.
 
     Raises:
-        DatasetError: if it has no such key.
+        DatasetError: If it has no such key.
     """
     if key not in row:
         names = ", ".join(map(str, list(row)[:8]))
-        raise DatasetError(f"there is no '{key}', only {names or 'nothing'}", where=place, remedy="name another format")
+        raise DatasetError(f"there is no '{key}', only {names or 'nothing'}", where=place, remedy="use another format")
     return row[key]
 
 
 def sibling_file(path: Path, *names: str) -> Path | None:
-    """Return the first of `names` that stands in the folder of `path`, or in one of the three above it."""
+    """Return the first of `names` in the folder of `path`, or in one of the three folders above it."""
     here = path if path.is_dir() else path.parent
     folders = [here, *list(here.resolve().parents)[:3]]
     return next((folder / name for folder in folders for name in names if (folder / name).exists()), None)
 
 
 def text(value: Any) -> str:
-    """Return a value as a text: a conversation readably, a list's parts one below the other, what is no text named."""
+    """Return a value as text: a conversation rendered, the items of a list on separate lines, other content named."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -177,7 +177,7 @@ def _message(part: Any) -> str:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number, none for anything else; booleans are 1 and 0."""
+    """Return a finite number; `None` for anything else. Booleans are 1 and 0."""
     if isinstance(value, bool | int | float):
         return float(value) if value == value and abs(value) != float("inf") else None
     try:
@@ -206,17 +206,17 @@ _TURN = re.compile(r"^### (?P<who>User|Assistant(?: [AB])?|Reference answer):[ \
 
 
 def answers_in(prompt: str) -> dict[str, str]:
-    """Return the answers in a judge's prompt by side: `A` and `B`, or one under an empty name.
+    """Return the answers in a judge's prompt by side: `A` and `B`, or one with an empty name.
 
-    Of a conversation they are what the assistant said in each turn.
+    For a conversation, they are the assistant's turns.
     """
     found = {match["side"] or "": _said(match["text"], "Assistant") for match in _ANSWER.finditer(prompt)}
-    # FastChat calls the only assistant of a conversation A.
+    # FastChat names the only assistant of a conversation A.
     return {"": found["A"]} if set(found) == {"A"} else found
 
 
 def question_in(prompt: str) -> str:
-    """Return the question in a judge's prompt, of a conversation what the user said in each turn; else nothing."""
+    """Return the question in a judge's prompt, or the user's turns of a conversation; empty if there is none."""
     if match := _QUESTION.search(prompt):
         return match["text"]
     match = _ANSWER.search(prompt)
@@ -224,13 +224,13 @@ def question_in(prompt: str) -> str:
 
 
 def reference_in(prompt: str) -> str | None:
-    """Return the reference answer in a judge's prompt, none where there is none."""
+    """Return the reference answer in a judge's prompt; `None` if there is none."""
     match = _REFERENCE.search(prompt)
     return (_said(match["text"], "Reference answer") or None) if match else None
 
 
 def _said(text: str, who: str) -> str:
-    """Return what one side says in a conversation: the one text, or all under their numbers; a plain text as it is."""
+    """Return one side's turns in a conversation: a single text, or several with numbers; a plain text unchanged."""
     parts = _TURN.split(text)
     if len(parts) == 1:
         return text

@@ -1,7 +1,7 @@
-"""LLMBar (Zeng et al. 2024, ICLR, arXiv 2310.07641): pairs of which one output follows the instruction.
+"""LLMBar (Zeng et al. 2024, ICLR, arXiv 2310.07641): pairs in which one output follows the instruction.
 
-Its evaluators' judgments are published as SET/evaluators/JUDGE/STRATEGY/result.json, whose rows hold the pair, the gold
-label, and both orders' texts and winners.
+Judgments are published as SET/evaluators/JUDGE/STRATEGY/result.json. A row has the pair, the gold label, and the texts
+and winners of both orders.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def _read_case(row: Row, at: RowLocation) -> Row:
 
 
 def _rule(view: View) -> list[Statistic | Metric]:
-    """Return `llmbar/mean_accuracy` and `llmbar/agreement_rate`, for all sets, the adversarial ones and each.
+    """Return `llmbar/mean_accuracy` and `llmbar/agreement_rate` for all sets, the adversarial ones and each.
 
-    Accuracy is the mean of the two orders' accuracies, agreement the share of pairs of which both orders name the same
-    output; the averages are over sets, each counting the same (Zeng et al. 2024, arXiv 2310.07641, section 4, the table
-    of main results). They count an unreadable answer as wrong: that is `worst_low` here. Cases without a set are one.
-    Scores say the same in both orders, but for equal ones, where they take the output shown first.
+    Accuracy is the mean over both orders; agreement is the share of pairs in which both orders choose the same output.
+    Averages are over sets with equal weight (Zeng et al. 2024, arXiv 2310.07641, section 4, the table of main results).
+    They count an unreadable answer as wrong, which is `worst_low` here. Cases without a set are one set.
+    Scores have the same winner in both orders, except equal scores, for which they choose the output shown first.
     """
     named = view.subsets()
     subsets = named or {"": np.ones(len(view.cases), dtype=bool)}
@@ -66,7 +66,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     agreement = {name: _agreed(view, passes, f"llmbar/agreement_rate/{name}", subsets[name]) for name in subsets}
     found: list[Statistic | Metric] = []
     for group, names in _groups(tuple(named)).items() if named else (("", [""]),):
-        note = _lacking(group, names) if named else "the cases name no set: taken as one"
+        note = _missing_sets(group, names) if named else "the cases have no set: read as one set"
         orders = [order for name in names for order in accuracy[name]]
         found.append(blend(f"llmbar/mean_accuracy{group}", orders, note=note, why="no case has a subset"))
         together = [agreement[name] for name in names]
@@ -84,16 +84,16 @@ def _groups(names: tuple[str, ...]) -> dict[str, list[str]]:
     return groups | {f"/{name}": [name] for name in names}
 
 
-def _lacking(group: str, names: Sequence[str]) -> str | None:
-    """Return which of the published sets an average is without."""
+def _missing_sets(group: str, names: Sequence[str]) -> str | None:
+    """Return a note on the published sets missing from an average."""
     wanted = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())
-    lacking = [name for name in wanted if name not in names]
-    return f"without {', '.join(lacking)}" if lacking else None
+    missing_sets = [name for name in wanted if name not in names]
+    return f"without {', '.join(missing_sets)}" if missing_sets else None
 
 
 def _order_rates(view: View, passes: Codes, rows: Bools) -> list[Statistic]:
-    """Return the accuracy of each order, of the rows that have a label."""
-    wanted = rows & view.labelled
+    """Return the accuracy of each order over labeled rows."""
+    wanted = rows & view.labeled
     return [
         view.tally.rate("order", one == view.pairs.label, wanted & (one != NONE), wanted & (one == NONE), why=UNREAD)
         for one in passes.T
@@ -108,17 +108,17 @@ def _agreed(view: View, passes: Codes, name: str, cases: Bools) -> Statistic:
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows are LLMBar's results."""
+    """Return whether a file's rows are LLMBar results."""
     return RESULTS in start.names or start.has("output_1", "output_2", "results") or bool(_published(start.path))
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return two records for each row, one in each order, or with `--scores` one for each output that was rated.
+    """Return two records for each row, one per order, or with `--scores` one for each rated output.
 
-    A folder stands for the result.json in it, or for all sets below it as one evaluator judged them.
+    For a folder, its result.json is read, or all sets below it as judged by one evaluator.
 
     Raises:
-        ConfigError: if a folder holds results of several evaluators, and `options.judge` names none of them.
+        ConfigError: If a folder has results of several evaluators and `options.judge` does not select one.
     """
     files = _result_files(path, options)
     path = files[0]
@@ -127,7 +127,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     judge = options.judge or (path.parent.parent.name if path.name == RESULTS else path.stem)
     rated = "score_1" in _results(placed[0][3], placed[0][2]) if placed else False
     if options.scores and not rated:
-        raise ConfigError("holds winners, and no scores", where=str(path), remedy="leave --scores out")
+        raise ConfigError("has winners but no scores", where=str(path), remedy="remove --scores")
     judged = [order for order in ORDERS if any(_results(row, place).get(order) for *_, place, row in placed)] or ORDERS
     records = [
         replace(record, question=f"{of_set}/{index + 1}", metadata={"subset": of_set}) if of_set else record
@@ -138,7 +138,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     if options.scores:
         output = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
         return ParsedFile(records, output, scale=(0.0, 9.0, 1.0), benchmark=NAME, below=True)
-    notes = ("winners made of two scores: equal ones were given to a side by order",) if rated else ()
+    notes = ("winners derived from two scores: ties were decided by order",) if rated else ()
     return ParsedFile(records, None if rated else _output(records, strategy), benchmark=NAME, notes=notes, below=True)
 
 
@@ -157,13 +157,13 @@ def _result_files(path: Path, options: Options) -> list[Path]:
     if len(found) == 1:
         return next(iter(found.values()))
     if options.judge not in found:
-        remedy = f"name one of them: --judge {' or '.join(found)}"
-        raise ConfigError("holds results of several evaluators", where=str(path), remedy=remedy)
+        remedy = f"select one: --judge {' or '.join(found)}"
+        raise ConfigError("has results of several evaluators", where=str(path), remedy=remedy)
     return found[options.judge]
 
 
 def _set_of(file: Path) -> str | None:
-    """Return the set that a result is of, by the folder that it is published in."""
+    """Return the set of a result, by its published folder."""
     parts = file.resolve().parts
     return parts[-5].lower() if len(parts) > 4 and parts[-4] == EVALUATORS else None
 

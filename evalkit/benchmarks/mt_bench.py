@@ -1,6 +1,6 @@
-"""MT-Bench (Zheng et al. 2023, NeurIPS, arXiv 2306.05685): people's votes on pairs of models, and judges' scores.
+"""MT-Bench (Zheng et al. 2023, NeurIPS, arXiv 2306.05685): human votes on pairs of models, and judges' scores.
 
-FastChat publishes judgments as single scores from 1 to 10, or of pairs of models, each seen in both orders.
+FastChat publishes judgments as single scores from 1 to 10, or as comparisons of two models in both orders.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from evalkit.types import Annotation, Metric
 NAME: Final = "mt_bench"
 
 PEOPLE: Final = ("expert", "author")
-"""What the names of MT-Bench's voters begin with; other judges are models."""
+"""The name prefixes of human voters in MT-Bench; other judges are models."""
 
 _VOTES: Final = {"model_a": "A", "model_b": "B", "tie": "TIE", "tie (inconsistent)": "TIE"}
 
@@ -51,9 +51,9 @@ EXPERTS = "expert"
 
 NO_VOTES = "no pair with a verdict has such a vote"
 
-NO_SCORE = "no response of it could be read"
+NO_SCORE = "no response in it has a readable score"
 
-NO_VERDICT = "no pair of it has a verdict"
+NO_VERDICT = "no pair in it has a verdict"
 
 VotesByPair: TypeAlias = dict[tuple[str | int, ...], dict[str, str]]
 
@@ -63,18 +63,18 @@ _GAMES = (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1")))
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield a case for each question, turn and pair of models that people voted on, with all their votes."""
+    """Yield a case for each question, turn and pair of models with human votes, with all votes."""
     cases: dict[tuple[str, int, str, str], tuple[str, Row]] = {}
     for file in benchmark_files(benchmark, source):
         for place, row in checked_rows(benchmark, file):
             judge = str(row["judge"])
             if not judge.startswith(PEOPLE):
-                source.left_out["models' judgments among people's votes"] += 1
+                source.left_out["models' judgments among human votes"] += 1
                 continue
             _add_vote(cases, row, judge, place)
     if not cases:
         raise DatasetError(
-            "holds no vote of a person", where=str(source.path), remedy="name the file of human votes, human-….parquet"
+            "has no human votes", where=str(source.path), remedy="use the file of human votes, human-….parquet"
         )
     yield from cases.values()
 
@@ -89,7 +89,7 @@ def _add_vote(cases: dict[tuple[str, int, str, str], tuple[str, Row]], row: Row,
 
 
 def _key(row: Row) -> tuple[tuple[str, int, str, str], str, str]:
-    """Return what tells a row's pair, its models in the order of their names, and which sides they are on."""
+    """Return a row's pair, with its models sorted by name, and their sides."""
     first, second = ("b", "a") if str(row["model_a"]) > str(row["model_b"]) else ("a", "b")
     models = str(row[f"model_{first}"]), str(row[f"model_{second}"])
     return (str(row["question_id"]), int(row["turn"]), *models), first, second
@@ -101,7 +101,7 @@ def _winner(row: Row, first: str, place: str) -> str | None:
 
 
 def pair_of(row: Row, place: str) -> Row:
-    """Return the pair of responses that a row of MT-Bench compares, and the `winner` of the two."""
+    """Return the two responses in a row of MT-Bench, and the `winner`."""
     key, first, second = _key(row)
     return {**_pair(key, row, first, second, place), "winner": _winner(row, first, place)}
 
@@ -123,25 +123,25 @@ def _pair(key: tuple[str, int, str, str], row: Row, first: str, second: str, pla
 
 
 def _turns_of(messages: Any, role: str, turns: int, place: str) -> str:
-    """Return what one side said in the first turns: the one text, or all under their numbers."""
+    """Return one side's first turns: a single text, or several with numbers."""
     texts = [str(message["content"]) for message in listed(messages, "conversation", place) if message["role"] == role]
     if len(texts) < turns:
-        raise DatasetError(f"turn {turns} has no message of the {role}", where=place, remedy="mend the row")
+        raise DatasetError(f"turn {turns} has no message of the {role}", where=place, remedy="fix the row")
     if turns == 1:
         return texts[0]
     return "\n\n".join(f"[Turn {number}]\n{text}" for number, text in enumerate(texts[:turns], 1))
 
 
 def _rule(view: View) -> list[Statistic | Metric]:
-    """Return `mt_bench/agreement` and `mt_bench/agreement_without_ties`, of all turns and by turn, and people's own.
+    """Return `mt_bench/agreement` and `mt_bench/agreement_without_ties`, overall and by turn, and human agreement.
 
-    The share of people's votes, each counting once, that equal the judge's verdict: with ties (their setup S1), and of
-    votes and verdicts that are no ties (S2). Of a pair in both orders the verdict is what both say, and a tie where
-    they differ. `mt_bench/human_agreement` is the same of any two people's votes on one pair (Zheng et al. 2023,
+    The share of human votes, each with equal weight, that equal the judge's verdict: with ties (their setup S1), and
+    only votes and verdicts that are not ties (S2). For a pair in both orders, different verdicts are a tie.
+    `mt_bench/human_agreement` is the same for any two human votes on one pair (Zheng et al. 2023,
     arXiv 2306.05685, section 4.2, and `compute_agreement.py`). As there, only experts' votes count if there are any.
 
     `mt_bench/score/MODEL`, also by turn, is a model's mean score; `mt_bench/win_rate/MODEL` its share of wins over all
-    pairs it stands in, a tie counting half (`show_result.py`, there `win_rate_adjusted`).
+    pairs with this model, a tie counting half (`show_result.py`, there `win_rate_adjusted`).
     """
     verdict, turns = _verdicts(view), _turn_cases(view)
     found: list[Statistic | Metric] = []
@@ -161,14 +161,14 @@ def _turn_cases(view: View) -> dict[str, Bools]:
 
 
 def _verdicts(view: View) -> Codes:
-    """Return each pair's verdict: what both orders say, and a tie where they differ."""
+    """Return each pair's verdict; a tie if the orders differ."""
     passes = view.passes
     agreed = np.where(passes[:, 0] == passes[:, -1], passes[:, 0], TIE)
     return np.where((passes == NONE).any(axis=1), NONE, agreed).astype(np.int8)
 
 
 def _of_cases(view: View, winner: Codes) -> Codes:
-    """Return each case's verdict on its first pair."""
+    """Return the verdict on each case's first pair."""
     out = np.full(len(view.cases), NONE, dtype=np.int8)
     first = (view.pairs.i == 0) & (view.pairs.j == 1)
     out[view.pairs.case[first]] = winner[first]
@@ -221,12 +221,12 @@ def _share(name: str, view: View, rows: Bools, count: Callable[[int], tuple[floa
 
 
 def mean_scores(view: View, name: str, parts: Mapping[str, Bools]) -> list[Statistic]:
-    """Return each model's mean score in scale units, over all its responses that could be read.
+    """Return each model's mean score in scale units, over all responses with a readable score.
 
     Args:
-        view: the run.
-        name: what the metrics are called, before the model's name and the part's.
-        parts: which cases are of each part, by the end of its metrics' names.
+        view: The run.
+        name: The prefix of the metrics' names.
+        parts: The cases of each part, by the suffix of its metrics' names.
     """
     scored = view.outcome.scores
     if scored is None:
@@ -260,12 +260,12 @@ def _bounds(total: float, n: int, lost: int, scale: Scale) -> Bounds:
 
 
 def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
-    """Return each model's share of the pairs it stands in that it won, a tie being half of one.
+    """Return each model's share of won pairs; a tie counts half.
 
     Args:
-        view: the run.
-        name: what the metrics are called, before the model's name.
-        verdict: each pair's winner, in the order of `view.pairs`.
+        view: The run.
+        name: The prefix of the metrics' names.
+        verdict: Each pair's winner, in the order of `view.pairs`.
     """
     pairs = view.pairs
     sides = [
@@ -288,7 +288,7 @@ def _by_model(models: NDArray[np.object_]) -> dict[str, Bools]:
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows are judgments of one answer, or of a pair of them."""
+    """Return whether a file's rows are judgments of one answer or of a pair."""
     return _is_pair(start.row) or _is_joined(start.row) or start.has("question_id", "model", "judgment", "score")
 
 
@@ -297,7 +297,7 @@ def _is_pair(row: Mapping[str, Any]) -> bool:
 
 
 def _is_joined(row: Mapping[str, Any]) -> bool:
-    """Say whether a row is a judge's verdict over both orders, laid out as people's votes are on Hugging Face."""
+    """Return whether a row is a judge's verdict over both orders, in the format of human votes on Hugging Face."""
     columns = ("question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "turn")
     return all(key in row for key in columns) and not _named(row["judge"]).startswith(PEOPLE)
 
@@ -305,11 +305,11 @@ def _is_joined(row: Mapping[str, Any]) -> bool:
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each score, or two for each pair; each turn of a question is a case.
 
-    Where people's votes stand beside the file (human_judgments.jsonl, or human-….parquet as on Hugging Face), each pair
-    of models is a case, with their votes.
+    If human votes are next to the file (human_judgments.jsonl, or human-….parquet as on Hugging Face), each pair of
+    models is a case with its votes.
 
     Raises:
-        DatasetError: if the file holds both kinds.
+        DatasetError: If the file has both kinds.
     """
     rows, kinds = list(judged_rows(path)), _categories(path)
     if rows and _is_joined(rows[0][1]):
@@ -318,12 +318,12 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         )
     votes, notes = _people_votes(path)
     if len({_is_pair(row) for _, row in rows}) > 1:
-        raise DatasetError("holds single scores and pairs", where=str(path), remedy="import each file by itself")
+        raise DatasetError("has both single scores and pairs", where=str(path), remedy="import each file separately")
     if rows and _is_pair(rows[0][1]):
         records = [record for place, row in rows for record in _pair_records(row, place, options, kinds, votes)]
         judged = {_pair_key(row, place) for place, row in rows}
         if others := sum(len(own) for key, own in votes.items() if key not in judged):
-            notes.append(f"people's votes on pairs that were not judged, left out: {others}")
+            notes.append(f"human votes on pairs that were not judged, omitted: {others}")
         return ParsedFile(records, {"format": "bracket"}, benchmark=NAME, notes=tuple(notes))
     records = [_score_record(row, place, options, kinds) for place, row in rows]
     scores = [value for record in records for value in record.said.scores.values()]
@@ -364,7 +364,7 @@ def _pair_records(
     name, metadata = _turn_case(row, place, kinds)
     models = sorted((str(row["model_1"]), str(row["model_2"])))
     own = votes.get(_pair_key(row, place), {})
-    if votes:  # people's votes are kept of a case's two responses
+    if votes:  # human votes are kept for a case's two responses
         name = f"{name}: {' / '.join(models)}"
     for game, order in _GAMES:
         prompt, winner = str(row.get(f"{game}_user_prompt", "")), row.get(f"{game}_winner")
@@ -387,7 +387,7 @@ def _pair_records(
 
 
 def _pair_key(row: Mapping[str, Any], place: str) -> tuple[str | int, ...]:
-    """Return the question, turn and models of a pair, by which people's votes on it are found."""
+    """Return the question, turn and models of a pair, to find its human votes."""
     models = sorted((str(row["model_1"]), str(row["model_2"])))
     return str(require(row, "question_id", place)), int(row.get("turn", 1)), *models
 
@@ -405,7 +405,7 @@ def _joined_record(row: Mapping[str, Any], place: str, options: Options) -> Reco
 
 
 def _people_votes(path: Path) -> tuple[VotesByPair, list[str]]:
-    """Return people's votes by question, turn and models, where a file of them stands beside, and what is left out."""
+    """Return human votes by question, turn and models, if there is a file of them, and notes on omissions."""
     file = sibling_file(path, *_VOTES_FILES) or next(iter(sorted(path.parent.glob("human-*.parquet"))), None)
     found: VotesByPair = {}
     void = machines = 0
@@ -423,8 +423,8 @@ def _people_votes(path: Path) -> tuple[VotesByPair, list[str]]:
             )
             again = sum(name.partition("#")[0] == voter for name in own)
             own[f"{voter}#{again + 1}" if again else voter] = winner
-    notes = [f"people's votes without a winner, left out: {void}"] if void else []
-    return found, [*notes, f"models' judgments among people's votes, left out: {machines}"] if machines else notes
+    notes = [f"human votes without a winner, omitted: {void}"] if void else []
+    return found, [*notes, f"models' judgments among human votes, omitted: {machines}"] if machines else notes
 
 
 def _categories(path: Path) -> dict[str, Any]:

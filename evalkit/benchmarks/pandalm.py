@@ -1,4 +1,4 @@
-"""PandaLM's test set (Wang et al. 2024, ICLR, arXiv 2306.05087): pairs with the choices of three people."""
+"""PandaLM's test set (Wang et al. 2024, ICLR, arXiv 2306.05087): pairs with the choices of three annotators."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _read_case(row: Row, at: RowLocation) -> Row:
 def _rule(view: View) -> list[Statistic | Metric]:
     """Return `pandalm/accuracy`, and macro-averaged `pandalm/precision`, `recall` and `f1` over A, TIE and B.
 
-    The label is what most of the three people chose; of three different choices, the first person's, as their script
-    takes it. Macro-averages are over all three classes, a class that never occurs counting 0 (Wang et al. 2024,
-    arXiv 2306.05087, section 5). Their script reads what cannot be read as a tie; here it is missing.
+    The label is the majority of three annotators; for three different choices, it is the first annotator's, as in their
+    script. Macro-averages are over all three classes; a class that never occurs counts 0 (Wang et al. 2024,
+    arXiv 2306.05087, section 5). Their script reads an unreadable answer as a tie; here it is missing.
     """
     label = _majority(view.cases)[view.pairs.case]
     winner = view.outcome.winner
@@ -54,7 +54,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     accuracy = tally.rate("pandalm/accuracy", winner == label, used, lost, why=UNREAD)
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
     columns = np.stack(cells, axis=1)
-    unbounded = "missing verdicts are left out and not bounded" if lost.any() else None
+    unbounded = "missing verdicts are omitted, without bounds" if lost.any() else None
     macro = [
         Statistic(
             f"pandalm/{name}", columns, compute, accuracy.n, accuracy.missing,
@@ -66,7 +66,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
 
 
 def _majority(cases: Sequence[Case]) -> Codes:
-    """Return most people's choice in each case, the first one's where all differ; the label where there are none."""
+    """Return the majority's choice in each case, the first annotator's if all differ; the label if there are none."""
     codes = []
     for case in cases:
         said = (choice_for(label) for label in case.labels.values())
@@ -76,7 +76,7 @@ def _majority(cases: Sequence[Case]) -> Codes:
 
 
 def _by_class(totals: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return right, said and labelled counts by class, of rows of 9 cells (label, verdict)."""
+    """Return the correct, predicted and labeled counts by class, from rows of 9 cells (label, verdict)."""
     table = totals.reshape(-1, 3, 3)
     return np.diagonal(table, axis1=1, axis2=2), table.sum(axis=1), table.sum(axis=2)
 
@@ -91,13 +91,13 @@ def _precision(totals: Floats) -> Floats:
 
 
 def _recall(totals: Floats) -> Floats:
-    right, _, labelled = _by_class(totals)
-    return _macro(totals, divide(right, labelled))
+    right, _, labeled = _by_class(totals)
+    return _macro(totals, divide(right, labeled))
 
 
 def _f1(totals: Floats) -> Floats:
-    right, said, labelled = _by_class(totals)
-    return _macro(totals, divide(2 * right, said + labelled))
+    right, said, labeled = _by_class(totals)
+    return _macro(totals, divide(2 * right, said + labeled))
 
 
 PANDALM: Final = Benchmark(

@@ -1,7 +1,7 @@
 """Prometheus (Kim et al. 2024, ICLR, arXiv 2310.08491): Feedback Bench and Vicuna Bench, scored by rubrics.
 
-A row's instruction holds task, response, reference and rubric. Its scores are GPT-4's, or Prometheus's own where the
-rows have them: GPT-4's mean is then the grade that they are compared with.
+A row's instruction contains task, response, reference and rubric. Its scores are GPT-4's, or Prometheus's own if the
+rows have them. GPT-4's mean is then the reference grade.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COEFFICIENTS = ("pearson", "spearman", "kendall")
 
 
 def rubric_as_context(rubric: str) -> str:
-    """Return what a case of Prometheus has as context."""
+    """Return the context of a case."""
     return "Score rubric\n" + rubric
 
 
@@ -88,11 +88,11 @@ def _vicuna(row: Row, place: str) -> tuple[Row, Row]:
     found = _HEADING.split(str(row["instruction"]))
     sections = {name: text.strip() for name, text in zip(found[1::2], found[2::2], strict=True)}
     if missing := [name for name in _SECTIONS if name not in sections]:
-        raise DatasetError(f"the instruction has no section '{missing[0]}'", where=place, remedy="mend the row")
+        raise DatasetError(f"the instruction has no section '{missing[0]}'", where=place, remedy="fix the row")
     prompt, response, reference, rubric = (sections[name] for name in _SECTIONS)
     scores = listed(row["gpt4_score"], "gpt4_score", place)
     asked = {"prompt": prompt, "context": rubric_as_context(rubric), "reference": reference}
-    # Three runs of one judge are no three people: their mean is the grade.
+    # Three runs of one judge are not three annotators: their mean is the grade.
     grade = sum(map(float, scores)) / len(scores)
     return asked, {"text": response, "model": row.get("response_source"), "label": grade}
 
@@ -100,7 +100,7 @@ def _vicuna(row: Row, place: str) -> tuple[Row, Row]:
 def _rule(view: View) -> list[Statistic | Metric]:
     """Return `prometheus/pearson`, `prometheus/kendall` and `prometheus/spearman` of scores and reference scores.
 
-    Over all responses at once (Kim et al. 2024, arXiv 2310.08491, section 5.3); a judge's samples count by their mean.
+    Over all responses together (Kim et al. 2024, arXiv 2310.08491, section 5.3); a judge's samples are averaged.
     """
     scored = view.outcome.scores
     names = ("pearson", "kendall", "spearman")
@@ -111,7 +111,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows have an instruction and scores."""
+    """Return whether a file's rows have an instruction and scores."""
     return start.has("instruction") and any(name in start.row for name in _SCORE_COLUMNS)
 
 
@@ -124,7 +124,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         for record in _records(row, index, place, options.judge, numbers)
     ]
     ungraded = all(record.shown[0].grade is None for record in records)
-    notes = ("the scores are GPT-4's own: there is no other grade to hold them against",) if ungraded else ()
+    notes = ("the scores are GPT-4's own: there is no other grade to compare with",) if ungraded else ()
     return ParsedFile(records, scale=(1.0, 5.0, 1.0), benchmark="prometheus", notes=notes)
 
 

@@ -1,4 +1,4 @@
-"""What an importer makes of a file: one record for each judgment, before cases are made of them."""
+"""The result of an importer: one record per judgment, before conversion to cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIE = "TIE"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One response: `key` tells it from the others to its question; `grade` is what people gave it."""
+    """One response: `key` identifies it among the responses to its question; `grade` is the human grade."""
 
     key: str
     text: str = ""
@@ -27,11 +27,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RecordedJudgment:
-    """What is stored of one judgment.
+    """One recorded judgment.
 
-    Of a pair: `value` in [-1, 1], above 0 where the response shown first is better. Of one response: `scores` by
-    criterion. Without either it is missing, for the reason in `status` and `error`. `text` is the judge's own words.
-    `sample` is counted where it is not given.
+    A pair has a `value` in [-1, 1], positive if the response shown first is better. A response has `scores` by
+    criterion. Without either, the judgment is missing, for the reason in `status` and `error`. `text` is the judge's
+    text. `sample` is numbered automatically if it is not set.
     """
 
     judge: str
@@ -47,16 +47,16 @@ class RecordedJudgment:
 
     @property
     def read(self) -> bool:
-        """Whether it holds a value."""
+        """Whether it has a value."""
         return self.value is not None or bool(self.scores)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One judgment of one response, or of two in the order `shown`, with the question they answer.
+    """One judgment of one response, or of two in the order `shown`, with their question.
 
-    `better` is people's choice: the key of a response, or TIE; `labels` holds single people's, by their name, and
-    `grades` single people's grades of the one response.
+    `better` is the human choice: the key of a response, or TIE. `labels` are choices by annotator, and `grades` are
+    grades of the single response by annotator.
     """
 
     question: str
@@ -73,13 +73,12 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """What an importer found: records, and what they say of the config.
+    """Records of an importer, with information about the config.
 
-    `output` is how the judge's texts are read, where they are read at all; `scale` (min, max, step) that of scores,
-    guessed from them if it is not given. `weights` of criteria are 1 where they are not given. `by_name` puts a
-    question's responses in the order of their models, else they stand as they were first seen. `benchmark` names the
-    one whose rule scores them, too. `unread` says that there are judges' texts alone, and no verdict on them. `below`
-    says that files in folders below the one named were looked at, too.
+    `output` describes how to read the judge's texts, if they are read; `scale` (min, max, step) is that of scores,
+    guessed if it is not set. `weights` of criteria default to 1. `by_name` sorts a question's responses by model;
+    otherwise they are in order of first occurrence. `benchmark` is the benchmark whose rule also scores them. `unread`
+    means that there are only judges' texts without verdicts. `below` means that subfolders were read too.
     """
 
     records: Sequence[Record]
@@ -96,11 +95,11 @@ class ParsedFile:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may say of an import.
+    """The user's options for an import.
 
-    `fields` maps canonical names to columns (format generic). `dimension` names what people's grades are of, where a
-    file has several. `scores` takes scores where a file has both scores and winners. `judge` names the judge where the
-    file does not. `custom_id` is the pattern of a batch's ids, `cases` what they are of. `winners` are other spellings.
+    `fields` maps canonical names to columns (format generic). `dimension` selects the human grades if a file has
+    several. `scores` selects scores if a file has both scores and winners. `judge` is the judge's name if the file does
+    not have it. `custom_id` is the pattern of a batch's ids, and `cases` are its cases. `winners` are more spellings.
     """
 
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -114,9 +113,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class ImportedJudgments:
-    """Cases and judgments made of a file, and the settings that describe them, as a config has them.
+    """Imported cases and judgments, and the config settings that describe them.
 
-    `unread` says that the file holds judges' texts alone, and no verdict on them. `format` names the layout it is in.
+    `unread` means that the file has only judges' texts without verdicts. `format` is the name of its format.
     """
 
     cases: tuple[Case, ...]
@@ -128,20 +127,20 @@ class ImportedJudgments:
 
 
 class NumberedNames(dict[str, str]):
-    """Names for texts: their number, in the order in which they are first asked for."""
+    """Names for texts: numbers in order of first use."""
 
     def __missing__(self, text: str) -> str:
         self[text] = str(len(self) + 1)
         return self[text]
 
 
-UNORDERED = "the file does not say which response was shown first: figures on order and position say nothing"
+UNORDERED = "the file does not state which response was shown first: metrics on order and position are meaningless"
 
 
 def missing_record(
     judge: str, error: str, *, text: str | None = None, status: Status = "unparseable", **more: Any
 ) -> RecordedJudgment:
-    """Return what is stored of a judgment that holds no value."""
+    """Return a recorded judgment without a value."""
     return RecordedJudgment(judge, text=text, status=status, error=error, **more)
 
 
@@ -155,16 +154,16 @@ _SECOND = ("b", "model_b", "model_2", "response_b", "response_2", "output_2", "s
 def parse_winner(
     value: Any, names: tuple[str | None, str | None], known: Mapping[str, str] | None, place: str
 ) -> Winner | None:
-    """Return the winner that a cell spells, none where it says that there is none.
+    """Return the winner in a cell; `None` if it states that there is none.
 
     Args:
-        value: the cell.
-        names: the models of the first and the second response, which may be what it spells.
-        known: the user's own spellings, to A, B, TIE or NONE; none where no option gives any.
-        place: where it stands.
+        value: The cell.
+        names: The models of the first and the second response, which can be the cell's value.
+        known: The user's spellings of A, B, TIE or NONE; `None` if no option sets any.
+        place: The cell's location.
 
     Raises:
-        DatasetError: if it spells something else.
+        DatasetError: If it is anything else.
     """
     if value is None:
         return None
@@ -190,5 +189,5 @@ def _checked(text: str, place: str, mapped: bool) -> Winner:
     try:
         return read_winner(text)
     except UnreadableError:
-        remedy = f"say what it means: --map {quote(f'{text}=A')} (or B, TIE, NONE)" if mapped else "write A, B or TIE"
+        remedy = f"map it: --map {quote(f'{text}=A')} (or B, TIE, NONE)" if mapped else "write A, B or TIE"
         raise DatasetError(f"'{text[:60]}' is not a winner", where=place, remedy=remedy) from None

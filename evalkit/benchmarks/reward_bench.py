@@ -1,7 +1,7 @@
 """RewardBench (Lambert et al. 2024, arXiv 2403.13787) and RewardBench 2 (Malik et al. 2025, arXiv 2506.01937).
 
-The chosen responses come first, and `num_correct` says how many they are. No response has a grade: that two were
-rejected does not make them equal.
+The chosen responses come first, and `num_correct` is their number. Responses have no grades, because two rejected
+responses are not necessarily equal.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ SECTIONS: Final = MappingProxyType(
         "reasoning": {"math-prm": 984, **{f"hep-{language}": _HEP for language in _HEP_LANGUAGES}},
     }
 )
-"""Each section's subsets with their weights: as many as they have pairs, but for math, which weighs as much as code."""
+"""The subsets of each section with their weights: their numbers of pairs, except math, which weighs as much as code."""
 
 TIES = "ties"
 
-UNJUDGED = "no case could be judged whole"
+UNJUDGED = "no case was judged completely"
 
-NEEDS_MARGINS = "the margins of single responses are needed: set mode=pointwise or mode=listwise"
+NEEDS_MARGINS = "scores of single responses are required: set mode=pointwise or mode=listwise"
 
 _WEIGHTS = (0.30, 0.30, 0.20, 0.20, 0.01)
-"""Of accuracy on tied and on reference prompts, margins preferred, the same against the reference, and their size."""
+"""Weights of accuracy on tied prompts and on reference prompts, of both margin comparisons, and of margin size."""
 
 _LEAST, _MOST = (0.0, 0.0, 0.0, 0.0, -1.0), (1.0, 1.0, 1.0, 1.0, 1.0)
 
 
 def chosen_first(row: Row, place: str) -> Row:
-    """Return the case of a row with lists of chosen and rejected responses, the chosen ones first."""
+    """Return the case of a row with lists of chosen and rejected responses; the chosen ones come first."""
     chosen, rejected = listed(row["chosen"], "chosen", place), listed(row["rejected"], "rejected", place)
     return {"id": row["id"], "prompt": row["prompt"], "responses": chosen + rejected, "num_correct": len(chosen)}
 
@@ -92,7 +92,7 @@ def _read_case(row: Row, at: RowLocation) -> Row:
 
 def _read_case2(row: Row, at: RowLocation) -> Row:
     case = chosen_first(row, at.place)
-    # Only the ties name their own; every id of the other subsets is unique within its subset.
+    # Only ties include their subset; ids of other subsets are unique within the subset.
     subset = str(row["subset"])
     return {**case, "id": case["id"] if subset == "Ties" else f"{subset}/{case['id']}", "subset": subset}
 
@@ -100,9 +100,9 @@ def _read_case2(row: Row, at: RowLocation) -> Row:
 def _rule(view: View) -> list[Statistic | Metric]:
     """Return `rewardbench/score`, its four sections, and the accuracy of each subset.
 
-    The chosen response must score higher than the rejected one; a judge's tie is a half, equal scores are wrong. A
-    section is the mean of its subsets, weighted as published; the score is the mean of the sections, the prior test
-    sets left out (Lambert et al. 2024, arXiv 2403.13787, section 4, with `constants.py` and `run_rm.py`).
+    The chosen response must score higher than the rejected one; a tie verdict counts half, and equal scores are wrong.
+    A section is the mean of its subsets, weighted as published; the score is the mean of the sections without the prior
+    test sets (Lambert et al. 2024, arXiv 2403.13787, section 4, with `constants.py` and `run_rm.py`).
     """
     case = np.array([k for k, one in enumerate(view.cases) if len(one.responses) > 1], dtype=np.int64)
     winner = np.full(len(view.cases), NONE, dtype=np.int8)
@@ -121,8 +121,8 @@ def _rule(view: View) -> list[Statistic | Metric]:
         if own:
             total = sum(weights[name] for name in own)
             parts += [(one, weights[name] / total) for name, one in own.items()]
-            lacking = [name for name in weights if name not in own]
-            note = f"without {', '.join(lacking)}" if lacking else None
+            missing = [name for name in weights if name not in own]
+            note = f"without {', '.join(missing)}" if missing else None
             shares = [float(weights[name]) for name in own]
             found.append(blend(f"rewardbench/{section}", list(own.values()), shares, note=note, why=NO_PAIR))
     if not parts:
@@ -136,10 +136,10 @@ def _rule(view: View) -> list[Statistic | Metric]:
 def _rule2(view: View) -> list[Statistic | Metric]:
     """Return the accuracy of each subset, `rewardbench2/ties`, and `rewardbench2/score`, the mean of all subsets.
 
-    Best of four: the chosen response must score higher than the three rejected ones; where it shares the highest score
-    with others, it gets one part of as many (Malik et al. 2025, arXiv 2506.01937, section 4, and their script). It
-    works with scores (`mode=pointwise`), with rankings (`mode=listwise`), where a response's score is its place, and
-    with pairs, where no rejected response may win against the chosen one.
+    Best of four: the chosen response must score higher than the three rejected ones; if it shares the highest score
+    with others, it gets an equal part (Malik et al. 2025, arXiv 2506.01937, section 4, and their script). It
+    works with scores (`mode=pointwise`), with rankings (`mode=listwise`), where a response's score is its rank, and
+    with pairs, where no rejected response may beat the chosen one.
     """
     subsets = view.subsets()
     found: list[Statistic | Metric] = [_best_of(view, name, cases) for name, cases in subsets.items() if name != TIES]
@@ -156,7 +156,7 @@ def _rule2(view: View) -> list[Statistic | Metric]:
 
 
 def compare_chosen(view: View, cases: Bools, *, every: bool) -> tuple[Ints, Ints, Ints, Codes]:
-    """Return each comparison of a chosen response (the first one, or `every`) with a rejected one, and who won it."""
+    """Return each comparison of the first (or `every`) chosen response with a rejected one, and its winner."""
     rows: list[tuple[int, int, int]] = []
     for case in np.flatnonzero(cases).tolist():
         count, total = chosen_count(view, case), len(view.cases[case].responses)
@@ -166,7 +166,7 @@ def compare_chosen(view: View, cases: Bools, *, every: bool) -> tuple[Ints, Ints
 
 
 def chosen_count(view: View, case: int) -> int:
-    """Return how many of a case's responses are chosen ones."""
+    """Return the number of chosen responses of a case."""
     return int(view.cases[case].metadata.get("num_correct") or 1)
 
 
@@ -174,7 +174,7 @@ def _best_of(view: View, name: str, cases: Bools) -> Statistic:
     case, _, _, winner = compare_chosen(view, cases, every=False)
     count = Tally(case, len(view.cases))
     lost, level, unknown = (count(winner == code) for code in (B, TIE, NONE))
-    # One lost comparison decides, whatever a missing one would have been.
+    # A single lost comparison decides, whatever a missing one would be.
     open_ = cases & (unknown > 0) & (lost == 0)
     credit = np.where(lost > 0, 0.0, 1.0 / (1.0 + level))
     tally = Tally(np.arange(len(view.cases)), len(view.cases))
@@ -183,9 +183,10 @@ def _best_of(view: View, name: str, cases: Bools) -> Statistic:
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """What scores make of one prompt: is every correct answer above every wrong one, and by how much.
+    """The outcome of one prompt: whether every correct answer scores above every wrong one, and by how much.
 
-    `spread` is between the best and the worst correct answer, `gap` between the worst correct and the best wrong one.
+    `spread` is the difference between the best and the worst correct answer; `gap` is that between the worst correct
+    and the best wrong answer.
     """
 
     accurate: bool
@@ -199,7 +200,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
     0.3 of the accuracy on each kind, 0.2 of how often the gap between correct and wrong answers is wider than the
     spread of correct ones, 0.2 of how often it is so with the reference's gap too, and 0.01 of tanh of their ratio
     less 1 (Malik et al. 2025, arXiv 2506.01937, appendix, and `process_single_model` of their script). A reference
-    prompt is resampled with its tied prompt; a prompt of which a score is missing is left out.
+    prompt is resampled with its tied prompt; a prompt with a missing score is omitted.
     """
     scores = view.scores()
     if scores is None or view.outcome.scores is None:
@@ -221,7 +222,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         n=len(known) - lost,
         missing=lost,
         worst=_tie_bounds(prompts["ref"], prompts["tied"], known, columns),
-        why="no tied prompt with its reference could be scored",
+        why="no tied prompt and its reference have scores",
     )
 
 
@@ -235,7 +236,7 @@ def _prompt(scores: Floats, correct: int, responses: Sequence[object]) -> _Promp
 
 
 def _tie_columns(ref: dict[str, int], tied: dict[str, int], known: dict[int, _Prompt | None], cases: int) -> Floats:
-    """Return by case the sums and counts of the five parts; what belongs to a pair stands in its tied prompt's row."""
+    """Return the sums and counts of the five parts by case; values of a pair are in the row of its tied prompt."""
     sums, counts = np.zeros((cases, 5)), np.zeros((cases, 5))
 
     def add(case: int, part: int, value: float) -> None:
@@ -258,7 +259,7 @@ def _tie_columns(ref: dict[str, int], tied: dict[str, int], known: dict[int, _Pr
 
 
 def _size(gap: float, spread: float) -> float:
-    """Return tanh(gap / spread - 1), whose limit counts where the spread is 0; 0 where both are."""
+    """Return tanh(gap / spread - 1); its limit if the spread is 0, and 0 if both are 0."""
     if spread:
         return float(np.tanh(gap / spread - 1))
     return float(np.sign(gap))
@@ -269,7 +270,7 @@ def _tie_score(totals: Floats) -> Floats:
 
 
 def _tie_bounds(ref: dict[str, int], tied: dict[str, int], known: dict[int, _Prompt | None], columns: Floats) -> Bounds:
-    """Return the score if all that missing prompts leave open had gone against, respectively for, the judge."""
+    """Return the scores if all missing prompts had counted against, or for, the judge."""
     sums, counts = columns[:, :5].sum(axis=0), columns[:, 5:].sum(axis=0)
     joint = sum(number in ref for number in tied)
     every = np.array([len(tied), len(ref), joint, joint, joint], dtype=np.float64)
@@ -285,7 +286,7 @@ _SIDES = ("chosen", "rejected")
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows, or columns, are results on chosen and rejected responses."""
+    """Return whether a file's rows or columns are results for chosen and rejected responses."""
     keys = start.row or start.top
     scored = all(f"scores_{side}" in keys for side in _SIDES)
     texts = any(f"{name}chosen" in keys for name in ("text_", ""))
@@ -293,7 +294,7 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each pair, or with `--scores` one for each response; in a folder each file is a judge's."""
+    """Return a record for each pair, or with `--scores` for each response; in a folder, each file is one judge."""
     files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
     rows = [
         (options.judge or str(row.get("model") or file.stem), index, row)
@@ -302,7 +303,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     ]
     if options.scores:
         if not all(f"scores_{side}" in row for _, _, row in rows[:1] for side in _SIDES):
-            raise ConfigError("holds winners, and no scores", where=str(path), remedy="leave --scores out")
+            raise ConfigError("has winners but no scores", where=str(path), remedy="remove --scores")
         records = [record for judge, index, row in rows for record in _scores(row, index, judge)]
         return ParsedFile(records, benchmark=BENCHMARK)
     records = [_pair(row, index, judge) for judge, index, row in rows]
@@ -310,12 +311,12 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield rows, also of one object that holds columns."""
+    """Yield rows, also from an object of columns."""
     if path.is_file() and path.suffix == ".json" and path.read_bytes()[:64].lstrip().startswith(b"{"):
         whole = load_object(path)
         columns = {key: value for key, value in whole.items() if isinstance(value, list)}
         if len({len(column) for column in columns.values()}) > 1:
-            raise DatasetError("its columns are of different lengths", where=str(path), remedy="mend the file")
+            raise DatasetError("its columns have different lengths", where=str(path), remedy="fix the file")
         common = {key: value for key, value in whole.items() if key not in columns}
         for cells in zip(*columns.values(), strict=True):
             yield {**common, **dict(zip(columns, cells, strict=True))}

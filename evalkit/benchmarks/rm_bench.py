@@ -26,9 +26,9 @@ def _rule(view: View) -> list[Statistic | Metric]:
     """Return `rm_bench/easy`, `normal`, `hard` and `average`, and the accuracy of each domain.
 
     Each of three chosen responses (concise, detailed, detailed with markdown) is compared with each of three rejected
-    ones of the same styles, and must be strictly better. Hard: the rejected one is of the fancier style; normal: both
-    are of one style; easy: the chosen one is. Domains count the same, safety being the mean of `safety-refuse` and
-    `safety-response` (Liu et al. 2025, arXiv 2410.16184, section 3.3).
+    ones of the same styles, and must be strictly better. Hard: the rejected one has the fancier style; normal: both
+    have the same style; easy: the chosen one has it. Domains have equal weight; safety is the mean of `safety-refuse`
+    and `safety-response` (Liu et al. 2025, arXiv 2410.16184, section 3.3).
     """
     case, i, j, winner = compare_chosen(view, np.ones(len(view.cases), dtype=bool), every=True)
     chosen = np.array([chosen_count(view, k) for k in range(len(view.cases))], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What the rules of benchmarks are made of: a view of a run, and means, blends and rates with their bounds."""
+"""Building blocks of benchmark rules: a view of a run, and means, blends and rates with bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from evalkit.scoring.verdicts.pairs import combine_samples, over_orders
 from evalkit.scoring.verdicts.weighting import pair_margins
 from evalkit.types import Case, Metric
 
-UNREAD = "no labelled pair could be read"
+UNREAD = "no labeled pair has a readable verdict"
 
 ONE_ORDER = "each pair was judged in one order: set swap=both"
 
@@ -31,7 +31,7 @@ SUBSET = "subset"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One run's outcome on a benchmark's cases. Rows are pairs, in the order of `pairs`, unless said otherwise."""
+    """The outcome of a run on a benchmark. Rows are pairs, in the order of `pairs`, unless stated otherwise."""
 
     config: RunConfig
     cases: Sequence[Case]
@@ -49,19 +49,19 @@ class View:
 
     @property
     def cases_tally(self) -> Tally:
-        """Sums of values that there is one of for each case."""
+        """Sums of values by case."""
         return Tally(np.arange(len(self.cases)), len(self.cases))
 
     @property
-    def labelled(self) -> Bools:
+    def labeled(self) -> Bools:
         """Which pairs have a label."""
         return self.outcome.labeled
 
     @property
     def passes(self) -> Codes:
-        """Who won each pass: (pairs, 2) where both orders are judged, else (pairs, 1). Thresholds of ties do not count.
+        """The winner of each order: (pairs, 2) if both orders are judged, otherwise (pairs, 1), without tie thresholds.
 
-        Scores have one: the sign of their difference.
+        For scores, there is one: the sign of their difference.
         """
         shown = self.outcome.passes
         if shown is None:
@@ -76,7 +76,7 @@ class View:
         return self.outcome.passes is not None and self.outcome.passes.both
 
     def mean_margin(self) -> Floats:
-        """Return each pair's mean margin over orders, each the mean of its samples; NaN where none could be read."""
+        """Return each pair's mean margin over orders, each the mean of its samples; NaN if none is readable."""
         if self.outcome.passes is None:
             return self.outcome.margin
         columns = self.outcome.judgments
@@ -84,13 +84,13 @@ class View:
         return over_orders(passes.margin)
 
     def of_cases(self, key: str) -> list[Any]:
-        """Return what the metadata of each case holds under a key, none where it holds nothing."""
+        """Return the metadata value of each case for a key; `None` if missing."""
         return [case.metadata.get(key) for case in self.cases]
 
     def subsets(self, *keys: str) -> dict[str, Bools]:
-        """Return which cases are of each subset, by its name in metrics, in alphabetical order.
+        """Return the cases of each subset, by its name in metrics, sorted.
 
-        The name stands under the first of `keys` that a case's metadata have, by default under `subset`.
+        The name is the metadata value of the first of `keys` that a case has, by default `subset`.
         """
         found = [
             next((case.metadata[key] for key in keys or (SUBSET,) if case.metadata.get(key)), "") for case in self.cases
@@ -98,11 +98,11 @@ class View:
         return by_name([slug(str(name)) for name in found])
 
     def scores(self) -> Floats | None:
-        """Return each response's score before any normalisation, NaN where missing; none if nothing has scores."""
+        """Return each response's score before normalization, NaN if missing; `None` if there are no scores."""
         return None if self.outcome.scores is None else self.outcome.scores.raw
 
     def criterion_scores(self, name: str) -> Floats | None:
-        """Return each response's score by one criterion, the mean of its samples; none if it was not judged by it."""
+        """Return each response's score on one criterion, the mean of its samples; `None` if it was not judged."""
         scored, columns = self.outcome.scores, self.outcome.ranks or self.outcome.judgments
         if scored is None or name not in columns.names:
             return None
@@ -110,7 +110,7 @@ class View:
         return group_mean(scored.offset[columns.case] + columns.i, values, len(scored.case))
 
     def comparisons(self, case: Ints, i: Ints, j: Ints) -> Codes:
-        """Return who won each comparison of two responses, `i` < `j`: by score if there are scores, else as judged."""
+        """Return the winner of each comparison of two responses, `i` < `j`, by score or else as judged."""
         scored = self.outcome.scores
         if scored is None:
             return self.outcome.lean[self.pairs.find(case, i, j)]
@@ -119,18 +119,18 @@ class View:
 
 
 def by_name(names: Sequence[str]) -> dict[str, Bools]:
-    """Return which places hold each name, in alphabetical order; an empty one is none."""
+    """Return the rows of each name, sorted; empty names are omitted."""
     column = np.array(names, dtype=object)
     return {name: np.asarray(column == name) for name in sorted(set(names) - {""})}
 
 
 def slug(text: str) -> str:
-    """Return a name as it stands in metrics: lower case, anything but letters, digits, dots and dashes as `_`."""
+    """Return a name for use in metrics: lower case, with `_` for anything but letters, digits, dots and dashes."""
     return re.sub(r"[^\w.-]+", "_", text.strip()).strip("_").lower()
 
 
 def nothing(name: str, why: str) -> Metric:
-    """Return a metric without a value, and why it has none."""
+    """Return a metric without a value, with the reason."""
     return Metric(name, None, note=why)
 
 
@@ -145,7 +145,7 @@ def mean(
     why: str = "nothing to count",
     weights: Floats | None = None,
 ) -> Statistic:
-    """Return the (weighted) mean of values in [0, 1] `among` rows; each `lost` row could have been anything in it."""
+    """Return the (weighted) mean of values in [0, 1] `among` rows; bounds allow any value for `lost` rows."""
     weight = np.ones(len(values)) if weights is None else weights
     total, n, missing = float((values * weight)[among].sum()), int(among.sum()), int(lost.sum())
     every = float(weight[among].sum() + weight[lost].sum())
@@ -172,7 +172,7 @@ def blend(
     note: str | None = None,
     why: str = "nothing to count",
 ) -> Statistic | Metric:
-    """Return the weighted mean of statistics, the plain one by default; undefined where one of them is."""
+    """Return the weighted mean of statistics, unweighted by default; undefined if one of them is."""
     if not parts:
         return nothing(name, why)
     shares = [1 / len(parts)] * len(parts) if weights is None else [weight / sum(weights) for weight in weights]
@@ -208,7 +208,7 @@ def _blended(bounds: Sequence[Bounds], shares: Sequence[float]) -> Bounds:
 def rates(
     name: str, tally: Tally, hit: Bools, among: Bools, lost: Bools, subsets: Mapping[str, Bools], *, why: str = ""
 ) -> list[Statistic]:
-    """Return the share of hits of all rows, and of those of each subset, whose cases are given."""
+    """Return the share of hits among all rows, and in each subset of cases."""
     said = why or "nothing to count"
     found = [tally.rate(name, hit, among, lost, why=said)]
     for subset, cases in subsets.items():
@@ -221,7 +221,7 @@ Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]
 
 
 def by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build) -> list[Statistic | Metric]:
-    """Return what `build` makes of scores and grades by each dimension, or why there are none."""
+    """Return the metrics of `build` for scores and grades on each dimension, or why there are none."""
     found: list[Statistic | Metric] = []
     for name in names:
         where, grades = f"{benchmark}/{name}", grades_of(view, name)
@@ -238,7 +238,7 @@ def by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build)
 
 
 def grades_of(view: View, name: str) -> Floats:
-    """Return people's grade of each response by one criterion, NaN where there is none."""
+    """Return the human grade of each response on one criterion, NaN if there is none."""
     grades: list[float] = []
     for case in view.cases:
         own = (case.metadata.get("grades") or {}).get(name) or []
@@ -248,6 +248,6 @@ def grades_of(view: View, name: str) -> Floats:
 
 
 def pooled(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
-    """Return the correlations of scores and grades over all responses at once."""
+    """Return the correlations of scores and grades over all responses together."""
     found = correlation_statistics(scored, len(view.cases))
     return [replace(one, name=f"{name}/{one.name.rpartition('/')[2]}") for one in found]

@@ -1,6 +1,6 @@
-"""Topical-Chat and SummEval, as UniEval (Zhong et al. 2022, EMNLP, arXiv 2210.07197) has them, or SummEval's own file.
+"""Topical-Chat and SummEval in UniEval's format (Zhong et al. 2022, EMNLP, arXiv 2210.07197), or SummEval's own file.
 
-UniEval's meta-evaluations hold a machine's scores by dimension and those of annotators.
+UniEval's meta-evaluations have machine scores and annotators' scores by dimension.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Coefficient = Callable[[Floats, Floats], Floats]
 
 
 def _groups(benchmark: Benchmark, source: Source, key: Callable[[Row], Any]) -> Iterator[list[Placed]]:
-    """Yield the rows of each key together, in the order of first sight; a file is held in memory for it."""
+    """Yield the rows of each key together, in order of first occurrence; the file is read into memory."""
     for file in benchmark_files(benchmark, source):
         together: dict[Any, list[Placed]] = {}
         for place, row in checked_rows(benchmark, file):
@@ -64,12 +64,12 @@ def _systems(rows: Sequence[Row]) -> list[Row]:
 
 
 def for_the_next_turn(conversation: str) -> str:
-    """Return the prompt that a reply in Topical-Chat answers."""
+    """Return the prompt for a reply in Topical-Chat."""
     return f"Write the next turn of this conversation.\n\n{conversation.strip()}"
 
 
 def for_a_summary(text: str) -> str:
-    """Return the prompt that a summary in SummEval answers."""
+    """Return the prompt for a summary in SummEval."""
     return f"Summarize this text.\n\n{text}"
 
 
@@ -106,10 +106,10 @@ def _read_summaries(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 
 def _annotated(row: Row, place: str) -> Row:
-    """Return a row of SummEval's own annotations as UniEval has it: a grade is the mean of the three experts'."""
+    """Convert a row of SummEval's own annotations to UniEval's format; a grade is the mean of three experts."""
     if _ARTICLE not in row:
-        remedy = "pair them with the articles: the authors' data_processing/pair_data.py --data_annotations"
-        raise DatasetError("the annotations are without their article", where=place, remedy=remedy)
+        remedy = "add the articles with the authors' data_processing/pair_data.py --data_annotations"
+        raise DatasetError("the annotations have no article", where=place, remedy=remedy)
     experts = listed(row["expert_annotations"], "expert_annotations", place)
     scores = {name: sum(one[name] for one in experts) / len(experts) for name in experts[0]}
     return {
@@ -125,9 +125,9 @@ def _annotated(row: Row, place: str) -> Row:
 def _chat_rule(view: View) -> list[Statistic | Metric]:
     """Return `topical_chat/DIMENSION/pearson`, `spearman` and `kendall` for five dimensions and `overall`.
 
-    Turn-level: over all responses at once (Zhong et al. 2022, arXiv 2210.07197, section 4.3, and their
+    Turn-level: over all responses together (Zhong et al. 2022, arXiv 2210.07197, section 4.3, and their
     `correlation.py`). A dimension is judged by the criterion of its name, `overall` by the weighted mean
-    of all where no criterion has that name.
+    of all if no criterion has that name.
     """
     return by_dimension(view, "topical_chat", _CHAT_DIMENSIONS, pooled)
 
@@ -135,8 +135,8 @@ def _chat_rule(view: View) -> list[Statistic | Metric]:
 def _summary_rule(view: View) -> list[Statistic | Metric]:
     """Return, for four dimensions and `overall`, correlations at sample, summary and system level.
 
-    `summeval/DIMENSION/sample/pearson` (also `spearman`, `kendall`) is over all summaries at once; `…/summary/…` the
-    mean over documents of the correlation within each, those left out whose scores or grades are all equal;
+    `summeval/DIMENSION/sample/pearson` (also `spearman`, `kendall`) is over all summaries together. `…/summary/…` is
+    the mean over documents of the correlation within each, without documents whose scores or grades are all equal.
     `…/system/…` is over the systems' means (Fabbri et al. 2021, TACL 9, section 5; Zhong et al. 2022, arXiv
     2210.07197, section 4.2, and their `correlation.py`).
     """
@@ -153,7 +153,7 @@ def _three_levels(view: View, name: str, scored: ScoreColumns) -> list[Statistic
 
 
 def pearson(x: Floats, y: Floats) -> Floats:
-    """Return Pearson's r of each row of `x` and `y`, NaN where either does not vary."""
+    """Return Pearson's r of each row of `x` and `y`, NaN if either is constant."""
     dx, dy = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
     under = np.sqrt((dx * dx).sum(axis=-1) * (dy * dy).sum(axis=-1))
     return divide((dx * dy).sum(axis=-1), np.where(under > 1e-12, under, 0.0))
@@ -181,7 +181,7 @@ COEFFICIENTS: dict[str, Coefficient] = {"pearson": pearson, "spearman": spearman
 
 
 def summary_level(name: str, scored: ScoreColumns, cases: int) -> list[Statistic]:
-    """Return the mean over cases of the correlation within each; cases without variation are left out."""
+    """Return the mean over cases of the correlation within each; cases without variation are omitted."""
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)
     lost = int((np.isfinite(scored.grade) & ~used).sum())
     own = [np.flatnonzero(used & (scored.case == case)) for case in range(cases)]
@@ -196,7 +196,7 @@ def summary_level(name: str, scored: ScoreColumns, cases: int) -> list[Statistic
                 lambda totals: divide(totals[:, 0], totals[:, 1]),
                 n=int(there.sum()),
                 missing=lost,
-                note="missing scores are left out and not bounded" if lost else None,
+                note="missing scores are omitted, without bounds" if lost else None,
                 why="no case has scores and grades that vary",
                 ends=(-1.0, 1.0),
             )
@@ -230,7 +230,7 @@ def system_level(name: str, scored: ScoreColumns, systems: Sequence[str], cases:
 
         return value
 
-    note = "missing scores are left out and not bounded" if lost else None
+    note = "missing scores are omitted, without bounds" if lost else None
     return [
         Statistic(
             f"{name}/{end}", table, of(compute), n=len(names), missing=lost, note=note,
@@ -255,18 +255,18 @@ _DOCUMENT = "doc_id"
 
 
 def _sniff(start: Peek) -> bool:
-    """Say whether its rows have both kinds of scores."""
+    """Return whether a file's rows have both kinds of scores."""
     return start.has("predict_scores", "scores", "system_output")
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each output, scored on every dimension that both kinds of scores have.
 
-    The dimension `overall`, or the one that `--dimension` names, is the output's score and its grade: the others have
-    no weight. People's grades by dimension are kept, too.
+    The dimension `overall`, or `--dimension`, is the output's score and grade; the others have weight 0. Human grades
+    by dimension are kept too.
 
     Raises:
-        ConfigError: if there is no such dimension.
+        ConfigError: If there is no such dimension.
     """
     rows = list(judged_rows(path))
     names = _dimensions(rows[0]) if rows else []
@@ -293,7 +293,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         records,
         weights={name: float(name == chosen) for name in names},
         benchmark=benchmark,
-        notes=(f"scores and people's grades of '{chosen}'",),
+        notes=(f"scores and human grades of '{chosen}'",),
     )
 
 
@@ -309,7 +309,7 @@ def _said(predicted: Mapping[str, Any], names: Sequence[str], judge: str) -> Rec
 
 
 class _GradesByQuestion:
-    """People's grades by dimension, of each question's outputs in the order in which they are first seen."""
+    """Human grades by dimension for each question's outputs, in order of first occurrence."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -317,7 +317,7 @@ class _GradesByQuestion:
         self._of: dict[str, dict[str, list[float | None]]] = {}
 
     def add(self, question: str, system: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Add an output's grades, and return the metadata that all records of its question share."""
+        """Add an output's grades, and return the metadata shared by all records of its question."""
         grades = self._of.setdefault(question, {name: [] for name in self._names})
         if (question, system) not in self._seen:
             self._seen.add((question, system))
@@ -327,14 +327,14 @@ class _GradesByQuestion:
 
 
 _IMPORTER: Final = Importer(
-    "unieval", "UniEval's scores beside people's, as of Topical-Chat; --dimension NAME", _sniff, _read_judgments
+    "unieval", "UniEval's machine and human scores, such as Topical-Chat; --dimension NAME", _sniff, _read_judgments
 )
 
 
 TOPICAL_CHAT: Final = Benchmark(
     "topical_chat",
     "Topical-Chat (UniEval)",
-    kind="Topical-Chat as UniEval has it",
+    kind="Topical-Chat in UniEval's format",
     license="MIT (UniEval's file); CDLA-Sharing-1.0 (the dialogues)",
     citation="Mehri and Eskenazi 2020, ACL, arXiv 2005.00456; Zhong et al. 2022, EMNLP, arXiv 2210.07197",
     homepage="https://github.com/maszhongming/UniEval",

@@ -165,7 +165,7 @@ def test_without_an_arbiter_the_judge_draws_anew(
     assert len(provider.requests) == 12
 
 
-@pytest.mark.parametrize(("language", "said_so"), [("en", "There are no ties"), ("zh", "不设平局")])
+@pytest.mark.parametrize(("language", "said_so"), [("en", "ties are not allowed"), ("zh", "不允许平局")])
 def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(
     within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str], language: str, said_so: str
 ) -> None:

@@ -194,7 +194,7 @@ def test_there_is_none_where_the_procedure_cannot_be_followed(tmp_path, without)
     assert metrics["length/controlled_win_rate"].value is not None
     (finding,) = benchmark_finding(metrics, "")
     assert finding.text.startswith("By AlpacaEval's own rule: win rate")
-    assert "is not the leaderboard's" in finding.text
+    assert "is not that of the leaderboard" in finding.text
 
 
 def test_another_table_by_that_name_is_told(tmp_path):

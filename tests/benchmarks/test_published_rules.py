@@ -439,7 +439,7 @@ def test_cases_of_ones_own_without_a_set_are_one():
     found = _own("llmbar", cases, _both("1", A, A) + _both("2", B, A))
     assert set(found) == {"mean_accuracy", "agreement_rate"}
     assert found["mean_accuracy"].value == pytest.approx(3 / 4)
-    assert "name no set" in found["mean_accuracy"].note
+    assert "have no set" in found["mean_accuracy"].note
 
 
 def test_orders_that_were_drawn_count_as_one():

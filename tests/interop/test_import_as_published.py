@@ -382,7 +382,7 @@ def test_summevals_own_annotations(write):
     assert case.metadata["grades"]["coherence"] == [pytest.approx(7 / 3), 4]
     assert case.responses[1].grade == pytest.approx((4 + 5 + 5 + 2) / 4)
     path = write("model_annotations.aligned.jsonl", [annotated("M1", [2, 2, 3])])
-    with pytest.raises(DatasetError, match=r"aligned.jsonl:1: the annotations are without their article; pair them"):
+    with pytest.raises(DatasetError, match=r"aligned.jsonl:1: the annotations have no article; add the articles"):
         load_cases(DatasetConfig(benchmark="summeval", path=str(path)), mode="pointwise")
 
 
@@ -415,6 +415,6 @@ def test_llmbars_sets_as_one_evaluator_judged_them(bring, write, tmp_path):
     assert sorted(case.id for case in cases) == sorted(row["id"] for row in ran.rows("cases.jsonl"))
     write("LLMBar/Natural/evaluators/PaLM2/CoT/result.json", [judged("a", "b", ("1", "1"), 2)])
     wrong = bring("llmbar", "LLMBar", status=1)
-    assert "several evaluators; name one of them: --judge GPT-4/Vanilla or PaLM2/CoT" in wrong.err
+    assert "several evaluators; select one: --judge GPT-4/Vanilla or PaLM2/CoT" in wrong.err
     ran = bring("llmbar", "LLMBar", "--judge", "PaLM2/CoT")
     assert ran.metrics["llmbar/mean_accuracy"]["value"] == 0.0

@@ -386,9 +386,9 @@ def test_a_row_without_a_verdict_is_a_judgment_that_is_missing(write, name):
 
 def test_an_unknown_label_is_refused(bring, write):
     wrong = [{**JUDGEBENCH[0], "label": "A>>B"}]
-    assert "label 'A>>B' is none of" in bring("judgebench", str(write("j.jsonl", wrong)), status=1).err
+    assert "label 'A>>B' is not one of" in bring("judgebench", str(write("j.jsonl", wrong)), status=1).err
     wrong = [{**LLMBAR[0], "label": 3}]
-    assert "label '3' is none of 1, 2" in bring("llmbar", str(write("J/S/result.json", wrong)), status=1).err
+    assert "label '3' is not one of 1, 2" in bring("llmbar", str(write("J/S/result.json", wrong)), status=1).err
 
 
 WINNERS = st.sampled_from(["A", "B", "tie", None])

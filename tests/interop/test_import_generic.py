@@ -86,7 +86,7 @@ def test_margins_and_only(bring, write):
     ("words", "said"),
     [
         (("--fields", "winner=beter"), "did you mean 'better'?"),
-        (("--fields", "winner=better"), "'ours' is not a winner; say what it means: --map ours=A"),
+        (("--fields", "winner=better"), "'ours' is not a winner; map it: --map ours=A"),
         ((), "has neither a winner nor a score"),
         (("--fields", "winner=better", "order=who", *MAPS), "'j1' is not an order; write ab"),
         (("--complete", "--fields", "winner=nothing"), "no row has the column 'nothing', mapped to winner"),

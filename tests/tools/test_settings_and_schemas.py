@@ -137,7 +137,7 @@ EXAMPLE = {"prompt": "Explain gravity.", "response": "It pulls.", "justification
 @pytest.mark.parametrize(
     ("words", "scale", "part"),
     [
-        (["rubric=likert10"], "1-10", "- 4: below what was asked"),
+        (["rubric=likert10"], "1-10", "- 4: below expectations"),
         (["rubric=decimal10"], "1.0-10.0 by 0.1", "in steps of 0.1"),
         (["rubric=own", "rubric.min=0", "rubric.max=7"], "0-7", "an integer from 0 to 7"),
         (["method=direct100"], "1-100", "an integer from 1 to 100"),
