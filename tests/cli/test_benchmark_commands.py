@@ -62,7 +62,7 @@ def test_arena_hard_weighs_much_better_as_its_judge_says(call: Callable[..., Don
             ["dataset=halluqa", f"dataset.path={FILES / 'mt_bench'}"],
             "it looks like MT-Bench judgments; use dataset=mt_bench",
         ),
-        (["dataset=llmbar"], "dataset.path: not set; name a dataset.json of LLMBar"),
+        (["dataset=llmbar"], "dataset.path: not set; set it to a dataset.json of LLMBar"),
         (["dataset=sample", "dataset.benchmark=lmbar"], "did you mean 'llmbar'?"),
     ],
 )
@@ -111,7 +111,7 @@ def test_imported_games_of_arena_hard_keep_their_strength(call: Callable[..., Do
 def test_a_benchmark_given_to_import_is_told_by_its_name(call: Callable[..., Done]):
     line = call("import", "judgebench", str(FILES / "mt_bench" / "human.jsonl"), status=1).line()
     assert line.endswith(
-        "does not look like judgebench; it holds no judge's verdicts, and looks like MT-Bench "
+        "does not look like judgebench; it has no judge's verdicts and looks like MT-Bench "
         "judgments; use dataset=mt_bench in evalkit run"
     )
 

@@ -89,7 +89,7 @@ def test_an_answer_that_is_cut_by_the_budget_is_not_kept(call: Call, provider: P
     assert 0.5 * 0.09 < first["cost_usd"] <= 0.09
     judgments = [json.loads(line) for line in (tmp_path / "first" / "judgments.jsonl").read_text().splitlines()]
     assert {one["error_kind"] for one in judgments if one["case_id"] == "c0"} == {"budget"}
-    assert "was truncated at" in next(one["error"] for one in judgments if one["case_id"] == "c0")
+    assert "was cut off at" in next(one["error"] for one in judgments if one["case_id"] == "c0")
     # With money for it, the same request is sent again, without a limit.
     call("run", *words(provider, "hydra.run.dir=first"))
     assert metrics("first")["metrics"]["missing/budget"]["value"] == 0
