@@ -118,7 +118,7 @@ def test_a_project(installed: Commands) -> None:
     }
     kept = {name: (demo.folder / name).read_text("utf-8") for name in demo.files()}
     demo.write("conf/judge/mine.yaml", "model: openai/other")
-    assert "0 files made" in installed("init", "demo").out
+    assert "0 files created" in installed("init", "demo").out
     assert demo.files() == set(kept)
     assert (demo.folder / "conf/judge/mine.yaml").read_text("utf-8") == "model: openai/other\n"
 

@@ -79,7 +79,7 @@ def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tm
     rows = list(csv.DictReader((tmp_path / "jobs" / "leaderboard.csv").read_text().splitlines()))
     assert {float(row["between/contradiction"]) for row in rows} == {AGAINST / CASES}
     assert "contradicts" in done.out
-    assert "Scores say the opposite of comparisons" in (tmp_path / "jobs" / "report.html").read_text()
+    assert "in which scores contradict comparisons" in (tmp_path / "jobs" / "report.html").read_text()
 
 
 def test_only_jobs_of_the_same_other_settings(sweep: Call, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_sweeps_folder_holds_one_sweep(call: Call, provider: Provider, tmp_pat
     before, asked = contents(tmp_path / "swept"), len(provider.requests)
     line = call("run", *given, "swap=both,none", "tie=forbid", "-m", status=1).line()
     assert "swept: contains another sweep (job 0); choose another folder with hydra.sweep.dir, or add --overw" in line
-    assert "swept: holds a sweep" in call("run", *words(provider, "hydra.run.dir=swept"), status=1).line()
+    assert "swept: contains a sweep" in call("run", *words(provider, "hydra.run.dir=swept"), status=1).line()
     assert contents(tmp_path / "swept") == before
     assert len(provider.requests) == asked
     call("run", *given, "swap=both,none,random", "-m")  # the same one may be repeated, and extended

@@ -88,6 +88,7 @@ def test_the_commands_of_a_page_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", provider.api_base)
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-tests")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # a page may run pytest itself
     Path("pairs.jsonl").write_text(PAIRS)
     Path("labels.csv").write_text(LABELS)
     for _, title, text in PAGES[page]:

@@ -178,7 +178,7 @@ def test_a_sweep_names_its_jobs_as_they_were_written() -> None:
 def test_a_config_is_shown_as_it_is_composed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--cfg", "job", "criteria=general_zh", "criteria.准确性.weight=0.9", "~criteria.清晰度"]) == 0
     shown = capsys.readouterr().out
-    assert "criteria:\n  准确性:\n    description: 所述内容真实，不会误导读者。\n    weight: 0.9\n  遵循指令:" in shown
+    assert "criteria:\n  准确性:\n    description: 内容正确，没有误导。\n    weight: 0.9\n  遵循指令:" in shown
     assert "清晰度" not in shown
     assert "_set_" not in shown
 

@@ -254,7 +254,7 @@ def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_pa
     page = open_page(render_sweep(jobs, SweepFacts("study", pages=list("abc"))))
     order = lambda: page.locator("#board tbody th").all_text_contents()  # noqa: E731
     assert order() == ["a", "b", "c"]
-    page.get_by_role("button", name="Cost of a case").focus()
+    page.get_by_role("button", name="Cost per case").focus()
     page.keyboard.press("Enter")
     assert order() == ["a", "b", "c"]
     page.keyboard.press("Enter")
