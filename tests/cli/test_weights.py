@@ -88,7 +88,7 @@ def test_a_sweep_over_weights_pays_once_and_its_verdicts_differ(run: Call, provi
     assert [rate["value"] for rate in rates] == [1.0, 1.0, 0.0]
     assert all(rate["n"] == 2 * CASES and rate["low"] is not None for rate in rates)
     said_so = (tmp_path / "swept" / "0" / "findings.md").read_text("utf-8")
-    assert "Verdicts follow the weighted winners by criterion; in 100%" in said_so
+    assert "Verdicts follow the weighted criteria; in 100%" in said_so
 
 
 def test_scoring_weights_come_first_and_a_run_scored_again_says_what_it_did(
