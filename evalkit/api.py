@@ -61,7 +61,9 @@ def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = N
     evaluator = build_evaluator(config)
     hold = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
-    dataset = load_cases(config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, describe=_told, hold=hold)
+    dataset = load_cases(
+        config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, describe=_describe, hold=hold
+    )
     return Materials(dataset, evaluator)
 
 
@@ -71,7 +73,7 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset is not what the config says.
     """
-    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), describe=_told)
+    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), describe=_describe)
 
 
 def build_evaluator(config: RunConfig) -> Evaluator:
@@ -88,7 +90,7 @@ def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
     return dataset_fetchers(config.tracking, folder=Path.cwd())
 
 
-def _told(path: Path) -> str | None:
+def _describe(path: Path) -> str | None:
     from evalkit.interop import describe_file
 
     return describe_file(path)

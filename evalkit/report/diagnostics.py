@@ -10,6 +10,7 @@ from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
 from evalkit.report.metric_names import metric_measure
 from evalkit.report.sentences import Finding, Metrics, Tone, finding, known, side
 from evalkit.scoring.catalog import BENCHMARK_TITLES
+from evalkit.scoring.metrics.ppi import RANDOM
 from evalkit.types import Metric
 
 
@@ -175,7 +176,7 @@ def correction_findings(metrics: Metrics) -> Iterator[Finding]:
     """Yield the judge's rates corrected by the labeled cases, if other cases have no label."""
     for name, what in RATES.items():
         judged, right = known(metrics, name), known(metrics, f"corrected/{name}")
-        if judged is None or right is None or right.low is None or "beside" not in (right.note or ""):
+        if judged is None or right is None or right.low is None or RANDOM not in (right.note or ""):
             continue
         off = _beyond(judged, right)
         text = {

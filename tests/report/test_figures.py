@@ -21,6 +21,7 @@ from evalkit.report.figures.forest import LEFT, RIGHT, main_figures
 from evalkit.report.figures.standalone import alone
 from evalkit.report.figures.systems import cycles, ranking
 from evalkit.report.figures.tables import confusion, passes
+from evalkit.scoring.metrics.ppi import RANDOM
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
 
 ATTACK = "\"><script>alert(1)</script>' onload='alert(2)"
@@ -184,9 +185,10 @@ def test_ranking_falls_back_to_win_rates():
 
 
 def test_corrected_rates_only_where_some_have_no_label():
+    note = f"9 labels and 90 answers without a label; {RANDOM}"
     metrics = {
         "tie_rate": Metric("tie_rate", 0.5, 0.4, 0.6),
-        "corrected/tie_rate": Metric("corrected/tie_rate", 0.3, 0.2, 0.4, note="9 labels beside 90 answers without"),
+        "corrected/tie_rate": Metric("corrected/tie_rate", 0.3, 0.2, 0.4, note=note),
     }
     assert len(dots(corrected(metrics))) == 2
     metrics["corrected/tie_rate"] = Metric("corrected/tie_rate", 0.3, 0.2, 0.4, note="every answered one has a label")

@@ -13,6 +13,7 @@ from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
 from evalkit.report.figures.forest import Row, forest
 from evalkit.report.metric_names import metric_words
+from evalkit.scoring.metrics.ppi import RANDOM
 from evalkit.types import Metric
 
 WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0
@@ -58,11 +59,11 @@ def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[M
 
 
 def corrected(metrics: Mapping[str, Metric]) -> Figure | None:
-    """Return each rate as judged above the one that a labelled part makes of it; none where nothing is corrected."""
+    """Return each rate as judged, above its correction by the labeled cases; `None` if nothing is corrected."""
     rows: list[Row] = []
     for name in CORRECTED:
         judged, right = metrics.get(name), metrics.get(f"corrected/{name}")
-        if judged is not None and right is not None and right.low is not None and "beside" in (right.note or ""):
+        if judged is not None and right is not None and right.low is not None and RANDOM in (right.note or ""):
             rows += [Row(metric_words(name), judged, faint=True), Row(metric_words(right.name), right)]
     title, caption = FIGURES["corrected"]
     return Figure("corrected", title, forest(rows, 0.0, 1.0, title), caption, wide=True) if rows else None

@@ -19,6 +19,7 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
 
 RANDOM = "valid if the labels are a random subset"
+"""In the note of a rate that is corrected because some answers have no label; reports look for it."""
 SAME_ERRORS = "valid if the judge errs as often without labels"
 NO_LABEL = "no answer has a label: the effect of the judge's errors is not identified"
 FEW_LABELS = "fewer than two answers have a label"

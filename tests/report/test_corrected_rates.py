@@ -1,0 +1,20 @@
+"""Rates corrected by a labeled part of the cases appear in the findings and the figures of a run that has them."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from evalkit import load_config, run
+
+
+def test_a_run_with_some_labels_shows_its_corrected_rates(tmp_path: Path) -> None:
+    lines = (files("evalkit") / "datasets" / "samples" / "sample.jsonl").read_text("utf-8").splitlines()
+    cases = [json.loads(line) for line in lines]
+    for case in cases[::2]:
+        del case["label"]
+    words = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=200", f"store.url={tmp_path / 's.sqlite'}"]
+    run(load_config(overrides=words), tmp_path / "run", cases=cases)
+    assert "corrected by 12 labels" in (tmp_path / "run" / "findings.md").read_text("utf-8")
+    assert (tmp_path / "run" / "figures" / "corrected.svg").is_file()
