@@ -7,7 +7,7 @@ from typing import Final
 from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing, rates
 from evalkit.datasets.formats import Row
-from evalkit.scoring.columns.codes import NONE
+from evalkit.scoring.columns.cases import NONE
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
 

@@ -14,7 +14,7 @@ from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, first_row, rows_of
 from evalkit.errors import DatasetError
-from evalkit.scoring.columns.codes import NONE, sign
+from evalkit.scoring.columns.cases import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES, kappa
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric

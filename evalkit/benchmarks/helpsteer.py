@@ -13,7 +13,7 @@ from evalkit.benchmarks.scoring_rules import View, by_dimension
 from evalkit.datasets.conversations import conversation_text
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
-from evalkit.scoring.columns.codes import NONE, TIE
+from evalkit.scoring.columns.cases import NONE, TIE
 from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.metrics.correlation import pearson_r
 from evalkit.scoring.stats.arrays import Floats, divide

@@ -20,7 +20,7 @@ from evalkit.benchmarks.records import TIE as TIED
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.benchmarks.scoring_rules import UNREAD, View, by_name, rates
 from evalkit.datasets.formats import Row
-from evalkit.scoring.columns.codes import NONE, TIE
+from evalkit.scoring.columns.cases import NONE, TIE
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
 

@@ -20,7 +20,7 @@ from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, Reco
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, blend, nothing
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.codes import NONE, TIE, A, B
+from evalkit.scoring.columns.cases import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric

@@ -33,7 +33,7 @@ from evalkit.core.scale import Scale
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError
-from evalkit.scoring.columns.codes import CODES, NONE, TIE, A
+from evalkit.scoring.columns.cases import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
 from evalkit.types import Annotation, Metric

@@ -21,7 +21,7 @@ from evalkit.benchmarks.records import UNORDERED, Answer, Options, ParsedFile, R
 from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.scoring.columns.codes import NONE, TIE, A, B
+from evalkit.scoring.columns.cases import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
 from evalkit.types import Metric

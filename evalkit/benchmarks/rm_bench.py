@@ -11,7 +11,7 @@ from evalkit.benchmarks.benchmark import Benchmark, RowLocation, row_by_row, sha
 from evalkit.benchmarks.reward_bench import UNJUDGED, chosen_count, chosen_first, compare_chosen
 from evalkit.benchmarks.scoring_rules import View, blend
 from evalkit.datasets.formats import Row
-from evalkit.scoring.columns.codes import NONE, A
+from evalkit.scoring.columns.cases import NONE, A
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns.cases import PairColumns
-from evalkit.scoring.columns.codes import sign
+from evalkit.scoring.columns.cases import PairColumns, sign
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, group_mean

@@ -18,7 +18,7 @@ from evalkit.config import TrackingConfig
 from evalkit.core.display import percent
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, ExitStatus
-from evalkit.report.sentences import side
+from evalkit.report.counts import side
 from evalkit.tracking import warm_up
 from evalkit.types import Metric
 

@@ -20,7 +20,7 @@ from evalkit.engine import JudgingResult
 from evalkit.errors import ExitStatus, Signaled, TrackingError
 from evalkit.gating import shortfall, unusable
 from evalkit.runs import read_config, read_outcome, read_run
-from evalkit.runs.status import read_status
+from evalkit.runs.folders import read_status
 from evalkit.tracking.record import update_gate
 from evalkit.types import Judgment, RunResult
 

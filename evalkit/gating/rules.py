@@ -18,7 +18,7 @@ from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.gating.gate_files import gate_files
 from evalkit.scoring.catalog import catalog_of
 from evalkit.scoring.catalog.availability import available_names, fits, is_available
-from evalkit.scoring.columns.codes import KINDS, READABLE
+from evalkit.scoring.columns.cases import KINDS, READABLE
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import Gate, Ruling, judge_lead, judge_metrics, lead_text, less_is_better
 from evalkit.scoring.verdicts.panel import metric_part

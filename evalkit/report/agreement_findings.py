@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval
 from evalkit.core.translation import Message, Text, gettext, joined, ngettext
+from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.diagnostics import label_words
-from evalkit.report.sentences import Finding, Metrics, Tone, finding, known, side
 from evalkit.scoring.chance_level import (
     ACCURACY,
     CORRELATIONS,

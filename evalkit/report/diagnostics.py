@@ -7,8 +7,8 @@ from typing import Any
 
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
+from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.metric_names import metric_measure
-from evalkit.report.sentences import Finding, Metrics, Tone, finding, known, side
 from evalkit.scoring.catalog import BENCHMARK_TITLES
 from evalkit.scoring.metrics.ppi import RANDOM
 from evalkit.types import Metric

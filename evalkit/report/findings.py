@@ -13,6 +13,7 @@ from evalkit.core.display import estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
 from evalkit.judges.specs import LOCAL
 from evalkit.report.agreement_findings import agreement
+from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.diagnostics import (
     benchmark_finding,
     bias_findings,
@@ -22,7 +23,6 @@ from evalkit.report.diagnostics import (
     simulated,
 )
 from evalkit.report.headline import headline
-from evalkit.report.sentences import Finding, Metrics, Tone, finding, known, side
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.chance_level import FIRST as FIRST_RATE
 from evalkit.scoring.chance_level import one_order

@@ -14,8 +14,8 @@ from statistics import NormalDist
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import Message, Text, gettext, joined
 from evalkit.report.agreement_findings import SUBSTANTIAL_ACCURACY, labels_differ, strong_accuracy, strong_correlation
+from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.diagnostics import label_words, length_at_label, points
-from evalkit.report.sentences import Finding, Metrics, Tone, finding, known, side
 from evalkit.scoring.chance_level import (
     ACCURACY,
     CORRELATIONS,

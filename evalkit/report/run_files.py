@@ -14,10 +14,10 @@ from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
 from evalkit.report.case_list import Asked, render_prompts
+from evalkit.report.counts import as_markdown
 from evalkit.report.figures.standalone import alone
 from evalkit.report.findings import findings_of
 from evalkit.report.page import draw_report, language_of
-from evalkit.report.sentences import as_markdown
 from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS
 from evalkit.scoring import Scores
 from evalkit.types import RunResult

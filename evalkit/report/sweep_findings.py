@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evalkit.core.display import dollars, interval, percent
 from evalkit.core.translation import LANGUAGES, Message, Text, gettext, joined, ngettext, pgettext, translator
+from evalkit.report.counts import Finding, finding, side
 from evalkit.report.metric_names import metric_title
-from evalkit.report.sentences import Finding, finding, side
 from evalkit.scoring.leaderboard import (
     ACCURACY,
     CONSISTENCY,

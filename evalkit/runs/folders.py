@@ -1,10 +1,11 @@
-"""Check that a folder is free for a run, and remove an earlier run."""
+"""Check that a folder is free for a run, remove an earlier run, and read the status of one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def check_free(folder: Path, config: RunConfig, *, fingerprint: str | None = Non
         return
     if layout.CONFIG not in found:
         raise ConfigError(f"contains {found[0]}, which the run would replace", where=str(folder), remedy=REMEDY)
-    manifest = _manifest(folder)
+    manifest = _read(folder / layout.MANIFEST)
     before = str((manifest.get("dataset") or {}).get("fingerprint") or "")
     changed = fingerprint is not None and before not in ("", fingerprint)
     source = (manifest.get("imported") or {}).get("source")
@@ -59,7 +60,7 @@ def check_no_sweep(folder: Path) -> None:
 
 def written_files(folder: Path) -> set[str]:
     """Return the names of the files that the run, or later commands about it, wrote to a folder."""
-    listed = _manifest(folder).get("files")
+    listed = _read(folder / layout.MANIFEST).get("files")
     names = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
     figures = {f"{layout.FIGURES}/{figure.name}" for figure in (folder / layout.FIGURES).glob("*.svg")}
     return {*layout.FILES, *layout.DERIVED, *filter(_is_plain, names), *figures}
@@ -88,15 +89,53 @@ def _is_plain(name: str) -> bool:
     return bool(name.strip(".")) and Path(name).name == name
 
 
-def _manifest(folder: Path) -> Mapping[str, Any]:
-    with suppress(OSError, ValueError):
-        manifest = json.loads((folder / layout.MANIFEST).read_bytes())
-        return manifest if isinstance(manifest, dict) else {}
-    return {}
-
-
 def _hash(folder: Path) -> str | None:
     # From the config, not from the manifest: versions of evalkit may hash a config differently.
     with suppress(ConfigError, ValueError):
         return RunConfig.model_validate(read_config(folder)).hash()
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """The status of a run folder.
+
+    Attributes:
+        config_hash: The hash of its config.
+        fingerprint: The fingerprint of its data.
+        prompts: The hash of each template.
+        evalkit: The version of evalkit that wrote it.
+        complete: Whether all files exist, and every call was made and succeeded.
+        recorded: Its id at the tracker; `None` if it was not recorded.
+        gate: The state of its gate; `None` without a gate.
+    """
+
+    config_hash: str
+    fingerprint: str
+    prompts: Mapping[str, str]
+    evalkit: str
+    complete: bool
+    recorded: str | None
+    gate: str | None = None
+
+
+def read_status(folder: Path) -> RunStatus:
+    """Return the status of a run folder; empty if there is no run."""
+    manifest, calls = _read(folder / layout.MANIFEST), _read(folder / layout.METRICS).get("calls") or {}
+    whole = all((folder / name).is_file() for name in layout.FILES)
+    return RunStatus(
+        str(manifest.get("config_hash") or ""),
+        str((manifest.get("dataset") or {}).get("fingerprint") or ""),
+        manifest.get("prompt_hashes") or {},
+        str(manifest.get("evalkit") or ""),
+        whole and not manifest.get("stopped") and calls.get("failed") == 0,
+        manifest.get("mlflow_run_id") or (manifest.get("tracked") or {}).get("id"),
+        (manifest.get("gate") or {}).get("state"),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        value = json.loads(path.read_bytes())
+        return value if isinstance(value, dict) else {}
+    return {}

@@ -14,7 +14,7 @@ from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import TESTED
-from evalkit.scoring.columns.codes import CODES, NONE
+from evalkit.scoring.columns.cases import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, kappa, unless_one_label
 from evalkit.scoring.metrics.contradiction import contradiction_statistics
 from evalkit.scoring.pipeline import score_without_intervals

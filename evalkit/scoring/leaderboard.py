@@ -12,7 +12,7 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.chance_level import Side, against_chance
-from evalkit.scoring.columns.codes import NONE
+from evalkit.scoring.columns.cases import NONE
 from evalkit.scoring.metrics.contradiction import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import paired_tests as tests

@@ -17,7 +17,7 @@ from typing import Any, Final
 from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError
 from evalkit.runs import layout, read_run, remove_files, write_files, written_files
-from evalkit.runs.status import RunStatus, read_status
+from evalkit.runs.folders import RunStatus, read_status
 from evalkit.sweeps import journal
 from evalkit.tracking import fetch_run, is_run_id, job_runs, tracking_uri
 from evalkit.types import RunResult

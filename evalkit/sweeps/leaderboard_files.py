@@ -12,9 +12,9 @@ from evalkit.config import SIMULATED
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.page import language_of
 from evalkit.runs import read_cases, read_config, read_facts, read_outcome, spreadsheet, write_files
+from evalkit.runs.folders import read_status
 from evalkit.runs.layout import simulated_judges
 from evalkit.runs.records import metric_values
-from evalkit.runs.status import read_status
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.tracking import MLFLOW, make_tracker

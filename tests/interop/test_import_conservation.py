@@ -19,8 +19,7 @@ from evalkit.interop import Options
 from evalkit.interop import import_judgments as brought
 from evalkit.interop.label_files import read_labels
 from evalkit.interop.to_cases import DISPUTED, DIVIDED
-from evalkit.scoring.columns.cases import all_pairs
-from evalkit.scoring.columns.codes import NONE
+from evalkit.scoring.columns.cases import NONE, all_pairs
 from tests.interop.test_import_formats import HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES
 
 SYSTEMS = ("alpha", "beta", "gamma")

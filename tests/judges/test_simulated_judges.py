@@ -15,7 +15,7 @@ from evalkit.cli import main
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import make_judges
 from evalkit.judges.pricing import price_of
-from evalkit.report.sentences import side
+from evalkit.report.counts import side
 from evalkit.scoring import score_run
 from evalkit.types import Judgment, Metric
 

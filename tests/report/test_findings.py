@@ -4,8 +4,8 @@ import pytest
 
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
 from evalkit.core.display import dollars, interval
+from evalkit.report.counts import side
 from evalkit.report.findings import findings
-from evalkit.report.sentences import side
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 

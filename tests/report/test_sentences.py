@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from evalkit.cli.summary import metric_table
 from evalkit.config import JudgeConfig, RunConfig, SwapConfig
+from evalkit.report.counts import Finding
 from evalkit.report.findings import findings
-from evalkit.report.sentences import Finding
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.chance_level import against_chance

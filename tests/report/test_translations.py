@@ -13,8 +13,8 @@ import pytest
 from babel.messages.pofile import read_po
 
 from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext, pgettext, translator
+from evalkit.report.counts import finding
 from evalkit.report.metric_names import metric_title
-from evalkit.report.sentences import finding
 from evalkit.scoring.catalog import CATALOG
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from evalkit.cli.sweep import BackgroundRecordings
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.runs import read_run, write_run
-from evalkit.runs.status import read_status
+from evalkit.runs.folders import read_status
 from evalkit.tracking import background, make_tracker, record, warm_up
 from evalkit.tracking.background import BackgroundTracker, Worker
 from evalkit.tracking.mlflow_tracker import MlflowTracker

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.codes import IMPLIED, KINDS, RANKING, READABLE, STATED, kind_of
+from evalkit.scoring.columns.cases import IMPLIED, KINDS, RANKING, READABLE, STATED, kind_of
 from evalkit.scoring.columns.rankings import is_list, list_pairs, list_scores
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.types import Case, Judgment, Unit

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.scoring.columns.cases import PairColumns
-from evalkit.scoring.columns.codes import NONE
+from evalkit.scoring.columns.cases import NONE, PairColumns
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.codes import NAMES, NONE, TIE, A, B
+from evalkit.scoring.columns.cases import NAMES, NONE, TIE, A, B
 from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.rates import split_rate
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.hashing import digest
-from evalkit.scoring.columns.codes import FORCED, TIE
+from evalkit.scoring.columns.cases import FORCED, TIE
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share_interval

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.columns.codes import CODES, NONE, TIE
+from evalkit.scoring.columns.cases import CODES, NONE, TIE
 from evalkit.scoring.stats.arrays import Codes, Ints
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters

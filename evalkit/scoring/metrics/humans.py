@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.annotations import annotation_grades, choices_in
-from evalkit.scoring.columns.cases import PairColumns
-from evalkit.scoring.columns.codes import CODES, NONE, TIE, A, B, sign
+from evalkit.scoring.columns.cases import CODES, NONE, TIE, A, B, PairColumns, sign
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
 from evalkit.scoring.metrics.correlation import pearson_r

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns.codes import TIE
+from evalkit.scoring.columns.cases import TIE
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.metrics.ranking import Games, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric

@@ -12,7 +12,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.codes import TIE, A, B
+from evalkit.scoring.columns.cases import TIE, A, B
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.columns.cases import flat
-from evalkit.scoring.columns.codes import NONE, TIE, A, B
+from evalkit.scoring.columns.cases import NONE, TIE, A, B, flat
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, as_metric

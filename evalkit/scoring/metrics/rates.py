@@ -8,8 +8,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.cases import PairColumns
-from evalkit.scoring.columns.codes import (
+from evalkit.scoring.columns.cases import (
     DISAGREEMENT,
     EQUAL,
     FORCED,
@@ -22,6 +21,7 @@ from evalkit.scoring.columns.codes import (
     TIE,
     A,
     B,
+    PairColumns,
     sign,
 )
 from evalkit.scoring.columns.judgments import JudgmentColumns

@@ -9,8 +9,7 @@ from functools import cache
 import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
-from evalkit.scoring.columns.cases import PairColumns
-from evalkit.scoring.columns.codes import TIE
+from evalkit.scoring.columns.cases import TIE, PairColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share

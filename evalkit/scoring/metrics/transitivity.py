@@ -15,8 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from evalkit.scoring.columns.cases import PairColumns
-from evalkit.scoring.columns.codes import NONE, TIE, A, B, sign
+from evalkit.scoring.columns.cases import NONE, TIE, A, B, PairColumns, sign
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric

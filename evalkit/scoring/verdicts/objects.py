@@ -9,7 +9,7 @@ from math import isnan
 import numpy as np
 
 from evalkit.core.spool import LazySequence, ReorderedSequence
-from evalkit.scoring.columns.codes import NAMES, NONE, REASONS
+from evalkit.scoring.columns.cases import NAMES, NONE, REASONS
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Codes, Floats, Ints, round_metric

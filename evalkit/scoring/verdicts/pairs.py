@@ -15,8 +15,20 @@ import numpy as np
 from evalkit.config import RunConfig, TieConfig
 from evalkit.core.hashing import digest
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.cases import PairColumns
-from evalkit.scoring.columns.codes import DISAGREEMENT, FORCED, JUDGED, MISSING, NONE, SPLIT, THRESHOLD, TIE, A, B, sign
+from evalkit.scoring.columns.cases import (
+    DISAGREEMENT,
+    FORCED,
+    JUDGED,
+    MISSING,
+    NONE,
+    SPLIT,
+    THRESHOLD,
+    TIE,
+    A,
+    B,
+    PairColumns,
+    sign,
+)
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, combine, group_mean

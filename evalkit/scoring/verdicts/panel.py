@@ -11,7 +11,7 @@ import numpy as np
 
 from evalkit.config import RunConfig, TieConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.codes import DISAGREEMENT, JUDGED, MISSING, NONE, SPLIT, THRESHOLD, TIE, A, B, sign
+from evalkit.scoring.columns.cases import DISAGREEMENT, JUDGED, MISSING, NONE, SPLIT, THRESHOLD, TIE, A, B, sign
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats

@@ -9,8 +9,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.cases import PairColumns, grades
-from evalkit.scoring.columns.codes import EQUAL, JUDGED, MISSING, NONE, TIE, sign
+from evalkit.scoring.columns.cases import EQUAL, JUDGED, MISSING, NONE, TIE, PairColumns, grades, sign
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, combine, group_mean

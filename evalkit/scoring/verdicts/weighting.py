@@ -10,7 +10,7 @@ import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.codes import NONE, TIE, sign
+from evalkit.scoring.columns.cases import NONE, TIE, sign
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats
