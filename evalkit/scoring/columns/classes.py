@@ -1,0 +1,77 @@
+"""Class verdicts as columns: the class that a judge, and each annotator, gave to each response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints
+from evalkit.scoring.stats.bootstrap import Tally
+
+MISSING: Final = -1
+"""The code of a missing answer, label or annotation."""
+ABSTAINED: Final = -2
+"""The code of an answer that declines to choose a class (`rubric.abstain`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassColumns:
+    """The class verdicts of one judge or a panel, one row for each response of each case, in case order.
+
+    Attributes:
+        names: the classes, in the order of the config.
+        ordered: whether the classes are ordered, lowest first.
+        positive: the index of the positive class; `None` if the config has none.
+        case: (n,) the index of each row's case.
+        index: (n,) the index of its response in the case.
+        cases: the number of cases.
+        verdicts: (n,) the class of the verdict, or MISSING (also a vote without a majority) or ABSTAINED.
+        labels: (n,) the class of the label, or MISSING.
+        annotators: by name, (n,) the class that the annotator gave, or MISSING.
+        probabilities: (n, classes) the probability of each class, summing to 1 in each row; NaN in rows without
+            probabilities. `None` if no row has them.
+        abstain: the name of the answer that declines to choose; `None` if the judge may not abstain.
+    """
+
+    names: tuple[str, ...]
+    ordered: bool
+    positive: int | None
+    case: Ints
+    index: Ints
+    cases: int
+    verdicts: Ints
+    labels: Ints
+    annotators: Mapping[str, Ints] = field(default_factory=dict)
+    probabilities: Floats | None = None
+    abstain: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    @property
+    def decided(self) -> Bools:
+        """Which rows have a class, neither missing nor abstained, (n,)."""
+        return np.asarray(self.verdicts >= 0)
+
+    @property
+    def missing(self) -> Bools:
+        """Which rows have no verdict, (n,)."""
+        return np.asarray(self.verdicts == MISSING)
+
+    @property
+    def abstained(self) -> Bools:
+        """Which rows have an abstention, (n,)."""
+        return np.asarray(self.verdicts == ABSTAINED)
+
+    @property
+    def labeled(self) -> Bools:
+        """Which rows have a label, (n,)."""
+        return np.asarray(self.labels >= 0)
+
+    @property
+    def tally(self) -> Tally:
+        """Sums over the rows of each case."""
+        return Tally(self.case, self.cases)
