@@ -377,6 +377,8 @@ class StoreConfig(Section):
 class RunnerConfig(Section):
     """How requests are sent, and what a run may cost."""
 
+    kind: Literal["online", "batch"] = "online"
+    """How requests are sent: one by one (`online`), or together through the provider's batch API (`batch`)."""
     concurrency: Annotated[int, Field(gt=0)] = 16
     """Maximum number of concurrent calls."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
