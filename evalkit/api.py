@@ -60,9 +60,15 @@ def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = N
     """
     evaluator = build_evaluator(config)
     hold = partial(Spool[Case], folder=folder or Path.cwd())
-    mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(
-        config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, describe=_describe, hold=hold
+        config.dataset,
+        mode=config.mode.name,
+        base=project(),
+        frame=cases,
+        fetch=_fetch(config),
+        describe=_describe,
+        classes=config.rubric.named_classes,
+        hold=hold,
     )
     return Materials(dataset, evaluator)
 
@@ -73,7 +79,14 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset is not what the config says.
     """
-    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), describe=_describe)
+    return iter_cases(
+        config.dataset,
+        mode=config.mode.name,
+        base=project(),
+        fetch=_fetch(config),
+        describe=_describe,
+        classes=config.rubric.named_classes,
+    )
 
 
 def build_evaluator(config: RunConfig) -> Evaluator:

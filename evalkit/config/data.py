@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -69,18 +70,33 @@ class JoinConfig(Section):
         return (key,) if isinstance(key, str) else key
 
 
-Meaning = Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)]
+Meaning = Annotated[
+    Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)] | str, Field(union_mode="left_to_right")
+]
 _ENTRY = re.compile(r"\s*(.+?)\s*=\s*(A|B|TIE|[-+.\deE]+)\s*(?:,|$)", re.S)
+_CLASS_ENTRY = re.compile(r"\s*(.+?)\s*=\s*([^,=]*[^,=\s])\s*(?:,|$)", re.S)
 
 
 def _parse_label_map(value: object) -> object:
     """Parse a label map in text form, such as `A>B=A, B>A=B`; a label may contain commas and equals signs."""
+    if isinstance(value, Mapping):  # YAML reads an unquoted true as a boolean
+        return {str(key).lower() if isinstance(key, bool) else key: meaning for key, meaning in value.items()}
     if not isinstance(value, str):
         return value
+    try:
+        return _parse_entries(value, _ENTRY)
+    except ValueError as problem:
+        try:
+            return _parse_entries(value, _CLASS_ENTRY)
+        except ValueError:
+            raise problem from None
+
+
+def _parse_entries(value: str, form: re.Pattern[str]) -> dict[str, str]:
     labels: dict[str, str] = {}
     position = 0
     while position < len(value.rstrip(", ")):
-        entry = _ENTRY.match(value, position)
+        entry = form.match(value, position)
         if entry is None:
             raise ValueError('is not a list of LABEL=A, LABEL=B or LABEL=TIE: for example "A>B=A, B>A=B, same=TIE"')
         if labels.setdefault(entry[1], entry[2]) != entry[2]:
@@ -111,7 +127,7 @@ class DatasetConfig(PluginSection):
     fields: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
     """Maps evalkit's fields to columns, paths in columns, or Jinja templates of columns."""
     label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(_parse_label_map)] = {}  # noqa: RUF012
-    """Maps labels to A, B, TIE or a grade: a mapping, or text such as `A>B=A, B>A=B`."""
+    """Maps labels to A, B, TIE, a grade or a class: a mapping, or text such as `A>B=A, B>A=B`."""
     join: dict[str, JoinConfig] = {}  # noqa: RUF012
     """Files whose rows are added to each row, by name."""
     filter: str | None = None

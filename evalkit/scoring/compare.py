@@ -112,7 +112,7 @@ class PairedVerdicts:
         single = [verdict for verdict in verdicts if len(verdict.unit) == 1 and in_units]
         return cls(
             np.array([places[v.case_id] for v in pairs], dtype=np.int64),
-            np.array([CODES[v.label] if not isinstance(v.label, float) else NONE for v in pairs], dtype=np.int8),
+            np.array([NONE if isinstance(v.label, float) else CODES.get(v.label, NONE) for v in pairs], dtype=np.int8),
             np.array([CODES[v.winner] for v in pairs], dtype=np.int8),
             len(entry.cases),
             np.array([places[v.case_id] for v in single], dtype=np.int64),
