@@ -15,13 +15,14 @@ from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns.cases import CODES, NONE
-from evalkit.scoring.metrics.agreement import CLASSES, kappa, unless_one_label
+from evalkit.scoring.metrics.agreement import CLASSES, unless_one_label
 from evalkit.scoring.metrics.contradiction import contradiction_statistics
 from evalkit.scoring.pipeline import score_without_intervals
 from evalkit.scoring.stats import paired_tests as tests
 from evalkit.scoring.stats.arrays import Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, as_metric, measure, measure_with_draws, resample
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.confusion import kappa
 from evalkit.types import Case, Judgment, Metric, Verdict
 
 T = TypeVar("T")
