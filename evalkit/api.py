@@ -26,6 +26,8 @@ from evalkit.protocols import Evaluator
 from evalkit.report import run_files
 from evalkit.runs import check_free, check_no_sweep, unused_folder
 from evalkit.runs.manifest import describe_run, describe_scoring
+from evalkit.runs.openings import NOTE as OPENED
+from evalkit.runs.openings import count_opening, opening_note
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.self_preference import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
@@ -184,7 +186,9 @@ def judge_and_score(
     result = RunResult(
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(manifest, **_scoring_facts(scores), seconds=scoring),
+        manifest=describe_scoring(
+            manifest, **_scoring_facts(config, manifest, materials.dataset.cases, scores), seconds=scoring
+        ),
         cases=materials.dataset.cases,
         judgments=judged.judgments,
         verdicts=scores.verdicts,
@@ -284,11 +288,12 @@ def rescore(
     files are to remain.
     """
     scores = score_run(config, result.cases, result.judgments)
+    facts = _scoring_facts(config, result.manifest, result.cases, scores)
     again = replace(
         result,
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(result.manifest, **_scoring_facts(scores), rescored=config),
+        manifest=describe_scoring(result.manifest, **facts, rescored=config),
         verdicts=scores.verdicts,
         metrics=scores.metrics,
     )
@@ -312,13 +317,17 @@ def _write(
     return write_with_gate(folder, result, written, gate, replace_run=replace_run)
 
 
-def _scoring_facts(scores: Scores) -> dict[str, Any]:
-    """Return what a manifest says of scoring."""
+def _scoring_facts(
+    config: RunConfig, manifest: Mapping[str, Any], cases: Sequence[Case], scores: Scores
+) -> dict[str, Any]:
+    """Return what a manifest says of scoring; a scoring on test labels is counted."""
+    opened = count_opening(config, str(manifest["dataset"]["fingerprint"]), cases)
     clusters = scores.clusters
     own = [note] if (note := clusters.note()) else []
     return {
-        "notes": [*scores.notes, *own],
-        "stale": (AGGREGATE, NOTE),
+        "notes": [*scores.notes, *own, *([opening_note(opened)] if opened else [])],
+        "stale": (AGGREGATE, NOTE, OPENED),
+        "opened": opened,
         "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
     }
 

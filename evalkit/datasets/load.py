@@ -18,12 +18,14 @@ from evalkit.core.hash_set import count_repeats as repeated_hashes
 from evalkit.core.spool import ReorderedSequence, Spool
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
+from evalkit.datasets.field_mapping import Columns
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import is_labeled
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice
 from evalkit.datasets.sources import Fetch, Source, open_source
+from evalkit.datasets.splits import Division
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark
@@ -191,7 +193,7 @@ class CaseStream:
         self._left_out = source.left_out
         self._joins = build_joins(config.join, base, self._tally)
         self._reader = CaseReader(config, mode, self._joins, self._tally, classes)
-        self._choice = Choice(config)
+        self._choice = Choice(config, self._division())
         self._ids = Ids()
         self._labeled = self.rows = 0
 
@@ -238,6 +240,10 @@ class CaseStream:
         lost = tuple(f"{what}, omitted: {count}" for what, count in self._left_out.items())
         return (*whose, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabeled)
 
+    def _division(self) -> Division | None:
+        rule = self._config.division
+        return None if rule is None else Division(rule, Columns(self._config.fields, frozenset(self._config.join)))
+
     def _all(self) -> Iterator[tuple[str, Row]]:
         rows = iter(self._rows())
         return join_rows(rows, self._joins) if self._joins else rows
@@ -259,7 +265,7 @@ class CaseStream:
             for join in self._joins:
                 join.count_rest()
         if suspects := self._ids.suspects():
-            id_of, choose = CaseReader(self._config, self._mode).id_of, Choice(self._config).choose
+            id_of, choose = CaseReader(self._config, self._mode).id_of, Choice(self._config, self._division()).choose
             ids = ((id_of(row, number, place), place) for number, place, row in choose(self._all))
             if error := find_duplicate_id(ids, suspects):
                 raise error
