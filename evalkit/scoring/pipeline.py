@@ -14,9 +14,9 @@ from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.metrics.agreement import panel_agreement
-from evalkit.scoring.metrics.classes import class_extras, class_statistics
+from evalkit.scoring.metrics.classes import class_extras, class_panel_agreement, class_statistics
 from evalkit.scoring.metrics.cost import cost_statistics
-from evalkit.scoring.metrics.rates import missing_statistics
+from evalkit.scoring.metrics.rates import missing_statistics, weight_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
@@ -160,14 +160,17 @@ def _score_classes(
     given, names = _judges(config, set(judgments.by))
     verdicts, each = class_verdicts(config, cases, judgments, names, given)
     more, details = class_extras(config, verdicts.columns, clusters)
+    panel = class_panel_agreement(verdicts.columns, [one.columns for one in each.values()]) if each else []
     found = [
-        *class_statistics(config, verdicts.columns),
+        *class_statistics(verdicts.columns),
         *missing_statistics(judgments, len(cases)),
+        *weight_statistics(config, judgments, len(cases)),
+        *panel,
         *more,
         *cost_statistics(judgments, len(cases)),
     ]
     for name, one in each.items():
-        own = [*class_statistics(config, one.columns), *missing_statistics(judgments.select(name), len(cases))]
+        own = [*class_statistics(one.columns), *missing_statistics(judgments.select(name), len(cases))]
         found += prefix_judge(name, own)
     return ScoredRun(ClassVerdictObjects(cases, verdicts), found, (), details, clusters)
 

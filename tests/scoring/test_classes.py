@@ -49,13 +49,13 @@ def columns_of(verdicts, labels=None, classes=3, *, positive=0, ordered=False, a
 
 
 def values(columns):
-    found = [*class_statistics(CONFIG, columns), *class_extras(CONFIG, columns, Clusters.each(columns.cases))[0]]
+    found = [*class_statistics(columns), *class_extras(CONFIG, columns, Clusters.each(columns.cases))[0]]
     return {one.name: one.observed() if isinstance(one, Statistic) else one.value for one in found}
 
 
 def measured(columns, clusters=None):
     clusters = clusters or Clusters.each(columns.cases)
-    found = [*class_statistics(CONFIG, columns), *class_extras(CONFIG, columns, clusters)[0]]
+    found = [*class_statistics(columns), *class_extras(CONFIG, columns, clusters)[0]]
     made = measure([one for one in found if isinstance(one, Statistic)], CONFIG.scoring, clusters)
     return made | {one.name: one for one in found if isinstance(one, Metric)}
 

@@ -1,8 +1,7 @@
 """Metrics of class verdicts: rates, agreement with labels, the confusion matrix, and calibration by class.
 
-A missing answer could have named any class, and the bounds say what difference that makes. An abstention (an answer
-that it cannot tell) is neither missing nor a class: rates are of the answers that name a class, and `class/abstained`
-is the share of answers that do not.
+A missing answer could have named any class, which the bounds cover. An abstention is neither missing nor a class: rates
+are shares of the answers that name a class, and `class/abstained` is the share of answers that do not.
 """
 
 from __future__ import annotations
@@ -37,14 +36,8 @@ ONE_CLASS: Final = PseudoCounts(np.eye(4), np.full(4, 0.5), np.ones(4))
 """The same for a class against all others: hits, false alarms, misses and the rest."""
 
 
-def class_statistics(config: RunConfig, columns: ClassColumns) -> list[Statistic | Metric]:
-    """Return the metrics of one judge's or a panel's class verdicts, and of their agreement with labels.
-
-    Args:
-        config: the run's config.
-        columns: the class verdicts.
-    """
-    del config
+def class_statistics(columns: ClassColumns) -> list[Statistic | Metric]:
+    """Return the metrics of one judge's or a panel's class verdicts, and of their agreement with labels."""
     labeled = LabeledClasses(columns)
     return [
         *_rates(columns),
