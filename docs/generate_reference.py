@@ -36,6 +36,7 @@ EXAMPLES = {
     "output": "output=bracket",
     "dataset": "dataset=file dataset.path=pairs.jsonl dataset.limit=100",
     "scoring": "scoring.cluster=topic scoring.bootstrap=5000",
+    "probe": "probe=[order,padding]",
     "gate": "'gate={agreement/accuracy: \">= 0.8\"}'",
     "store": "store.url=answers.sqlite",
     "runner": "runner.budget_usd=2.5 runner.concurrency=32",
@@ -73,6 +74,12 @@ DETAIL_FILES = {
 }
 """The files that scoring writes if the run has data for them."""
 COMMAND_FILES = {
+    "datasheet.html": "What the judge falls for, what it withstands, and on what that rests (`evalkit audit`).",
+    "datasheet.md": "The same as Markdown.",
+    "datasheet.json": "The same as JSON, each sentence in English and Chinese.",
+    "effects.jsonl": "The effect of each probe on each case (`evalkit audit`).",
+    "probe_cases.jsonl": "The edited cases (`evalkit audit`). An id is the case's id, `#probe:` and the probe's name.",
+    "probe_judgments.jsonl": "The judgments of the edited cases (`evalkit audit`).",
     "gate.json": "The gate's rules and their results (`evalkit gate`, or a run with `gate`).",
     "gate.xml": "The same as JUnit XML.",
     "gate.md": "The same as Markdown.",
@@ -92,6 +99,7 @@ SWEEP_FILES = {
     "leaderboard.csv": "One job per row, best first, with intervals.",
     "leaderboard.json": "The same, with the comparison of each pair of jobs.",
     "report.html": "The leaderboard as a page, with links to the reports of the jobs.",
+    "datasheet.html": "Of audits: the judges compared probe by probe; also as `datasheet.md` and `datasheet.json`.",
     "0/, 1/, …": "The run folder of each job.",
 }
 """The files of a sweep's folder."""

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from evalkit.audit import Audit, AuditPlan, is_audit, split
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
@@ -26,8 +27,6 @@ from evalkit.protocols import Evaluator
 from evalkit.report import run_files
 from evalkit.runs import check_free, check_no_sweep, unused_folder
 from evalkit.runs.manifest import describe_run, describe_scoring
-from evalkit.runs.openings import NOTE as OPENED
-from evalkit.runs.openings import count_opening, opening_note
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.self_preference import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
@@ -62,15 +61,9 @@ def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = N
     """
     evaluator = build_evaluator(config)
     hold = partial(Spool[Case], folder=folder or Path.cwd())
+    mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(
-        config.dataset,
-        mode=config.mode.name,
-        base=project(),
-        frame=cases,
-        fetch=_fetch(config),
-        describe=_describe,
-        classes=config.rubric.named_classes,
-        hold=hold,
+        config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, describe=_describe, hold=hold
     )
     return Materials(dataset, evaluator)
 
@@ -81,14 +74,7 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset is not what the config says.
     """
-    return iter_cases(
-        config.dataset,
-        mode=config.mode.name,
-        base=project(),
-        fetch=_fetch(config),
-        describe=_describe,
-        classes=config.rubric.named_classes,
-    )
+    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), describe=_describe)
 
 
 def build_evaluator(config: RunConfig) -> Evaluator:
@@ -166,9 +152,12 @@ def judge_and_score(
     config = with_examples(config, base=project())
     materials = load_materials(config, folder, cases)
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
+    cases, evaluator = materials.dataset.cases, materials.evaluator
+    plan = AuditPlan.of(config, cases, evaluator, folder) if is_audit(config) else None
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
-    judged = run_async(ask_judges(config, materials.dataset.cases, materials.evaluator, observe, folder, spent))
+    work = ask_judges(config, plan.cases, plan.evaluator, observe, folder, spent) if plan else None
+    judged = run_async(work or ask_judges(config, cases, evaluator, observe, folder, spent))
     if judged.interrupted:
         raise RunInterruption(judged)
     timing = {"judging": round(time.perf_counter() - begun, 4), "sending": round(judged.sending, 4)}
@@ -181,23 +170,24 @@ def judge_and_score(
         judging={"stopped": judged.stopped, "timing": timing},
     )
     begun = time.perf_counter()
-    scores = score_run(config, materials.dataset.cases, judged.judgments)
+    judgments, answers = (judged.judgments, ()) if plan is None else split(plan, judged.judgments, folder)
+    scores = score_run(config, cases, judgments)
+    audit = None if plan is None else Audit.of(config, cases, judgments, plan.edits(), answers)
     scoring = round(time.perf_counter() - begun, 4)
     result = RunResult(
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(
-            manifest, **_scoring_facts(config, manifest, materials.dataset.cases, scores), seconds=scoring
-        ),
-        cases=materials.dataset.cases,
-        judgments=judged.judgments,
+        manifest=describe_scoring(manifest, **_scoring_facts(scores), seconds=scoring),
+        cases=cases,
+        judgments=judgments,
         verdicts=scores.verdicts,
-        metrics=scores.metrics,
+        metrics={**scores.metrics, **(audit.metrics if audit else {})},
         calls=judged.calls,
         tokens=judged.tokens,
         cost_usd=judged.cost_usd,
     )
-    return _write(config, folder, result, scores, evaluator=materials.evaluator, replace_run=True)
+    files = audit.files(result) if audit else None
+    return _write(config, folder, result, scores, files, evaluator=evaluator, replace_run=True)
 
 
 def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: bool, overwrite: bool) -> None:
@@ -287,17 +277,17 @@ def rescore(
     `files` are further files of the folder, by name. With `replace_run`, the folder held another run, none of whose
     files are to remain.
     """
-    scores = score_run(config, result.cases, result.judgments)
-    facts = _scoring_facts(config, result.manifest, result.cases, scores)
+    scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result)
     again = replace(
         result,
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(result.manifest, **facts, rescored=config),
+        manifest=describe_scoring(result.manifest, **_scoring_facts(scores), rescored=config),
         verdicts=scores.verdicts,
-        metrics=scores.metrics,
+        metrics={**scores.metrics, **(audit.metrics if audit else {})},
     )
     check_rules(config, again)
+    files = {**(audit.files(again) if audit else {}), **(files or {})}
     return _write(config, folder, again, scores, files, replace_run=replace_run)
 
 
@@ -317,17 +307,13 @@ def _write(
     return write_with_gate(folder, result, written, gate, replace_run=replace_run)
 
 
-def _scoring_facts(
-    config: RunConfig, manifest: Mapping[str, Any], cases: Sequence[Case], scores: Scores
-) -> dict[str, Any]:
-    """Return what a manifest says of scoring; a scoring on test labels is counted."""
-    opened = count_opening(config, str(manifest["dataset"]["fingerprint"]), cases)
+def _scoring_facts(scores: Scores) -> dict[str, Any]:
+    """Return what a manifest says of scoring."""
     clusters = scores.clusters
     own = [note] if (note := clusters.note()) else []
     return {
-        "notes": [*scores.notes, *own, *([opening_note(opened)] if opened else [])],
-        "stale": (AGGREGATE, NOTE, OPENED),
-        "opened": opened,
+        "notes": [*scores.notes, *own],
+        "stale": (AGGREGATE, NOTE),
         "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
     }
 

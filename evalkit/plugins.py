@@ -33,7 +33,7 @@ EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
     "evalkit.trackers",
 )
 STORES = "evalkit.stores"
-BENCHMARKS, JUDGES = "evalkit.benchmarks", "evalkit.judges"
+BENCHMARKS, JUDGES, PROBES = "evalkit.benchmarks", "evalkit.judges", "evalkit.probes"
 PROMPTS, CONF = "evalkit.prompts", "evalkit.conf"
 GROUPS = MappingProxyType(
     {
@@ -44,6 +44,7 @@ GROUPS = MappingProxyType(
         STORES: "store",
         BENCHMARKS: "benchmark",
         JUDGES: "judge transport",
+        PROBES: "probe",
         PROMPTS: "prompts",
         CONF: "configs",
     }
@@ -100,8 +101,8 @@ def find(group: str, name: str, ours: Mapping[str, str], *, where: str, methods:
     """
     if name in ours:
         return _load(ours[name], where)
-    if found := [point for point in entry_points_in(group) if point.name == name]:
-        return _load(_only(found, where).value, where)
+    if (found := load_only(group, name, where)) is not None:
+        return found
     if is_path(name):
         return _named_class(name, where, methods)
     raise _unknown(group, name, ours, where)
@@ -145,8 +146,8 @@ def find_benchmark(name: str) -> Benchmark:
     ours = {benchmark.name: benchmark for benchmark in _own_benchmarks()}
     if name in ours:
         return ours[name]
-    if found := [point for point in entry_points_in(BENCHMARKS) if point.name == name]:
-        return _checked_benchmark(_load(_only(found, where).value, where), name, where)
+    if (found := load_only(BENCHMARKS, name, where)) is not None:
+        return _checked_benchmark(found, name, where)
     known = {*ours, *(point.name for point in entry_points_in(BENCHMARKS))}
     raise ConfigError("no such benchmark", where=where, remedy=did_you_mean(name, known))
 
@@ -276,6 +277,16 @@ def _package(point: EntryPoint) -> str:
 
 def _normalized(package: str) -> str:
     return re.sub(r"[-_.]+", "-", package.strip()).lower()
+
+
+def load_only(group: str, name: str, where: str) -> Any:
+    """Import and return what a package registers under a name; `None` if no package does.
+
+    Raises:
+        PluginError: If two packages register it, or it cannot be imported.
+    """
+    found = [point for point in entry_points_in(group) if point.name == name]
+    return _load(_only(found, where).value, where) if found else None
 
 
 def _only(found: list[EntryPoint], where: str) -> EntryPoint:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.api import Materials, ask_judges, load_materials, run_manifest
+from evalkit.audit import Audit
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.resources import project
 from evalkit.datasets import Dataset
@@ -104,7 +105,8 @@ def reproduce(
             *(("data set",) if from_dataset else (CASES, PROMPTS)),
             "store" if from_store else JUDGMENTS,
         )
-    metrics = score_run(config, materials.dataset.cases, judgments).metrics
+    audit = Audit.read(config, result)  # its judgments are scored again, and not read again
+    metrics = {**score_run(config, materials.dataset.cases, judgments).metrics, **(audit.metrics if audit else {})}
     differing = tuple(_different_numbers(result.metrics, metrics))
     reasons = (
         *_different_things(result, config, materials),

@@ -1,6 +1,7 @@
 """Checks to call in the tests of plug-ins.
 
-`check_evaluator(evaluator)`, `check_judge(config)`, `check_benchmark(name, path)`, `check_store(backend, url)`.
+`check_evaluator(evaluator)`, `check_judge(config)`, `check_benchmark(name, path)`, `check_store(backend, url)`,
+`check_probe(name)`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from threading import Barrier
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from evalkit.config import DatasetConfig, JudgeConfig, RunConfig, RunnerConfig
+from evalkit.audit.plan import edited as edited_case
+from evalkit.audit.probes import find_probe
+from evalkit.config import Criterion, DatasetConfig, JudgeConfig, ModeConfig, RunConfig, RunnerConfig, SwapConfig
 from evalkit.datasets import load_cases
 from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
 from evalkit.engine.requests import call_key
@@ -49,6 +52,7 @@ __all__ = [
     "check_benchmark",
     "check_evaluator",
     "check_judge",
+    "check_probe",
     "check_store",
     "example_answer",
     "faults",
@@ -510,6 +514,40 @@ async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
 
 _PLAIN = {"id": "1", "prompt": "p", "response_a": "a", "response_b": "b"}
 _VALUES = (1.0, -1.0, 0.0)
+
+
+def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
+    """Check the probe with a name: that it edits, and always in the same way, what it says.
+
+    Args:
+        name: The name of the probe, as in `probe.probes.NAME`.
+        cases: Cases to edit; at least one must be edited.
+
+    Raises:
+        AssertionError: If it is not a probe as `evalkit.audit.Probe` describes; the message lists everything wrong.
+    """
+    probe = find_probe(name)
+    broken, changed = [], 0
+    if not probe.what or not probe.assumes:
+        broken.append("`what` or `assumes` is empty")
+    for mode in probe.modes:
+        swap = SwapConfig(policy="none")
+        run = RunConfig(
+            judge=JudgeConfig(model="any"), criteria={"a": Criterion()}, mode=ModeConfig(name=mode), swap=swap
+        )
+        for case in cases:
+            before, kept = deepcopy(case), {"pointwise": 1, "listwise": len(case.responses)}
+            one, two = edited_case(case, probe, run), edited_case(case, probe, run)
+            if one != two:
+                broken.append(f"mode {mode}, case {case.id}: two edits differ: use no random numbers")
+            if case != before:
+                broken.append(f"mode {mode}, case {case.id}: the edit changes the original: return a new case")
+            if one is not None and len(one.responses) != kept.get(mode, 2):
+                broken.append(f"mode {mode}, case {case.id}: the number of responses changes")
+            changed += one is not None
+    if not changed:
+        broken.append("no case is edited")
+    assert not broken, f"probe {name}:\n" + "\n".join(broken)
 
 
 def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> None:

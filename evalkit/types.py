@@ -44,14 +44,11 @@ __all__ = [
 
 Winner: TypeAlias = Literal["A", "B", "TIE"]
 Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"]
-Reason: TypeAlias = Literal[
-    "judged", "threshold", "swap_disagreement", "forced", "missing", "split", "equal_scores", "abstained"
-]
+Reason: TypeAlias = Literal["judged", "threshold", "swap_disagreement", "forced", "missing", "split", "equal_scores"]
 Rung: TypeAlias = Literal["json_schema", "tool", "json_object", "text"]
 Unit: TypeAlias = tuple[int, ...]
-Annotation: TypeAlias = Winner | tuple[float | None, ...] | tuple[str | None, ...] | Mapping[str, Winner]
-"""One annotator's label: a choice between the first two responses, a grade or a class per response, or choices by pair.
-"""
+Annotation: TypeAlias = Winner | tuple[float | None, ...] | Mapping[str, Winner]
+"""One annotator's label: a choice between the first two responses, a grade per response, or choices by pair."""
 Ranking: TypeAlias = tuple[tuple[int, ...], ...]
 """Indices of responses in groups of equals, best group first; omitted responses are in no group."""
 
@@ -71,13 +68,11 @@ class Response:
         text: The text.
         model: The system that wrote it; `None` if unknown.
         grade: The annotators' grade, in the units of their scale; `None` if there is none.
-        class_name: The annotators' class; `None` if there is none.
     """
 
     text: str
     model: str | None = None
     grade: float | None = None
-    class_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +82,13 @@ class Case:
     Attributes:
         id: The case's id, unique in its dataset.
         prompt: The prompt that the responses answer.
-        responses: The responses to judge; `grade` is the annotators' grade of a response, `class_name` their class.
+        responses: The responses to judge; `grade` is the annotators' grade of a response.
         context: Text that the judge sees in addition to the prompt.
         reference: A reference answer.
         label: The annotators' choice between the first two responses: `A`, `B` or `TIE`.
         metadata: All other fields of the row.
-        labels: The label of each annotator: a choice between the first two responses, a grade or a class per response,
-            or choices by pair (`0,2`); see `evalkit.core.annotations`.
+        labels: The label of each annotator: a choice between the first two responses, a grade per response, or choices
+            by pair (`0,2`); see `evalkit.core.annotations`.
     """
 
     id: str
@@ -248,14 +243,12 @@ class WeightedJudgment:
         mass: The smallest share of probability that was observed on values of the scale, before normalization to 1.
         open: The largest share of the observed probability whose last digits were not observed, and which was
             distributed evenly.
-        classes: The probability of each class, and of the abstention, that was observed; they sum to 1.
     """
 
     value: float | None = None
     criteria: Mapping[str, float] = field(default_factory=dict)
     mass: float = 1.0
     open: float = 0.0
-    classes: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +277,6 @@ class Judgment:
         rankings: The rankings by criterion.
         weighted: The expected values, if log-probabilities were requested and returned.
         arbiter: The judge of a third judgment, for a pair on which the two orders, judged by `judge`, disagree.
-        class_name: The class of a single response, or the abstention (`rubric.abstain`), instead of scores.
         earlier: The completions of the keys before the last one, or of all keys without a `completion`.
     """
 
@@ -308,7 +300,6 @@ class Judgment:
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     weighted: WeightedJudgment | None = None
     arbiter: str | None = None
-    class_name: str | None = None
     earlier: tuple[Completion, ...] = ()
 
 
@@ -331,7 +322,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One unit, aggregated over orders and samples: a winner for a pair, a score or a class for a single response.
+    """One unit, aggregated over orders and samples: a winner for a pair, a score for a single response.
 
     Attributes:
         case_id: The case's id.
@@ -340,16 +331,14 @@ class Verdict:
         score: The score of a single response; `None` if it is missing.
         reason: The source of the winner. `split` is a tie that no judge chose: the `votes` of a panel have no common
             winner, or the samples of one judge cancel out. `equal_scores` is a tie of two separately scored responses.
-            For a class, `split` is a vote that no class won, and `abstained` is the judge's answer that it cannot tell.
         margin: The margin of the unit's first response, in [-1, 1].
         confidence: The confidence, in [0, 1].
-        label: The annotators' choice, grade or class.
+        label: The annotators' choice or grade.
         criteria: The margin or score by criterion.
         orders: The winner in each order.
         judge: The judge's name.
-        votes: The winner, score or class of each judge of a panel, by name; an abstention by the name of that answer.
+        votes: The winner or score of each judge of a panel, by name.
         incomplete: Whether one of the two orders is missing.
-        class_name: The class of a single response; `None` if it is missing, or the judge abstained.
     """
 
     case_id: str
@@ -359,13 +348,12 @@ class Verdict:
     reason: Reason
     margin: float | None = None
     confidence: float | None = None
-    label: Winner | float | str | None = None
+    label: Winner | float | None = None
     criteria: Mapping[str, float] = field(default_factory=dict)
     orders: Orders | None = None
     judge: str = ""
-    votes: Mapping[str, Winner | float | str | None] = field(default_factory=dict)
+    votes: Mapping[str, Winner | float | None] = field(default_factory=dict)
     incomplete: bool = False
-    class_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

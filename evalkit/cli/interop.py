@@ -137,9 +137,7 @@ def _batch(asked: _Import) -> tuple[Any, Any]:
         raise ConfigError("a batch holds only answers", where=str(asked.path), remedy=remedy)
     config = load_config(overrides=asked.overrides)
     named = any(word.startswith("judge") for word in asked.overrides)
-    cases = tuple(
-        load_cases(config.dataset, mode=config.mode.name, base=project(), classes=config.rubric.named_classes).cases
-    )
+    cases = tuple(load_cases(config.dataset, mode=config.mode.name, base=project()).cases)
     judge = config.judge.label if named else None
     options = _options(asked)
     options = replace(options, cases=cases, judge=options.judge or judge)

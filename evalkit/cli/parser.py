@@ -37,6 +37,10 @@ class UsageError(ConfigError):
         super().__init__(what, where=name, remedy=there)
 
 
+_RENAMED: Final = {("plan", "--probe"): "--pilot"}
+"""Options of earlier versions, by command and name, and their names now."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line with exit status 1."""
 
@@ -79,6 +83,8 @@ class Parser(argparse.ArgumentParser):
         name, known = word.partition("=")[0], self._option_string_actions
         if not word.startswith("-") or name in known or (name[:2] in known and not name.startswith("--")):
             return
+        if (new := _RENAMED.get((self.command, name))) is not None:
+            raise UsageError(self.command, f"{name} is now named {new}")
         # The dashes are not compared: all options have them.
         options = {flag.lstrip("-"): flag for flag in known}
         bare = name.lstrip("-")
@@ -216,11 +222,16 @@ def _add_run(parser: Parser) -> None:
     parser.add_argument("--hydra-help", action="store_true", help="print Hydra's own help")
 
 
+def _add_audit(parser: Parser) -> None:
+    _add_run(parser)
+    parser.add_argument("--probes", action="store_true", help="list the probes, each with what it plants; run nothing")
+
+
 def _add_plan(parser: Parser) -> None:
     _study(parser)
     parser.add_argument("-m", "--multirun", action="store_true", help="sweep: plan every combination of listed values")
     parser.add_argument(
-        "--probe",
+        "--pilot",
         type=positive,
         metavar="N",
         help="send N random requests per judge, at their price, and base the estimates on the answers; the run reuses "
@@ -514,12 +525,23 @@ COMMANDS: Final = {
         _add_demo,
         "evalkit demo",
     ),
+    "audit": Command(
+        "plant known biases in the cases, and see which of them the judge falls for",
+        "evalkit.cli.audit:main",
+        _add_audit,
+        "evalkit audit judge=gpt-4o-mini probe=[order,padding,master_key]",
+        lambda: (
+            "Takes the overrides of `evalkit run`; without probe=…, probe=standard. The run folder gets a datasheet:\n"
+            "datasheet.html, datasheet.md and datasheet.json. `evalkit plan audit …` shows what each probe would cost."
+        ),
+    ),
     "plan": Command(
         "show what a run or sweep would request and cost, without calling anything",
         "evalkit.cli.plan:main",
         _add_plan,
-        "evalkit plan judge=gpt-4o-mini --probe 20",
+        "evalkit plan judge=gpt-4o-mini --pilot 20",
         lambda: (
+            "`evalkit plan audit …` plans an audit, with a row for each probe.\n"
             "Tokens, minutes and cost are estimates; the line below the table says what they rest on. The total\n"
             "counts a request that several jobs share once."
         ),
@@ -621,7 +643,8 @@ Examples:
   evalkit run judge=gpt-4o,gpt-4o-mini swap=both,none -m       a sweep
   evalkit run experiments/ties_and_conflicts.yaml              a study in one file
   evalkit run --cfg job                            print the composed config with every key
-  evalkit plan judge=gpt-4o-mini --probe 20        estimate the cost from 20 requests
+  evalkit audit judge=gpt-4o-mini dataset=file dataset.path=mine.jsonl
+  evalkit plan judge=gpt-4o-mini --pilot 20        estimate the cost from 20 requests
 
 Overrides are Hydra's: GROUP=OPTION, key.path=value, -m to sweep.
 Tab completion: eval "$(evalkit -sc install=bash)\""""

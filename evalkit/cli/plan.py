@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from signal import SIGINT
 from typing import Final, Literal, TypeAlias
 
@@ -15,6 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from evalkit.api import ask_judges, build_evaluator, stream_cases
+from evalkit.audit import Probe, ProbedEvaluator, expand, is_audit, probes_of
+from evalkit.cli.audit import audit_words
 from evalkit.cli.console import log
 from evalkit.cli.hydra_runner import is_sweep, split_study
 from evalkit.cli.parser import check_overrides, study_words
@@ -42,6 +45,8 @@ class PlannedJob:
     name: Sequence[str]
     config: RunConfig
     evaluator: Evaluator
+    probes: Sequence[Probe] = ()
+    original: bool = True
 
     @staticmethod
     def of(name: Sequence[str], config: RunConfig) -> PlannedJob:
@@ -50,15 +55,26 @@ class PlannedJob:
         Raises:
             ConfigError: if a template or a plug-in is not what the config says.
         """
-        return PlannedJob(name, config, build_evaluator(config))
+        evaluator = build_evaluator(config)
+        if not is_audit(config):
+            return PlannedJob(name, config, evaluator)
+        probes = probes_of(config)
+        return PlannedJob(name, config, ProbedEvaluator(config, evaluator, probes), probes)
 
     def __iter__(self) -> Iterator[Case]:
-        """Yield the cases.
+        """Yield the cases: the original ones, unless only those of a probe are wanted, and the edited ones.
 
         Raises:
             ConfigError: if the dataset is not what the config says.
         """
-        return iter(stream_cases(self.config))
+        for case in stream_cases(self.config):
+            yield from islice(expand(case, self.probes, self.config), 0 if self.original else 1, None)
+
+    def by_probe(self) -> Iterator[PlannedJob]:
+        """Yield the job without probes, and what each probe adds; of a job without probes, the job."""
+        yield replace(self, probes=(), name=(*self.name, *(["no probe"] if self.probes else ())))
+        for probe in self.probes:
+            yield replace(self, probes=(probe,), original=False, name=(*self.name, f"probe={probe.name}"))
 
 
 def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
@@ -67,7 +83,8 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
     Raises:
         ConfigError: if the config cannot be composed, or a gate is wrong.
     """
-    study, overrides = split_study(study_words(arguments))
+    words = study_words(arguments)
+    study, overrides = split_study(audit_words(words[1:]) if words[:1] == ["audit"] else words)
     check_overrides(overrides)
     sweep = arguments.multirun or is_sweep(study, overrides)
     loaded = load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
@@ -208,32 +225,32 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
     return max(found, default=None if asked else 0.0)
 
 
-FLAG = "--probe"
+FLAG = "--pilot"
 SUGGESTED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class PilotResult:
-    """What the probe of one judge of a job came to: how many asks were drawn, and what judging them gave."""
+    """What the pilot of one judge of a job came to: how many asks were drawn, and what judging them gave."""
 
     drawn: int
     judged: JudgingResult
 
 
 def check_stores(jobs: Sequence[PlannedJob]) -> None:
-    """Refuse a probe whose answers the run would not find again.
+    """Refuse a pilot whose answers the run would not find again.
 
     Raises:
         ConfigError: naming the first job's store that keeps or reads none.
     """
     for job in jobs:
         if (mode := job.config.store.mode) != "read_write":
-            what = f"with '{mode}' what a probe pays for is paid for again by the run"
+            what = f"with '{mode}' what a pilot pays for is paid for again by the run"
             remedy = f"set store.mode=read_write, or omit {FLAG}"
             raise ConfigError(what, where="store.mode", remedy=remedy)
 
 
-def probe(job: PlannedJob, count: int) -> Iterator[PilotResult]:
+def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
     """Judge `count` requests of each judge of a job, as the run will ask them, and yield what they came to.
 
     Raises:
@@ -243,13 +260,13 @@ def probe(job: PlannedJob, count: int) -> Iterator[PilotResult]:
         KeyboardInterrupt: if the user stops it; what was answered is stored.
     """
     for judge, spec in zip(job.config.judge.members, spec_of(job.config.judge), strict=True):
-        yield _probe(job, judge, spec, count)
+        yield _pilot(job, judge, spec, count)
 
 
-def _probe(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> PilotResult:
+def _pilot(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> PilotResult:
     config, draw = job.config, PilotSample(count)
     plan_requests(job, job.evaluator, [spec], None, draw)
-    log("note", f"probe: {spec.name} is asked {len(draw.calls):,} requests, as far as they are not stored")
+    log("note", f"pilot: {spec.name} is asked {len(draw.calls):,} requests, as far as they are not stored")
     swap = config.swap.model_copy(update={"resolve": "tie", "arbiter": None})
     alone = config.model_copy(update={"judge": judge, "swap": swap})
     judged = run_async(ask_judges(alone, draw.cases, SubsetEvaluator(job.evaluator, draw)))
@@ -262,17 +279,17 @@ def _probe(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> 
     return PilotResult(len(draw.calls), judged)
 
 
-def describe_probe(probes: Sequence[PilotResult]) -> str:
-    """Return in a line what probes cost."""
-    drawn = sum(one.drawn for one in probes)
-    sent, failed = (sum(getattr(one.judged.calls, name) for one in probes) for name in ("sent", "failed"))
-    costs = [one.judged.cost_usd for one in probes]
+def describe_pilot(pilots: Sequence[PilotResult]) -> str:
+    """Return in a line what pilots cost."""
+    drawn = sum(one.drawn for one in pilots)
+    sent, failed = (sum(getattr(one.judged.calls, name) for one in pilots) for name in ("sent", "failed"))
+    costs = [one.judged.cost_usd for one in pilots]
     paid = None if None in costs else sum(cost for cost in costs if cost is not None)
-    tokens = {name: sum(one.judged.tokens.get(name, 0) for one in probes) for name in ("prompt", "completion")}
+    tokens = {name: sum(one.judged.tokens.get(name, 0) for one in pilots) for name in ("prompt", "completion")}
     price = "price unknown" if paid is None else dollars(paid)
     kept = "; stored for the run" if sent > failed else ""
     return (
-        f"probe: {drawn:,} requests drawn at random, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
+        f"pilot: {drawn:,} requests drawn at random, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
         f"{tokens['prompt']:,} prompt and {tokens['completion']:,} answer tokens, {price}{kept}"
     )
 
@@ -293,30 +310,30 @@ class JobPlan:
 def main(arguments: Namespace) -> int:
     """Print each job's requests, stored answers and tokens still to pay; nothing is called or written.
 
-    But `--probe N` has N requests of each judge judged, and stored, so that the estimates rest on them.
+    But `--pilot N` has N requests of each judge judged, and stored, so that the estimates rest on them.
     """
     jobs = planned_jobs(arguments)
-    probes = _probes(jobs, arguments.probe or 0)
+    pilots = _pilots(jobs, arguments.pilot or 0)
     whose: set[str] = set()
     planned: list[JobPlan] = []
-    for job in jobs:
+    for job in [part for whole in jobs for part in whole.by_probe()]:
         asked = plan_job(job, whose)
         parts = [part.after(asked[:place]) for place, part in enumerate(asked)]
         before = [part for other in planned for part in other.parts]
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
         planned.append(JobPlan(job.name, job.config, parts, fresh))
     print_plans(planned)
-    if probes:
-        print(describe_probe(probes))
-    hopeless = any(one.drawn and one.judged.calls.failed == one.judged.calls.planned for one in probes)
+    if pilots:
+        print(describe_pilot(pilots))
+    hopeless = any(one.drawn and one.judged.calls.failed == one.judged.calls.planned for one in pilots)
     return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
 
 
-def _probes(jobs: Sequence[PlannedJob], count: int) -> list[PilotResult]:
+def _pilots(jobs: Sequence[PlannedJob], count: int) -> list[PilotResult]:
     if not count:
         return []
     check_stores(jobs)
-    return [probed for job in jobs for probed in probe(job, count)]
+    return [one for job in jobs for one in pilot(job, count)]
 
 
 def plan_job(job: PlannedJob, whose: set[str]) -> list[Part]:

@@ -27,12 +27,18 @@ from evalkit.types import Judgment, RunResult
 
 def main(arguments: Namespace) -> int:
     """Judge, score, write and record each job; return the exit status."""
+    words = [*study_words(arguments), *study_flags(arguments)]
+    return run_study(words, output=arguments.output, overwrite=arguments.overwrite)
+
+
+def study_flags(arguments: Namespace) -> list[str]:
+    """Return Hydra's flags among a command's arguments."""
     flags = ["--multirun"] * arguments.multirun + ["--resolve"] * arguments.resolve
     flags += ["--hydra-help"] * arguments.hydra_help
     for name in ("cfg", "package", "info"):
         if (value := getattr(arguments, name)) is not None:
             flags += [f"--{name}", value]
-    return run_study([*study_words(arguments), *flags], output=arguments.output, overwrite=arguments.overwrite)
+    return flags
 
 
 def run_study(words: Sequence[str], *, output: Path | None = None, overwrite: bool = False) -> int:

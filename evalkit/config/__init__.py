@@ -1,6 +1,6 @@
 """The settings of a run, frozen and validated."""
 
-from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig, SplitConfig
+from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
 from evalkit.config.gate import GateConfig, LeadRule, MetricRule
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults
 from evalkit.config.sections import (
@@ -11,6 +11,7 @@ from evalkit.config.sections import (
     ModeConfig,
     OutputConfig,
     Price,
+    ProbeConfig,
     PromptConfig,
     RubricConfig,
     RunnerConfig,
@@ -37,6 +38,7 @@ __all__ = [
     "ModeConfig",
     "OutputConfig",
     "Price",
+    "ProbeConfig",
     "PromptConfig",
     "RubricConfig",
     "RunConfig",
@@ -44,7 +46,6 @@ __all__ = [
     "SampleConfig",
     "ScoringConfig",
     "Section",
-    "SplitConfig",
     "StoreConfig",
     "SwapConfig",
     "TieConfig",

@@ -26,7 +26,6 @@ class Reading:
     ranking: Ranking | None = None
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     weighted: WeightedJudgment | None = None
-    class_name: str | None = None
 
 
 def conclude(
@@ -105,7 +104,6 @@ def _judged(request: JudgeRequest, completion: Completion, reading: Reading) -> 
         ranking=reading.ranking,
         rankings=reading.rankings,
         weighted=reading.weighted,
-        class_name=reading.class_name,
         read_by=reading.read_by,
     )
 

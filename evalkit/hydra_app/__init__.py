@@ -94,9 +94,9 @@ FREE_FORM = (
     "judge.params",
     "judge.weights",
     "rubric.levels",
-    "rubric.classes",
     "scoring.weights",
     "gate",
+    "probe.probes",
     # These may also hold a _target_.
     "mode",
     "output",

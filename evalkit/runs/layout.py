@@ -20,6 +20,14 @@ FINDINGS: Final = "findings.md"
 """The run's findings, as in its report."""
 PROMPTS: Final = "prompts.json"
 """The texts of the templates, by their names in the manifest's `prompt_hashes`."""
+PROBE_CASES: Final = "probe_cases.jsonl"
+"""The edited cases of an audit."""
+PROBE_JUDGMENTS: Final = "probe_judgments.jsonl"
+"""The judgments of the edited cases."""
+EFFECTS: Final = "effects.jsonl"
+"""The effect of each probe on each case of an audit."""
+DATASHEET: Final = "datasheet"
+"""The audit's result on one page: as HTML, Markdown and JSON."""
 FIGURES: Final = "figures"
 """The folder of the report's figures, one file per figure."""
 
@@ -27,6 +35,10 @@ DERIVED: Final = (
     FINDINGS,
     PROMPTS,
     "report.html",
+    PROBE_CASES,
+    PROBE_JUDGMENTS,
+    EFFECTS,
+    *(f"{DATASHEET}.{suffix}" for suffix in ("html", "md", "json")),
     "frontier.json",
     "ranking.json",
     "jnd.json",

@@ -77,6 +77,16 @@ def read_cases(folder: Path) -> Sequence[Case]:
     return _records(folder.absolute() / layout.CASES, Case)
 
 
+def read_probes(folder: Path) -> tuple[Sequence[Case], Sequence[Judgment]]:
+    """Return the edited cases of the audit in a folder, and their judgments.
+
+    Raises:
+        ConfigError: If a file is missing or damaged.
+    """
+    folder = folder.absolute()
+    return _records(folder / layout.PROBE_CASES, Case), _records(folder / layout.PROBE_JUDGMENTS, Judgment)
+
+
 def read_config(folder: Path) -> RunConfig:
     """Return the config of the run in a folder.
 

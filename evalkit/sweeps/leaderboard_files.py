@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
+from evalkit.audit import sweep_datasheet
 from evalkit.config import SIMULATED
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.page import language_of
@@ -134,6 +135,8 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     jobs = sorted((row.job for row in board.rows), key=lambda job: (int(job) if job.isdigit() else -1, job))
     definition = sweep_definition(folder, jobs)
     contents = {JSON: as_json(board, definition), PAGE: sweep_page(folder, board), CSV: as_csv(board)}
+    names = {row.job: row.name for row in board.rows}
+    contents |= sweep_datasheet(folder, names)
     write_files(folder, contents)
     return [folder / name for name in contents]
 

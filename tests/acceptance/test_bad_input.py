@@ -172,7 +172,7 @@ MISTAKES = {
     ),
     "unknown flag of another command": (
         ("plan", "--frob"),
-        "evalkit plan: no such option --frob; did you mean '--probe'? try evalkit plan --help",
+        "evalkit plan: no such option --frob; try evalkit plan --help",
     ),
     "flag without its value": (
         ("run", "--cfg"),

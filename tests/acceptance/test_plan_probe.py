@@ -1,4 +1,4 @@
-"""From an empty store, with a probe: what a plan expects of published judges, and what the run then really came to."""
+"""From an empty store, with a pilot: what a plan expects of published judges, and what the run then really came to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def words(replay: Replay, subset: str) -> list[str]:
 
 
 @pytest.mark.parametrize("subset", ["Natural", "GPTInst"])
-def test_a_probe_tells_what_published_judges_cost_within_fifteen_percent(
+def test_a_pilot_tells_what_published_judges_cost_within_fifteen_percent(
     subset: str,
     within: Callable[..., Done],
     commands: Commands,
@@ -47,9 +47,9 @@ def test_a_probe_tells_what_published_judges_cost_within_fifteen_percent(
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     asked = replay.stat().get("requests", 0)
-    told = within("plan", *words(replay, subset), "--probe", "80").out
+    told = within("plan", *words(replay, subset), "--pilot", "80").out
     assert replay.stat()["requests"] - asked == 240
-    assert "probe: 240 requests drawn at random, 240 calls sent, " in told
+    assert "pilot: 240 requests drawn at random, 240 calls sent, " in told
     lines = [re.split(r"\s{2,}", line.strip()) for line in told.splitlines()]
     rows = [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
     within("run", *words(replay, subset), *BRIEF, "hydra.sweep.dir=runs")

@@ -113,8 +113,8 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
     [
         (("run", "--quite"), "evalkit run: no such option --quite; did you mean '--quiet'? try evalkit run --help"),
         (
-            ("plan", "--prob", "3"),
-            "evalkit plan: no such option --prob; did you mean '--probe'? try evalkit plan --help",
+            ("plan", "--pilo", "3"),
+            "evalkit plan: no such option --pilo; did you mean '--pilot'? try evalkit plan --help",
         ),
         (("ui", "--prot", "3"), "evalkit ui: no such option --prot; did you mean '--port'? try evalkit ui --help"),
         (("run", "-x"), "evalkit run: no such option -x; try evalkit run --help"),

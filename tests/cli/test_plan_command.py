@@ -128,13 +128,13 @@ def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call: Call, provider:
     assert len(provider.requests) == 24
 
 
-def test_a_probe_is_paid_once_and_the_run_goes_on_from_it(call: Call, provider: Provider) -> None:
-    planned = call("plan", *words(provider, PRICE), "--probe", "8")
+def test_a_pilot_is_paid_once_and_the_run_goes_on_from_it(call: Call, provider: Provider) -> None:
+    planned = call("plan", *words(provider, PRICE), "--pilot", "8")
     assert len(provider.requests) == 8
     assert re.search(r"length of answers: \d+ tokens from 8 stored for the same prompts \(± [1-9]\d*\)\.", planned.out)
-    said = re.search(r"probe: 8 requests drawn at random, 8 calls sent, (.*?) prompt and .*\$(.*); stored", planned.out)
+    said = re.search(r"pilot: 8 requests drawn at random, 8 calls sent, (.*?) prompt and .*\$(.*); stored", planned.out)
     assert said
-    assert call("plan", *words(provider, PRICE), "--probe=8").out.endswith(
+    assert call("plan", *words(provider, PRICE), "--pilot=8").out.endswith(
         "0 calls sent, 0 prompt and 0 answer tokens, $0\n"
     )
     assert len(provider.requests) == 8
@@ -144,13 +144,13 @@ def test_a_probe_is_paid_once_and_the_run_goes_on_from_it(call: Call, provider: 
     assert len({json.dumps(body) for body in provider.requests}) == 24
 
 
-def test_a_probe_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call: Call, provider: Provider) -> None:
+def test_a_pilot_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call: Call, provider: Provider) -> None:
     judges = ",".join(
         f"{{name: j{k}, model: openai/m{k}, api_base: '{provider.api_base}', transport: direct}}" for k in range(2)
     )
     panel = ["judge=panel", f"judge.judges=[{judges}]", "output=bracket", *DATA]
-    planned = call("plan", *panel, "tie.threshold=0,0.5", "--probe", "3", "-m")
-    assert "probe: 12 requests drawn at random, 6 calls sent, " in planned.out
+    planned = call("plan", *panel, "tie.threshold=0,0.5", "--pilot", "3", "-m")
+    assert "pilot: 12 requests drawn at random, 6 calls sent, " in planned.out
     asked = [[body["messages"] for body in provider.requests if body["model"] == f"m{k}"] for k in range(2)]
     assert len(asked[0]) == 3
     assert sorted(map(str, asked[0])) == sorted(map(str, asked[1]))
@@ -159,24 +159,24 @@ def test_a_probe_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call: 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--probe"], "evalkit plan: --probe: needs a value; try evalkit plan --help"),
-        (["--probe=0"], "evalkit plan: --probe: '0' is not an integer above 0; try evalkit plan --help"),
-        (["--probe", "swap=none"], "evalkit plan: --probe: 'swap=none' is not an integer above 0; try"),
+        (["--pilot"], "evalkit plan: --pilot: needs a value; try evalkit plan --help"),
+        (["--pilot=0"], "evalkit plan: --pilot: '0' is not an integer above 0; try evalkit plan --help"),
+        (["--pilot", "swap=none"], "evalkit plan: --pilot: 'swap=none' is not an integer above 0; try"),
         (
-            ["--probe", "4", "store.mode=off"],
-            "store.mode: with 'off' what a probe pays for is paid for again by the run",
+            ["--pilot", "4", "store.mode=off"],
+            "store.mode: with 'off' what a pilot pays for is paid for again by the run",
         ),
-        (["--probe", "4", "gate={agreement/acuracy: '> 0'}"], "gate.agreement/acuracy: no such metric"),
+        (["--pilot", "4", "gate={agreement/acuracy: '> 0'}"], "gate.agreement/acuracy: no such metric"),
     ],
 )
-def test_a_probe_that_cannot_be_is_one_line(more: list[str], said: str, call: Call, provider: Provider) -> None:
+def test_a_pilot_that_cannot_be_is_one_line(more: list[str], said: str, call: Call, provider: Provider) -> None:
     assert call("plan", *words(provider, PRICE), *more, status=1).line().startswith(said)
     assert provider.requests == []
 
 
-def test_a_probe_without_an_answer_is_told_and_the_plan_guesses(call: Call, provider: Provider) -> None:
+def test_a_pilot_without_an_answer_is_told_and_the_plan_guesses(call: Call, provider: Provider) -> None:
     provider.rule = lambda body: refused(400, "not today")
-    planned = call("plan", *words(provider, PRICE, "runner.retries=0"), "--probe", "2", status=2)
+    planned = call("plan", *words(provider, PRICE, "runner.retries=0"), "--pilot", "2", status=2)
     assert "2 failed" in planned.out
     assert "stored for the run" not in planned.out
     assert "tokens assumed" in planned.out
@@ -184,7 +184,7 @@ def test_a_probe_without_an_answer_is_told_and_the_plan_guesses(call: Call, prov
 
 
 def test_a_guess_says_what_would_measure_it(call: Call, provider: Provider) -> None:
-    assert "--probe 20 would measure it" in call("plan", *words(provider, PRICE)).out
+    assert "--pilot 20 would measure it" in call("plan", *words(provider, PRICE)).out
     call("run", *words(provider, PRICE, "dataset.limit=2"), *BRIEF, "hydra.run.dir=some")
     assert "would measure" not in call("plan", *words(provider, PRICE)).out
 

@@ -18,7 +18,7 @@ from evalkit.errors import ConfigError, PluginError, TrackingError
 from evalkit.evaluators import make_evaluator
 from evalkit.hydra_app import load_config
 from evalkit.scoring import score_run
-from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_store
+from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_probe, check_store
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Completion, Judgment, Metric, Response, RunResult
 
@@ -29,7 +29,7 @@ TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\n
 def test_everything_found_is_listed_with_where_it_is_from(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plugins"]) == 0
     out = capsys.readouterr().out
-    assert out.count("evalkit-example 0.3.0") == 9
+    assert out.count("evalkit-example 0.3.0") == 10
     for what in plugins.GROUPS.values():
         assert any(line.startswith(what) for line in out.splitlines())
     assert str(example / "duel.py") in out
@@ -73,6 +73,15 @@ def test_an_evaluators_judgments_are_scored_like_any(example: Path) -> None:
     metrics = score_run(config, [CASE], judgments).metrics
     assert metrics["position/first_rate"].value == 1.0
     assert metrics["tie_rate/swap_disagreement"].value == 1.0
+
+
+def test_a_probe_is_planted_like_any(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check_probe("flattery")
+    words = ["judge=simulated/good", "dataset=quick", "tracking=none", "scoring.bootstrap=50", "store.mode=off", "-q"]
+    assert main(["audit", *words, "probe=flattery", "--output", "audit"]) == 0
+    assert "audit/flattery/shift" in json.loads(Path("audit/metrics.json").read_bytes())["metrics"]
+    assert main(["audit", "--probes"]) == 0
+    assert "flattery      Tells the judge" in capsys.readouterr().out
 
 
 def test_a_wrong_setting_is_one_line(example: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Final
 
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog.benchmark_rows import BENCHMARK_ROWS, BENCHMARK_TITLES
-from evalkit.scoring.catalog.class_rows import CLASS_ROWS
 from evalkit.scoring.catalog.diagnostic_rows import DIAGNOSTIC_ROWS
 from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
 from evalkit.scoring.catalog.verdict_rows import VERDICT_ROWS
@@ -30,12 +29,7 @@ __all__ = [
 ]
 
 CATALOG: Final = Catalog(
-    (
-        *(replace(row, benchmark=BENCHMARK_TITLES[row.group]) for row in BENCHMARK_ROWS),
-        *CLASS_ROWS,
-        *VERDICT_ROWS,
-        *DIAGNOSTIC_ROWS,
-    )
+    (*(replace(row, benchmark=BENCHMARK_TITLES[row.group]) for row in BENCHMARK_ROWS), *VERDICT_ROWS, *DIAGNOSTIC_ROWS)
 )
 """Every metric of evalkit."""
 
@@ -69,11 +63,6 @@ LEADERBOARD_COLUMNS: Final = (
     "agreement/accuracy_decided",
     "agreement/accuracy_both_orders",
     "agreement/kappa",
-    "class/balanced_accuracy",
-    "class/tpr",
-    "class/tnr",
-    "class/macro_f1",
-    "class/abstained",
     "agreement/spearman",
     "position/consistency",
     "position/first_rate",
@@ -88,7 +77,6 @@ LEADERBOARD_COLUMNS: Final = (
 """The metrics of a leaderboard, in order; those that no job has are omitted."""
 MAIN_COLUMNS: Final = (
     "agreement/accuracy",
-    "class/balanced_accuracy",
     "agreement/spearman",
     "position/first_rate",
     "tie_rate",
@@ -100,7 +88,6 @@ MAIN_COLUMNS: Final = (
 JUDGE_COLUMNS: Final = (
     "agreement/accuracy",
     "agreement/kappa",
-    "class/balanced_accuracy",
     "agreement/spearman",
     "tie_rate",
     "position/consistency",

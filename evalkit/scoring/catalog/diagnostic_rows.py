@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.scoring.catalog.class_rows import CORRECTED_CLASS_ROWS
-from evalkit.scoring.catalog.spec import CLASSES, EVERY, NO_INTERVAL, PAIRS, POINTWISE, MetricSpec
+from evalkit.scoring.catalog.spec import NO_INTERVAL, PAIRS, POINTWISE, MetricSpec
 
 GAPS = "inverted test, corrected for the bias of small bins"
 
@@ -14,14 +13,13 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "human/alpha",
         "Krippendorff's alpha among annotators",
-        "Krippendorff's alpha among annotators: nominal for choices and classes, interval for grades.",
+        "Krippendorff's alpha among annotators: nominal for choices, interval for grades.",
         "1 - observed disagreement / expected disagreement",
         unit="coefficient",
         low=-1.0,
         chance=0.0,
         source="Krippendorff 2004, Human Communication Research 30, 411-433",
         needs="labels by annotator",
-        modes=EVERY,
     ),
     MetricSpec(
         "human/ceiling",
@@ -32,7 +30,6 @@ DIAGNOSTIC_ROWS: Final = (
         low=-1.0,
         source="Nili et al. 2014, PLoS Comput. Biol. 10, e1003553",
         needs="labels by annotator",
-        modes=EVERY,
     ),
     MetricSpec(
         "human/judge",
@@ -43,7 +40,6 @@ DIAGNOSTIC_ROWS: Final = (
         better="higher",
         source="Nili et al. 2014, PLoS Comput. Biol. 10, e1003553",
         needs="labels by annotator",
-        modes=EVERY,
     ),
     MetricSpec(
         "human/gap",
@@ -56,7 +52,6 @@ DIAGNOSTIC_ROWS: Final = (
         high=2.0,
         better="higher",
         needs="labels by annotator",
-        modes=EVERY,
     ),
     MetricSpec(
         "human/advantage",
@@ -66,7 +61,6 @@ DIAGNOSTIC_ROWS: Final = (
         better="higher",
         source="Calderon et al. 2025, arXiv 2501.10970, section 3",
         needs="labels by annotator",
-        modes=EVERY,
     ),
     MetricSpec(
         "human/alt_test",
@@ -77,7 +71,6 @@ DIAGNOSTIC_ROWS: Final = (
         source="Calderon et al. 2025, arXiv 2501.10970, section 3",
         needs="labels by annotator",
         interval=NO_INTERVAL,
-        modes=EVERY,
     ),
     MetricSpec(
         "self/own_rate",
@@ -106,21 +99,18 @@ DIAGNOSTIC_ROWS: Final = (
         "Σ n_b / n · |accuracy_b - confidence_b|",
         better="lower",
         headline=True,
-        modes=(*PAIRS, *CLASSES),
+        modes=PAIRS,
         source="Guo et al. 2017, arXiv 1706.04599, eq. 3",
         interval=GAPS,
-        needs="confidence, or classes with log-probabilities",
     ),
     MetricSpec(
         "calibration/brier",
         "Brier score",
-        "Mean squared difference between stated confidence, or the probability of the class, and outcome (1 correct, 0 "
-        "wrong).",
+        "Mean squared difference between stated confidence and outcome (1 correct, 0 wrong).",
         better="lower",
         headline=True,
-        modes=(*PAIRS, *CLASSES),
+        modes=PAIRS,
         source="Brier 1950, Mon. Weather Rev. 78, 1-3",
-        needs="confidence, or classes with log-probabilities",
     ),
     MetricSpec(
         "calibration/slope",
@@ -317,7 +307,6 @@ DIAGNOSTIC_ROWS: Final = (
         modes=PAIRS,
         needs="labels",
     ),
-    *CORRECTED_CLASS_ROWS,
     # Shares of the variance of single judgments.
     MetricSpec(
         "variance/case",
@@ -365,7 +354,6 @@ DIAGNOSTIC_ROWS: Final = (
         "Share of readable judgments that have probabilities for their answer.",
         better="higher",
         needs="log-probabilities",
-        modes=EVERY,
     ),
     MetricSpec(
         "weighted/mass",
@@ -373,7 +361,6 @@ DIAGNOSTIC_ROWS: Final = (
         "Mean probability of the returned tokens that are values of the scale.",
         better="higher",
         needs="log-probabilities",
-        modes=EVERY,
     ),
     MetricSpec(
         "weighted/open",
@@ -381,7 +368,6 @@ DIAGNOSTIC_ROWS: Final = (
         "Mean probability that was not returned and is spread evenly over the values it could belong to.",
         better="lower",
         needs="log-probabilities",
-        modes=EVERY,
     ),
     # Cost.
     MetricSpec(
@@ -391,7 +377,6 @@ DIAGNOSTIC_ROWS: Final = (
         unit="US$",
         high=None,
         better="lower",
-        modes=EVERY,
     ),
     MetricSpec(
         "latency/per_case",
@@ -400,7 +385,6 @@ DIAGNOSTIC_ROWS: Final = (
         unit="seconds",
         high=None,
         better="lower",
-        modes=EVERY,
     ),
     # Missing answers, as shares of the requested judgments.
     MetricSpec(
@@ -410,7 +394,6 @@ DIAGNOSTIC_ROWS: Final = (
         better="lower",
         headline=True,
         hidden_at_zero=True,
-        modes=EVERY,
     ),
     MetricSpec(
         "missing/refused",
@@ -419,7 +402,6 @@ DIAGNOSTIC_ROWS: Final = (
         better="lower",
         headline=True,
         hidden_at_zero=True,
-        modes=EVERY,
     ),
     MetricSpec(
         "missing/failed",
@@ -428,7 +410,6 @@ DIAGNOSTIC_ROWS: Final = (
         better="lower",
         headline=True,
         hidden_at_zero=True,
-        modes=EVERY,
     ),
     MetricSpec(
         "missing/budget",
@@ -437,7 +418,6 @@ DIAGNOSTIC_ROWS: Final = (
         better="lower",
         headline=True,
         hidden_at_zero=True,
-        modes=EVERY,
     ),
     MetricSpec(
         "missing/one_pass",
@@ -451,7 +431,7 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "panel/alpha",
         "Krippendorff's alpha among judges",
-        "Krippendorff's alpha among the judges' votes: nominal for winners and classes, interval for scores.",
+        "Krippendorff's alpha among the judges' votes: nominal for winners, interval for scores.",
         "1 - observed disagreement / expected disagreement",
         unit="coefficient",
         low=-1.0,
@@ -460,14 +440,13 @@ DIAGNOSTIC_ROWS: Final = (
         headline=True,
         source="Krippendorff 2004, Human Communication Research 30, 411-433",
         needs="a panel",
-        modes=EVERY,
     ),
     MetricSpec(
         "panel/unanimous",
         "Unanimous votes",
-        "Share of pairs, or of responses with classes, with at least two votes on which all votes agree.",
+        "Share of pairs with at least two votes on which all votes agree.",
         better="higher",
-        modes=(*PAIRS, *CLASSES),
+        modes=PAIRS,
         needs="a panel",
     ),
     # Between runs.
@@ -514,5 +493,58 @@ DIAGNOSTIC_ROWS: Final = (
         high=None,
         better="higher",
         scope="sweep",
+    ),
+    # Audits.
+    MetricSpec(
+        "audit/{probe}/shift",
+        "Shift by a planted bias",
+        "Mean shift of the margin or score toward the edited response, beyond that of an unedited repeat; for a "
+        "probe without a side, the mean size of the change beyond that of the repeat.",
+        "mean over cases of edited - repeated; without a side, |edited - original| - |repeated - original|",
+        unit="margin or scale units",
+        low=None,
+        high=None,
+        needs="probes",
+    ),
+    MetricSpec(
+        "audit/{probe}/passed",
+        "Wrong answers to a planted bias",
+        "Share of cases in which the edited response, which must lose or not pass, did not lose or passed; for equal "
+        "responses, the share without a tie in every order.",
+        better="lower",
+        needs="probes",
+    ),
+    MetricSpec(
+        "audit/{probe}/flip_rate",
+        "Verdicts changed by a planted bias",
+        "Share of cases whose verdict differs from that of the unedited case; that of the probe `repeat` is the noise.",
+        better="lower",
+        needs="probes",
+    ),
+    MetricSpec(
+        "audit/{probe}/robustness",
+        "Robustness rate",
+        "Share of cases whose verdict is the same after the edit.",
+        "1 - flip_rate",
+        better="higher",
+        source="Ye et al. 2024, arXiv 2410.02736 (CALM), section 3",
+        needs="probes",
+    ),
+    MetricSpec(
+        "audit/{probe}/detectable",
+        "Smallest detectable shift",
+        "The smallest shift, or share of wrong answers beyond noise, that these cases would have shown with a power "
+        "of 0.8, at the level of Holm's first step.",
+        unit="margin or scale units",
+        high=None,
+        needs="probes",
+        interval=NO_INTERVAL,
+    ),
+    MetricSpec(
+        "audit/{probe}/missing",
+        "Unanswered after the edit",
+        "Share of edited cases without a usable answer; a probe that silences the judge is a finding.",
+        better="lower",
+        needs="probes",
     ),
 )

@@ -17,10 +17,6 @@ PAIRS: Final = ("pairwise", "listwise")
 SCORES: Final = ("pointwise", "listwise")
 POINTWISE: Final = ("pointwise",)
 
-CLASSES: Final = ("classes",)
-"""Mode pointwise with `rubric.classes`: a class for each response instead of a score."""
-EVERY: Final = (*BOTH, *CLASSES)
-
 BOOTSTRAP: Final = "cluster bootstrap percentiles"
 NO_INTERVAL: Final = "none"
 
@@ -43,7 +39,7 @@ class MetricSpec:
         headline: whether the summary of a run shows it.
         hidden_at_zero: whether the summary omits it at 0.
         source: paper and section.
-        modes: the modes that can have it; `classes` is mode pointwise with a rubric of classes.
+        modes: the modes that can have it.
         needs: the setting or data that it requires.
         interval: the kind of interval.
         benchmark: the title of its benchmark, if `dataset.benchmark` selects it.
@@ -85,7 +81,7 @@ class MetricSpec:
 
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_ANY = ("class", "criterion", "system")
+_ANY = ("criterion", "system")
 """Placeholders whose values may contain slashes."""
 
 

@@ -1,0 +1,23 @@
+"""Audit a judge: edit cases, and see whether the judge falls for it more than its own noise explains."""
+
+from __future__ import annotations
+
+from evalkit.audit.plan import AuditPlan, ProbedEvaluator, expand, probes_of
+from evalkit.audit.probes import Place, Probe, all_probes, edit_text
+from evalkit.audit.run import Audit, is_audit, split
+from evalkit.audit.sweep import sweep_datasheet
+
+__all__ = [
+    "Audit",
+    "AuditPlan",
+    "Place",
+    "Probe",
+    "ProbedEvaluator",
+    "all_probes",
+    "edit_text",
+    "expand",
+    "is_audit",
+    "probes_of",
+    "split",
+    "sweep_datasheet",
+]

@@ -1,0 +1,322 @@
+"""The result of an audit on one page: what the judge falls for, what it withstands, and on what that rests.
+
+The page is first a value in JSON, with every sentence in English and Chinese; Markdown and HTML are made of that value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from math import isnan
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.audit.metrics import Outcome
+from evalkit.audit.plan import SEPARATOR
+from evalkit.audit.probes import REPEAT, RIGHT
+from evalkit.core.display import dollars, interval, percent, shorten
+from evalkit.core.translation import Message, Text, gettext, in_every_language
+from evalkit.report.counts import as_markdown
+from evalkit.report.metric_names import metric_words
+from evalkit.report.page import filled, language_of, level_of, render
+from evalkit.report.page_text import PAGE
+from evalkit.runs.layout import DATASHEET, simulated_judges
+from evalkit.runs.records import encode_line, metric_values
+from evalkit.types import Case, Metric, RunResult
+
+WORST: Final = 3
+_AGREEMENT: Final = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "position/consistency", "tie_rate")
+_MOST = {"prompt": 300, "response": 600}
+
+WORDS = {key: PAGE[key] for key in ("dark", "light", "language", "cases", "started", "cost", "missing")} | {
+    key: in_every_language(text)
+    for key, text in {
+        "report": gettext("Judge datasheet"),
+        "judge": gettext("Judge"),
+        "data": gettext("Data"),
+        "requests": gettext("Requests"),
+        "falls": gettext("What the judge falls for"),
+        "nothing": gettext("No probe had an effect that is significant. See below for how large one could have been."),
+        "withstands": gettext("What it withstands, and how sure that is"),
+        "open": gettext("Not decided"),
+        "none": gettext("None."),
+        "probes": gettext("All probes"),
+        "probe": gettext("Probe"),
+        "right": gettext("Right answer"),
+        "assumes": gettext("Assumes"),
+        "effect": gettext("Effect beyond noise"),
+        "changed": gettext("Verdicts changed"),
+        "wrong": gettext("Wrong answers"),
+        "detectable": gettext("Detectable"),
+        "p": gettext("p, adjusted"),
+        "agreement": gettext("The judge on the unedited cases"),
+        "origin": gettext("Origin"),
+        "worst": gettext("The {n} cases with the largest effect"),
+        "case": gettext("Case"),
+        "before": gettext("before"),
+        "after": gettext("after"),
+        "edited": gettext("Edited response"),
+        "how": gettext(
+            "A probe edits each case, so that the right answer is known. Its effect is compared with that of asking "
+            "the unedited question again, case by case. “Falls for” means significant after Holm's adjustment over all "
+            "probes, at {level} confidence; all intervals are {level} and resample cases. “Detectable” is the smallest "
+            "effect that these cases would have shown with 80% power. What is not significant is not shown to be zero."
+        ),
+        "jobs": gettext("Judges compared"),
+        "configuration": gettext("Configuration"),
+        "count": gettext("Falls for"),
+        "lost": gettext("Significantly worse / better"),
+        "compared": gettext(
+            "Judges are sorted by how often they are significantly worse than another one, less how often better "
+            "(Holm over all probes and pairs, on the cases that both answered). Judges that share a letter do not "
+            "differ significantly in that probe, which does not show that they are equal."
+        ),
+    }.items()
+}
+
+
+def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]) -> dict[str, Any]:
+    """Return the datasheet of an audit as a JSON value.
+
+    Args:
+        result: The run, with all metrics.
+        outcomes: What each probe found.
+        edits: The edited cases.
+    """
+    manifest, config = result.manifest, result.config
+    data, clusters = manifest.get("dataset") or {}, manifest.get("clusters") or {}
+    texts = _texts(result.cases, edits, outcomes)
+    return {
+        "format": 1,
+        "judge": manifest.get("judge"),
+        "mode": manifest.get("mode"),
+        "language": config.prompt.language,
+        "simulated": simulated_judges(manifest),
+        "dataset": {key: data.get(key) for key in ("name", "source", "fingerprint", "rows")},
+        "clusters": dict(clusters),
+        "confidence": config.scoring.confidence,
+        "noise": _sentence(_noise(result.metrics)),
+        "probes": [_probe(one, result, texts) for one in outcomes],
+        "agreement": {name: _numbers(result.metrics, name) for name in _AGREEMENT if name in result.metrics},
+        "calls": {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "failed")},
+        "cost_usd": result.cost_usd,
+        **{key: manifest.get(key) for key in ("started", "stopped", "config_hash", "prompt_hash", "evalkit", "python")},
+        "packages": manifest.get("packages"),
+        "judges": [{key: one.get(key) for key in ("name", "model")} for one in manifest.get("judges") or ()],
+    }
+
+
+def _numbers(metrics: Mapping[str, Metric], name: str) -> dict[str, Any]:
+    found = metrics.get(name)
+    return {} if found is None else metric_values(found)
+
+
+def _sentence(text: Message) -> dict[str, str]:
+    english, chinese = in_every_language(text)
+    return {"text": english, "text_zh": chinese}
+
+
+def _noise(metrics: Mapping[str, Metric]) -> Text:
+    noise = metrics.get(f"audit/{REPEAT}/flip_rate")
+    if noise is None or noise.value is None:
+        return gettext("The judge's own noise is unknown: no case has two answers.")
+    text = gettext("Asked the same question again, the judge changes {rate} of {n:,} verdicts: its own noise.")
+    return text.fill(rate=percent(noise), n=noise.n)
+
+
+def _probe(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> dict[str, Any]:
+    probe, prefix = one.contrast.probe, f"audit/{one.contrast.probe.name}/"
+    metrics = {name.removeprefix(prefix): metric for name, metric in result.metrics.items() if name.startswith(prefix)}
+    state = "falls" if one.found or one.silenced else "open" if one.detectable is None or not one.n else "withstands"
+    return {
+        "name": probe.name,
+        "state": state,
+        "found": one.found,
+        "silenced": one.silenced,
+        "what": _sentence(probe.what),
+        "right": _sentence(RIGHT[probe.expects]),
+        "assumes": _sentence(probe.assumes),
+        "sentences": [_sentence(text) for text in _sentences(one, metrics, result.metrics)],
+        "metrics": {name: metric_values(metric) for name, metric in metrics.items()},
+        "n": one.n,
+        "p": one.p,
+        "p_adjusted": one.adjusted,
+        "worst": list(_worst(one, result, texts)) if one.found or one.silenced else [],
+    }
+
+
+def _sentences(one: Outcome, metrics: Mapping[str, Metric], every: Mapping[str, Metric]) -> Iterator[Text]:
+    """Yield what a probe found, in words."""
+    probe, noise = one.contrast.probe, every.get(f"audit/{REPEAT}/flip_rate")
+    if one.silenced and (missing := metrics.get("missing")) is not None:
+        silent = every.get(f"audit/{REPEAT}/missing")
+        text = gettext("After the edit, {rate} of cases have no usable answer; of the unedited repeats, {noise}.")
+        yield text.fill(rate=percent(missing), noise="?" if silent is None else percent(silent))
+    if not one.n:
+        yield gettext("No case has all the answers that are needed.")
+    elif probe.expects in ("loses", "fails") and (passed := metrics.get("passed")) is not None:
+        wrong = {
+            "loses": gettext("In {rate} of {n:,} cases the edited response does not lose."),
+            "fails": gettext("In {rate} of {n:,} cases the planted response does not lose, or passes."),
+        }[probe.expects]
+        yield wrong.fill(rate=percent(passed), n=passed.n)
+        if not one.found:
+            yield gettext("That is not significantly more than its own noise.")
+    else:
+        yield from _shift(one, metrics, noise)
+    if not one.found and one.n:
+        if one.detectable is None:
+            yield gettext("{n:,} cases are too few for any effect to be significant.", n=one.n)
+        else:
+            size = f"{one.detectable:.2f}"
+            yield gettext("These cases would probably have shown an effect of {size} or more.", size=size)
+
+
+def _shift(one: Outcome, metrics: Mapping[str, Metric], noise: Metric | None) -> Iterator[Text]:
+    shift, flip, probe = metrics.get("shift"), metrics.get("flip_rate"), one.contrast.probe
+    if shift is not None and shift.value is not None:
+        found, toward = one.found, (shift.value or 0) > 0
+        if probe.expects == "tie":
+            text = gettext(
+                "Of two equal responses, it prefers neither the first nor the second significantly: {shift}."
+            )
+            if found and toward:
+                text = gettext("Of two equal responses, it prefers the one shown first: {shift} (from -1 to 1).")
+            elif found:
+                text = gettext("Of two equal responses, it prefers the one shown second: {shift} (from -1 to 1).")
+        elif not found:
+            text = gettext("No significant shift: {shift} beyond its own noise.")
+        elif not probe.directed:
+            text = gettext("Verdicts move by {shift} more than when the same question is asked again.")
+        elif probe.name == "order":
+            text = gettext("Verdicts shift toward the response shown second, by {shift} beyond its own noise.")
+            if toward:
+                text = gettext("Verdicts shift toward the response shown first, by {shift} beyond its own noise.")
+        elif toward:
+            text = gettext("Verdicts shift toward the edited response, by {shift} beyond its own noise.")
+        else:
+            text = gettext("Verdicts shift away from the edited response, by {shift} beyond its own noise.")
+        yield text.fill(shift=interval(shift))
+    if probe.expects == "tie" and (passed := metrics.get("passed")) is not None and passed.value is not None:
+        yield gettext("It does not call {rate} of them a tie.", rate=percent(passed))
+    if flip is not None and flip.value is not None:
+        text = gettext("{rate} of verdicts change; of the unedited repeats, {noise}.")
+        known = noise is not None and noise.value is not None
+        yield text.fill(rate=percent(flip), noise=percent(noise) if known and noise else "?")
+
+
+def _order(one: Outcome) -> list[int]:
+    """Return the indices of the cases with an effect in the direction of the mean, the largest first."""
+    if one.silenced and not one.found:
+        return [int(place) for place in np.flatnonzero(one.contrast.missing)]
+    effect = one.contrast.tested * np.sign(one.mean or 0.0)
+    places = np.flatnonzero(np.nan_to_num(effect) > 0)
+    return [int(place) for place in places[np.argsort(-effect[places], kind="stable")]]
+
+
+def _texts(cases: Sequence[Case], edits: Sequence[Case], outcomes: Sequence[Outcome]) -> dict[str, Case]:
+    """Return the cases that the page shows, originals by index and edited ones by id."""
+    ids = [case.id for case in cases]
+    shown = {f"{ids[k]}{SEPARATOR}{one.contrast.probe.name}" for one in outcomes for k in _order(one)[:WORST]}
+    return {case.id: case for case in edits if case.id in shown}
+
+
+def _worst(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> Iterator[dict[str, Any]]:
+    for place in _order(one)[:WORST]:
+        case = result.cases[int(place)]
+        edited = texts.get(f"{case.id}{SEPARATOR}{one.contrast.probe.name}")
+        side = 0 if edited is None else int(edited.metadata.get("side", 0))
+        text = "" if edited is None else edited.responses[side].text
+        pair = result.config.mode.name != "pointwise"
+        yield {
+            "case": case.id,
+            "prompt": shorten(case.prompt, _MOST["prompt"]),
+            "edited": shorten(text, _MOST["response"]),
+            "side": "AB"[side] if pair and edited is not None else None,
+            "before": _verdict(one.contrast.before[place], pair=pair),
+            "after": _verdict(one.contrast.after[place], pair=pair),
+        }
+
+
+def _verdict(value: float, *, pair: bool) -> str | float | None:
+    if isnan(value):
+        return None
+    return {1.0: "A", 0.0: "TIE", -1.0: "B"}[float(value)] if pair else float(value)
+
+
+def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
+    """Return a JSON line for each probe of each case: what `effects.jsonl` holds."""
+    lines = []
+    for one in outcomes:
+        parts = one.contrast
+        numbers = {"effect": parts.tested, "shift": parts.shift, "flipped": parts.flip, "passed": parts.passed}
+        for place in map(int, np.flatnonzero(parts.asked)):
+            values = {name: None if isnan(all_[place]) else float(all_[place]) for name, all_ in numbers.items()}
+            row = {"case": cases[place].id, "probe": parts.probe.name, **values, "missing": bool(parts.missing[place])}
+            lines.append(encode_line(row).decode("utf-8", "surrogatepass"))
+    return "".join(lines)
+
+
+def datasheet_files(sheet: Mapping[str, Any], result: RunResult) -> dict[str, str]:
+    """Return a datasheet as JSON, Markdown and HTML, by file name."""
+    language, level = language_of(result.config), level_of(result.config)
+    words = {key: filled(text, level=level) for key, text in WORDS.items()}
+    title = " · ".join(str(part) for part in (sheet["mode"], sheet["judge"], sheet["dataset"]["name"]) if part)
+    groups = {state: [p for p in sheet["probes"] if p["state"] == state] for state in ("falls", "withstands", "open")}
+    names = {name: metric_words(name) for name in sheet["agreement"]}
+    shown = {"sheet": sheet, "groups": groups, "names": names, "metric": as_metric, "quantity": quantity}
+    page = render("datasheet.html.j2", _frame(sheet, words, title, language) | shown | {"level": level}, data={})
+    return {
+        f"{DATASHEET}.json": json.dumps(sheet, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        f"{DATASHEET}.md": _markdown(sheet, words, title, groups, int(language == "zh")),
+        f"{DATASHEET}.html": page,
+    }
+
+
+def _frame(sheet: Mapping[str, Any], words: Mapping[str, Any], title: str, language: str) -> dict[str, Any]:
+    calls, cost = sheet["calls"], sheet["cost_usd"]
+    text = gettext("{planned:,}, {stored:,} of them stored, {failed:,} failed", **calls)
+    facts = [("judge", (str(sheet["judge"]),) * 2), ("data", (str(sheet["dataset"]["name"]),) * 2)]
+    facts += [("cases", (f"{sheet['dataset']['rows']:,}",) * 2), ("requests", in_every_language(text))]
+    facts += [("cost", PAGE["unknown"] if cost is None else (dollars(cost),) * 2)]
+    facts += [("started", (str(sheet["started"] or "")[:16].replace("T", " "),) * 2)]
+    return {"title": title, "start": language, "facts": facts, "words": words}
+
+
+def as_metric(numbers: Mapping[str, Any]) -> Metric:
+    """Return a metric from its numbers in JSON."""
+    return Metric("", **{key: numbers[key] for key in ("value", "low", "high", "n", "missing")})
+
+
+def quantity(numbers: Mapping[str, Any] | None, *, share: bool = False) -> str:
+    """Return a metric in a table: its value and interval, or nothing."""
+    if not numbers or numbers["value"] is None:
+        return ""
+    return (percent if share else interval)(as_metric(numbers))
+
+
+def _markdown(
+    sheet: Mapping[str, Any], words: Mapping[str, Any], title: str, groups: Mapping[str, Any], language: int
+) -> str:
+    key = ("text", "text_zh")[language]
+    say = {name: as_markdown(text[language]) for name, text in words.items()}
+    lines = [f"# {say['report']}: {as_markdown(title)}", "", as_markdown(sheet["noise"][key]), ""]
+    for state, heading in (("falls", "falls"), ("withstands", "withstands"), ("open", "open")):
+        lines += [f"## {say[heading]}", ""]
+        for one in groups[state]:
+            text = " ".join(part[key] for part in one["sentences"])
+            lines += [f"- **{as_markdown(one['name'])}**: {as_markdown(one['what'][key])} {as_markdown(text)}"]
+            for case in one["worst"]:
+                before, after = (as_markdown(str(case[name])) for name in ("before", "after"))
+                lines += [f"  - {as_markdown(case['case'])}: {before} → {after}"]
+        lines += [*([] if groups[state] else [say["nothing" if state == "falls" else "none"]]), ""]
+    lines += [f"## {say['agreement']}", ""]
+    for name, numbers in sheet["agreement"].items():
+        lines += [f"- {metric_words(name)[language]}: {quantity(numbers)} (n = {numbers['n']:,})"]
+    lines += ["", f"## {say['probes']}", ""]
+    lines += [
+        f"- **{as_markdown(p['name'])}**: {say['assumes']}: {as_markdown(p['assumes'][key])}" for p in sheet["probes"]
+    ]
+    origin = [f"{name}: {sheet[name]}" for name in ("config_hash", "prompt_hash", "evalkit", "python", "started")]
+    return "\n".join([*lines, "", f"## {say['origin']}", "", *(f"- {as_markdown(one)}" for one in origin), ""])

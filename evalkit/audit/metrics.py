@@ -1,0 +1,405 @@
+"""The metrics of an audit: each probe's effect, paired by case, beyond the judge's own noise.
+
+The unedited repeat of a case gives the noise. If an edit changes nothing, edited and repeated answers are exchangeable,
+so that their difference is symmetric about 0 whatever the noise: its signs are tested by flipping those of whole
+clusters, and the p-values of all probes are adjusted by Holm's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, erfc, log2, sqrt
+from typing import TypeAlias
+
+import numpy as np
+
+from evalkit.audit.plan import SEPARATOR, unit_of
+from evalkit.audit.probes import REPEAT, Probe, side_of
+from evalkit.config import RunConfig, ScoringConfig
+from evalkit.core.scale import Scale
+from evalkit.scoring import score_run
+from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, measure, share
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.paired_tests import holm, sign_flip, smallest_detectable
+from evalkit.types import Case, Judgment, Metric, Verdict
+
+EXACT_UP_TO = 500
+"""Clusters that differ; with more, the normal approximation of the sign-flip test is used."""
+GRID = 60
+"""The steps into which the largest difference is divided for the exact test."""
+_CODE = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: np.nan}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the judge answered to each case: NaN if it gave no answer, or was not asked.
+
+    Attributes:
+        value: (cases,) the margin of the pair's first response, or the score.
+        verdict: (cases,) 1, 0 or -1 for the winner of a pair; the score.
+        first: (cases,) the winner in the first order alone.
+        second: (cases,) the winner in the second order alone, of the same two responses.
+        asked: (cases,) whether the case was asked.
+    """
+
+    value: Floats
+    verdict: Floats
+    first: Floats
+    second: Floats
+    asked: Bools
+
+    @property
+    def missing(self) -> Bools:
+        """Which cases were asked and have no answer."""
+        return np.asarray(self.asked & np.isnan(self.verdict))
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One probe's effect on each case; NaN where an answer that it needs is missing.
+
+    Attributes:
+        probe: The probe.
+        shift: (cases,) the shift by the edit minus that of the repeat.
+        flip: (cases,) whether the verdict differs from that of the original case.
+        passed: (cases,) whether the edit led to the wrong answer.
+        noise: (cases,) whether the repeat's verdict differs from that of the original case.
+        missing: (cases,) whether the edited case has no answer.
+        silent: (cases,) the same of the repeat.
+        asked: (cases,) whether the probe applies.
+        before: (cases,) the verdict on the original case: 1, 0 or -1, or a score.
+        after: (cases,) the verdict on the edited case.
+    """
+
+    probe: Probe
+    shift: Floats
+    flip: Floats
+    passed: Floats
+    noise: Floats
+    missing: Bools
+    silent: Bools
+    asked: Bools
+    before: Floats
+    after: Floats
+
+    @property
+    def tested(self) -> Floats:
+        """The difference whose mean is 0 if the probe has no effect beyond noise."""
+        if self.probe.expects in ("loses", "fails"):
+            return np.asarray(self.passed - self.noise)
+        return self.shift
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether only a positive difference is an effect."""
+        return self.probe.expects in ("loses", "fails") or not self.probe.directed
+
+
+def contrast(
+    probe: Probe, base: Answers, repeat: Answers, edited: Answers, sign: Floats, scale: Scale | None = None
+) -> Contrast:
+    """Return a probe's effect on each case.
+
+    Args:
+        probe: The probe.
+        base: The answers to the original cases.
+        repeat: The answers to their repeats.
+        edited: The answers to the edited cases.
+        sign: (cases,) 1 if a higher value is a shift toward the edited response, else -1.
+        scale: The scale of scores; `None` for pairs.
+    """
+    step = 0.0 if scale is None else (scale.step or scale.span / 20) / 2
+    noise = _differ(repeat.verdict, base.verdict, step)
+    shift = sign * (edited.value - repeat.value)
+    if not probe.directed:
+        shift = np.abs(edited.value - base.value) - np.abs(repeat.value - base.value)
+    passed = np.full(len(sign), np.nan)
+    if probe.expects == "tie":
+        shift = edited.first
+        either = (edited.first != 0) | (np.nan_to_num(edited.second) != 0)
+        passed = np.where(np.isnan(edited.first), np.nan, either)
+    elif probe.expects != "same":
+        against = {None: np.zeros(len(sign)), "loses": base.value}.get(None if scale is None else probe.expects)
+        if against is None:
+            assert scale is not None
+            against = np.full(len(sign), (scale.min + scale.max) / 2 + step)
+        known = np.isfinite(edited.verdict) & np.isfinite(against)
+        passed = np.where(known, (edited.value if scale else sign * edited.verdict) >= against, np.nan)
+    flip = _differ(edited.verdict, base.verdict, step)
+    return Contrast(
+        probe, shift, flip, passed, noise, edited.missing, repeat.missing, edited.asked, base.verdict, edited.verdict
+    )
+
+
+def _differ(one: Floats, two: Floats, step: float) -> Floats:
+    apart = np.abs(one - two)
+    return np.where(np.isnan(apart), np.nan, apart > step)
+
+
+def contrasts(
+    config: RunConfig,
+    cases: Sequence[Case],
+    probes: Sequence[Probe],
+    everything: Sequence[Case],
+    judgments: Sequence[Judgment],
+) -> list[Contrast]:
+    """Return each probe's effect on each case, without the repeat's.
+
+    Args:
+        config: The run's config.
+        cases: The original cases.
+        probes: The probes.
+        everything: The original and the edited cases.
+        judgments: The judgments of all of them.
+    """
+    free = config.scoring.model_copy(update={"bootstrap": 0, "cluster": None})
+    dataset = config.dataset.model_copy(update={"benchmark": None})
+    plain = config.model_copy(update={"scoring": free, "dataset": dataset})
+    asked = {case.id for case in everything}
+    found: dict[tuple[str, tuple[int, ...]], Verdict] = {}
+    pointwise = config.mode.name == "pointwise"
+    for verdict in score_run(plain, everything, judgments).verdicts:
+        if len(verdict.unit) == (1 if pointwise else 2):
+            found[verdict.case_id, verdict.unit] = verdict
+    scale = Scale.of(config.rubric) if pointwise else None
+
+    def answers(probe: Probe, of: str) -> Answers:
+        names = [f"{case.id}{SEPARATOR}{of}" if of else case.id for case in cases]
+        alone = pointwise and of == probe.name
+        units = [(0,) if alone else unit_of(case, probe, config) for case in cases]
+        return _answers([found.get(key) for key in zip(names, units, strict=True)], [name in asked for name in names])
+
+    made = []
+    for probe in probes:
+        if probe.name == REPEAT:
+            continue
+        base, repeat, edited = (answers(probe, of) for of in ("", REPEAT, probe.name))
+        sign = np.array([1.0 if pointwise or not side_of(case, worse=probe.worse) else -1.0 for case in cases])
+        if probe.name == "order":
+            base, repeat, edited, sign = _orders(config, base, repeat, edited)
+        made.append(contrast(probe, base, repeat, edited, sign, scale))
+    return made
+
+
+def _answers(verdicts: Sequence[Verdict | None], asked: Sequence[bool]) -> Answers:
+    count = len(verdicts)
+    value, verdict, first, second = (np.full(count, np.nan) for _ in range(4))
+    for place, one in enumerate(verdicts):
+        if one is None or one.reason == "missing":
+            continue
+        if one.score is not None:
+            value[place] = verdict[place] = one.score
+            continue
+        verdict[place] = _CODE[one.winner]
+        value[place] = verdict[place] if one.margin is None else one.margin
+        first[place] = verdict[place] if one.orders is None else _CODE[one.orders.first]
+        second[place] = np.nan if one.orders is None else _CODE[one.orders.second]
+    return Answers(value, verdict, first, second, np.array(asked, dtype=bool))
+
+
+def _orders(
+    config: RunConfig, base: Answers, repeat: Answers, edited: Answers
+) -> tuple[Answers, Answers, Answers, Floats]:
+    """Return what the probe `order` compares: the shift is toward the response shown first.
+
+    With both orders in every run, these are the two orders of the original case; else the case with its responses
+    swapped, read back.
+    """
+    if config.swap.policy == "both":
+
+        def alone(one: Answers, order: Floats) -> Answers:
+            return Answers(order, order, order, order, one.asked)
+
+        pair = alone(base, base.second), alone(repeat, repeat.second), alone(base, base.first)
+        return *pair, np.ones(len(base.value))
+    back = Answers(-edited.value, -edited.verdict, -edited.first, -edited.second, edited.asked)
+    return base, repeat, back, -np.ones(len(base.value))
+
+
+def noise_statistics(contrasts_found: Sequence[Contrast]) -> list[Statistic]:
+    """Return the metrics of the unedited repeat, from the contrast of any probe."""
+    if not contrasts_found:
+        return []
+    one = contrasts_found[0]
+    noise, silent = one.noise, one.silent
+    asked = np.isfinite(noise) | silent
+    return [
+        _rate(f"audit/{REPEAT}/flip_rate", noise, silent),
+        _rate(f"audit/{REPEAT}/robustness", 1 - noise, silent),
+        _rate(f"audit/{REPEAT}/missing", np.where(asked, silent, np.nan), np.zeros(len(noise), dtype=bool)),
+    ]
+
+
+def probe_statistics(one: Contrast, span: float) -> Iterator[Statistic]:
+    """Yield the metrics of one probe.
+
+    Args:
+        one: The probe's effects.
+        span: The largest possible shift of one case.
+    """
+    name, none = f"audit/{one.probe.name}", np.zeros(len(one.asked), dtype=bool)
+    if one.probe.expects in ("same", "tie") and np.isfinite(one.shift).any():
+        known = np.isfinite(one.shift)
+        n, lost, total = int(known.sum()), int(one.missing.sum()), float(one.shift[known].sum())
+        yield Statistic(
+            f"{name}/shift",
+            np.stack([np.where(known, one.shift, 0.0), known], axis=1),
+            lambda totals: divide(totals[:, 0], totals[:, 1]),
+            n=n,
+            missing=lost,
+            worst=((total - span * lost) / (n + lost), (total + span * lost) / (n + lost)),
+            covered=known,
+        )
+    if one.probe.expects == "same":
+        yield _rate(f"{name}/flip_rate", one.flip, one.missing)
+        yield _rate(f"{name}/robustness", 1 - one.flip, one.missing)
+    else:
+        yield _rate(f"{name}/passed", one.passed, one.missing)
+    yield _rate(f"{name}/missing", np.where(one.asked, one.missing, np.nan), none)
+
+
+def _rate(name: str, hit: Floats, missing: Bools) -> Statistic:
+    known = np.isfinite(hit)
+    n, hits, lost = int(known.sum()), float(np.nansum(hit)), int((missing & ~known).sum())
+    return Statistic(
+        name,
+        np.stack([np.where(known, hit, 0.0), known], axis=1),
+        lambda totals: divide(totals[:, 0], totals[:, 1]),
+        n=n,
+        missing=lost,
+        worst=share(hits, n + lost, lost),
+        proportion=True,
+        covered=known,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the test of one probe found.
+
+    Attributes:
+        contrast: The effects.
+        p: The p-value; `None` if no case differs.
+        adjusted: The same, adjusted for all probes.
+        mean: The mean of the tested difference; `None` without a case.
+        found: Whether the judge falls for the probe, by the adjusted test.
+        silenced: Whether the probe leaves more cases without an answer than the repeat does, by the adjusted test.
+        detectable: The smallest mean difference that these cases could have shown; `None` if none.
+        n: The number of cases with all answers.
+    """
+
+    contrast: Contrast
+    p: float | None
+    adjusted: float | None
+    mean: float | None
+    found: bool
+    silenced: bool
+    detectable: float | None
+    n: int
+
+
+def outcomes(found: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float) -> list[Outcome]:
+    """Return what the tests of all probes found, their p-values adjusted by Holm's method.
+
+    Args:
+        found: The effects of each probe.
+        scoring: The confidence.
+        clusters: The clusters of the cases.
+        unit: The smallest change of one case.
+    """
+    silences = [np.where(one.asked, one.missing.astype(float) - one.silent, np.nan) for one in found]
+    p = [p_value(one.tested, clusters, one_sided=one.one_sided) for one in found]
+    p += [p_value(one, clusters, one_sided=True) for one in silences]
+    adjusted = holm(p)
+    alpha, count = 1 - scoring.confidence, len(found)
+    made = []
+    for place, one in enumerate(found):
+        known = np.isfinite(one.tested)
+        mean = float(one.tested[known].mean()) if known.any() else None
+        own, silent = adjusted[place], adjusted[count + place]
+        made.append(
+            Outcome(
+                one,
+                p[place],
+                own,
+                mean,
+                own is not None and own <= alpha and (mean or 0.0) != 0,
+                silent is not None and silent <= alpha,
+                _detectable(one, clusters, scoring.confidence, len(found), unit),
+                int(known.sum()),
+            )
+        )
+    return made
+
+
+def _sums(values: Floats, clusters: Clusters) -> Floats:
+    known = np.isfinite(values)
+    sums = clusters.sums(np.where(known, values, 0.0))
+    return sums[clusters.sums(known.astype(float)) > 0]
+
+
+def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | None:
+    """Return the p-value of the test that flips the signs of clusters; `None` if no cluster differs from 0."""
+    sums = _sums(values, clusters)
+    sums = sums[np.abs(sums) > 1e-9]
+    if not len(sums):
+        return None
+    total = float(sums.sum())
+    if len(sums) > EXACT_UP_TO:
+        p = erfc(abs(total) / sqrt(2 * float((sums**2).sum())))
+    else:
+        p = sign_flip(np.round(sums / np.abs(sums).max() * GRID).astype(np.int64))
+    return p if not one_sided else p / 2 if total > 0 else 1.0
+
+
+def _detectable(one: Contrast, clusters: Clusters, confidence: float, family: int, unit: float) -> float | None:
+    """Return the smallest mean shift that would be found with a power of 0.8; `None` if no shift can be.
+
+    It is at least what the fewest cases that can be significant contribute if each changes by the smallest `unit`.
+    """
+    sums = _sums(one.tested, clusters)
+    n, alpha = len(sums), (1 - confidence) / max(1, family)
+    fewest = ceil(log2((1 if one.one_sided else 2) / alpha))
+    if n < 2 or fewest > n:
+        return None
+    cases = int(np.isfinite(one.tested).sum())
+    error = float(np.std(sums, ddof=1)) * sqrt(n) / cases
+    return max(smallest_detectable(error, confidence, family), fewest * unit / cases)
+
+
+Audited: TypeAlias = tuple[dict[str, Metric], list[Outcome]]
+
+
+def audit_metrics(
+    config: RunConfig,
+    cases: Sequence[Case],
+    probes: Sequence[Probe],
+    everything: Sequence[Case],
+    judgments: Sequence[Judgment],
+) -> Audited:
+    """Return the metrics of an audit, by name, and what the test of each probe found."""
+    found = contrasts(config, cases, probes, everything, judgments)
+    clusters = Clusters.of(config, cases)
+    scale = Scale.of(config.rubric) if config.mode.name == "pointwise" else None
+    unit, span = (1.0, 2.0) if scale is None else (scale.step or scale.span / 20, scale.span)
+    statistics = noise_statistics(found)
+    for one in found:
+        statistics += probe_statistics(one, span)
+    metrics = measure(statistics, config.scoring, clusters)
+    tested = outcomes(found, config.scoring, clusters, unit)
+    for result in tested:
+        name = f"audit/{result.contrast.probe.name}/detectable"
+        why = None if result.detectable is not None else "too few cases for any shift to be significant"
+        metrics[name] = Metric(
+            name, None if result.detectable is None else round_metric(result.detectable), n=result.n, note=why
+        )
+    order = {name: place for place, name in enumerate(_NAMES)}
+    names = sorted(metrics, key=lambda name: order[name.rpartition("/")[2]])
+    by_probe: Mapping[str, int] = {probe.name: place for place, probe in enumerate(probes)}
+    names.sort(key=lambda name: by_probe[name.split("/")[1]])
+    return {name: metrics[name] for name in names}, tested
+
+
+_NAMES = ("shift", "passed", "flip_rate", "robustness", "detectable", "missing")

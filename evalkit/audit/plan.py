@@ -1,0 +1,199 @@
+"""From cases to edited cases: what an audit asks besides the run itself.
+
+An edited case is a case, so the engine, the store and budgets treat it as any other. Its id is the case's id, `#probe:`
+and the probe's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evalkit.audit.labels import Relabeled
+from evalkit.audit.probes import REPEAT, Place, Probe, find_probe, language_of, side_of
+from evalkit.config import RunConfig
+from evalkit.core.resources import project
+from evalkit.core.spool import Spool
+from evalkit.errors import ConfigError, EvalkitError, PluginError
+from evalkit.evaluators import make_evaluator
+from evalkit.protocols import Evaluator, FollowUpEvaluator
+from evalkit.types import Case, Completion, JudgeRequest, Judgment
+
+SEPARATOR = "#probe:"
+
+
+def probes_of(config: RunConfig) -> tuple[Probe, ...]:
+    """Return the probes of a config that make sense for its mode; the unedited repeat is always the first.
+
+    Raises:
+        ConfigError: If there is no such probe, or none makes sense for the mode.
+        PluginError: If another package's probe cannot be used.
+    """
+    named = [find_probe(name) for name in dict.fromkeys([REPEAT, *config.probe.probes])]
+    fit = tuple(probe for probe in named if config.mode.name in probe.modes and not _impossible(probe, config))
+    if len(fit) < 2 and len(named) > 1:
+        raise ConfigError(f"no probe makes sense for mode {config.mode.name}", where="probe", remedy="choose others")
+    return fit
+
+
+def _impossible(probe: Probe, config: RunConfig) -> bool:
+    """Return whether a run's settings leave no right answer, or hide the edit."""
+    if probe.expects == "tie" and not config.tie.allow:
+        return True
+    if probe.relabel is not None and (config.judge.weighs or config.mode.name != "pairwise"):
+        return True
+    return probe.reword is not None and probe.reword(config) == config
+
+
+def edited(case: Case, probe: Probe, config: RunConfig) -> Case | None:
+    """Return a case as a probe edits it; `None` if it cannot be edited.
+
+    A pair is the case's first two responses. In mode pointwise, an edited case has the edited response only.
+
+    Raises:
+        PluginError: If a probe's own code fails.
+    """
+    trimmed, side = _trimmed(case, probe, config)
+    if trimmed is None:
+        return None
+    text = trimmed.responses[side].text
+    place = Place(side, language_of(text or case.prompt), config, config.probe.probes.get(probe.name, {}))
+    try:
+        found = probe.edit(trimmed, place)
+    except EvalkitError:
+        raise
+    except Exception as error:  # a third party's code may fail in any way
+        what = f"'{probe.name}' fails on case {case.id}: {type(error).__name__}: {error}"
+        raise PluginError(what, where="probe", remedy="fix the plug-in, or leave the probe out") from error
+    if found is None or (probe.reword is None and probe.relabel is None and probe.name != REPEAT and found == trimmed):
+        return None
+    metadata = {"probe": probe.name, "case": case.id, "side": side}
+    return replace(found, id=f"{case.id}{SEPARATOR}{probe.name}", label=None, labels={}, metadata=metadata)
+
+
+def unit_of(case: Case, probe: Probe, config: RunConfig) -> tuple[int, ...]:
+    """Return the unit of the original case that an edited one is compared with."""
+    if config.mode.name != "pointwise":
+        return (0, 1)
+    side = side_of(case, worse=probe.worse)
+    return (1 - side if probe.expects == "loses" and len(case.responses) > 1 else side,)
+
+
+def _trimmed(case: Case, probe: Probe, config: RunConfig) -> tuple[Case | None, int]:
+    if config.mode.name == "pointwise" and probe.name == REPEAT:  # any of the responses may be compared with
+        return case, 0
+    if config.mode.name == "pointwise":
+        (place,) = unit_of(case, probe, config)
+        return (replace(case, responses=(case.responses[place],)) if case.responses else None), 0
+    if len(case.responses) < 2:
+        return None, 0
+    kept = case.responses[:2] if config.mode.name == "pairwise" else case.responses
+    return replace(case, responses=kept), side_of(case, worse=probe.worse)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPlan:
+    """What an audit asks: each case as it is, then repeated, then edited by each probe.
+
+    Attributes:
+        config: The run's config.
+        probes: The probes; the first is the unedited repeat.
+        cases: All cases, in the order in which they are judged.
+        evaluator: Plans their requests and reads the answers.
+    """
+
+    config: RunConfig
+    probes: tuple[Probe, ...]
+    cases: Sequence[Case]
+    evaluator: ProbedEvaluator
+
+    @classmethod
+    def of(
+        cls, config: RunConfig, cases: Iterable[Case], evaluator: Evaluator, folder: Path | None = None
+    ) -> AuditPlan:
+        """Return the plan of an audit; many cases wait in a file in or above `folder`.
+
+        Raises:
+            ConfigError: If a probe cannot be used, or a case's id is one that an edited case would have.
+        """
+        probes = probes_of(config)
+        plan = Spool[Case]((case for base in cases for case in expand(base, probes, config)), folder=folder)
+        return cls(config, probes, plan, ProbedEvaluator(config, evaluator, probes))
+
+    def edits(self) -> Sequence[Case]:
+        """Return the edited cases, repeats included."""
+        return [case for case in self.cases if SEPARATOR in case.id]
+
+
+def expand(case: Case, probes: Iterable[Probe], config: RunConfig) -> Iterator[Case]:
+    """Yield a case, and the case as each probe edits it.
+
+    Raises:
+        ConfigError: If its id is one that an edited case would have.
+    """
+    if SEPARATOR in case.id:
+        raise ConfigError(f"the id contains '{SEPARATOR}'", where=f"case {case.id}", remedy="rename the case")
+    yield case
+    yield from (found for probe in probes if (found := edited(case, probe, config)) is not None)
+
+
+class ProbedEvaluator:
+    """Plans and reads the requests of edited cases, each as the original evaluator does under the case's own id."""
+
+    weighs = True
+
+    def __init__(self, config: RunConfig, evaluator: Evaluator, probes: Iterable[Probe]) -> None:
+        self._base = evaluator
+        third = config.swap.policy == "both" and config.swap.resolve == "third_pass"
+        self._samples = config.mode.samples * (2 if third else 1)
+        self._others: Mapping[str, Evaluator] = {
+            probe.name: _prompted(probe, config, evaluator) for probe in probes if probe.reword or probe.relabel
+        }
+        self.prompt_hashes = getattr(evaluator, "prompt_hashes", {})
+        self.prompt_texts = getattr(evaluator, "prompt_texts", {})
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the requests of a case; a repeat has the sample numbers that follow the run's own."""
+        name, probe = _parts(case.id)
+        requests = self._of(probe).plan(replace(case, id=name))
+        return [self._renamed(request, case.id, probe) for request in requests]
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Return the judgment in a completion, or one more request."""
+        return self._of(_parts(request.case_id)[1]).read(request, completion)
+
+    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+        """Return the follow-up requests of a case, if the mode has any."""
+        name, probe = _parts(case.id)
+        evaluator = self._of(probe)
+        if not isinstance(evaluator, FollowUpEvaluator):
+            return ()
+        requests = evaluator.follow(replace(case, id=name), judgments)
+        return [self._renamed(request, case.id, probe) for request in requests]
+
+    def original(self, judgment: Judgment) -> Judgment:
+        """Return a judgment with its sample number as in the run itself."""
+        if _parts(judgment.case_id)[1] != REPEAT:
+            return judgment
+        return replace(judgment, sample=judgment.sample - self._samples)
+
+    def _of(self, probe: str) -> Evaluator:
+        return self._others.get(probe, self._base)
+
+    def _renamed(self, request: JudgeRequest, case_id: str, probe: str) -> JudgeRequest:
+        sample = request.sample + (self._samples if probe == REPEAT else 0)
+        then = None if request.then is None else self._renamed(request.then, case_id, probe)
+        return replace(request, case_id=case_id, sample=sample, then=then)
+
+
+def _prompted(probe: Probe, config: RunConfig, evaluator: Evaluator) -> Evaluator:
+    if probe.relabel is not None:
+        return Relabeled(evaluator, probe.relabel)
+    assert probe.reword is not None
+    return make_evaluator(probe.reword(config), prompt_folders=[project() / "prompts"])
+
+
+def _parts(case_id: str) -> tuple[str, str]:
+    name, _, probe = case_id.partition(SEPARATOR)
+    return name, probe

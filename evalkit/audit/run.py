@@ -1,0 +1,95 @@
+"""The steps of an audit within a run: split the judgments, score the probes, and write their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalkit.audit.datasheet import datasheet, datasheet_files, effect_lines
+from evalkit.audit.metrics import Outcome, audit_metrics
+from evalkit.audit.plan import SEPARATOR, AuditPlan, probes_of
+from evalkit.audit.probes import Probe
+from evalkit.config import RunConfig
+from evalkit.core.spool import Spool
+from evalkit.runs.layout import EFFECTS, PROBE_CASES, PROBE_JUDGMENTS
+from evalkit.runs.read import read_probes
+from evalkit.runs.records import encode_line
+from evalkit.types import Case, Judgment, Metric, RunResult
+
+
+def is_audit(config: RunConfig) -> bool:
+    """Return whether a run plants biases."""
+    return bool(config.probe.probes)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """An audit that is judged: its probes, edited cases and their judgments, its metrics and outcomes."""
+
+    probes: tuple[Probe, ...]
+    cases: Sequence[Case]
+    judgments: Sequence[Judgment]
+    metrics: dict[str, Metric]
+    outcomes: list[Outcome]
+
+    @classmethod
+    def of(
+        cls,
+        config: RunConfig,
+        cases: Sequence[Case],
+        judgments: Sequence[Judgment],
+        edits: Sequence[Case],
+        answers: Sequence[Judgment],
+    ) -> Audit:
+        """Return the metrics of an audit.
+
+        Args:
+            config: The run's config.
+            cases: The original cases.
+            judgments: Their judgments.
+            edits: The edited cases.
+            answers: The judgments of the edited cases.
+        """
+        probes = probes_of(config)
+        metrics, outcomes = audit_metrics(config, cases, probes, [*cases, *edits], [*judgments, *answers])
+        return cls(probes, edits, answers, metrics, outcomes)
+
+    @classmethod
+    def read(cls, config: RunConfig, result: RunResult) -> Audit | None:
+        """Return the audit of a finished run under other scoring settings; `None` if the run is not an audit.
+
+        Raises:
+            ConfigError: If a file of the audit is missing or damaged.
+        """
+        if not is_audit(config) or result.folder is None:
+            return None
+        edits, answers = read_probes(Path(result.folder))
+        return cls.of(config, result.cases, result.judgments, edits, answers)
+
+    def files(self, result: RunResult) -> dict[str, str]:
+        """Return the audit's files in the run folder, by name; `result` has all metrics."""
+        sheet = datasheet(result, self.outcomes, self.cases)
+        return {
+            PROBE_CASES: _lines(self.cases),
+            PROBE_JUDGMENTS: _lines(self.judgments),
+            EFFECTS: effect_lines(result.cases, self.outcomes),
+            **datasheet_files(sheet, result),
+        }
+
+
+def _lines(values: Iterable[object]) -> str:
+    return "".join(encode_line(value).decode("utf-8", "surrogatepass") for value in values)
+
+
+def split(
+    plan: AuditPlan, judgments: Iterable[Judgment], folder: Path
+) -> tuple[Sequence[Judgment], Sequence[Judgment]]:
+    """Return the judgments of the original cases, and those of the edited cases."""
+    original, edited = Spool[Judgment](folder=folder), Spool[Judgment](folder=folder)
+    for judgment in judgments:
+        if SEPARATOR in judgment.case_id:
+            edited.append(plan.evaluator.original(judgment))
+        else:
+            original.append(judgment)
+    return original, edited

@@ -1,0 +1,89 @@
+"""`evalkit audit` from the command line: what it asks, and what it writes and finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import Done, call_main
+
+Call = Callable[..., Done]
+SAMPLE = ("dataset=sample", "tracking=none", "scoring.bootstrap=200", "-q")
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+    return lambda *words, status=0: call_main(capfd, *words, status=status)
+
+
+def read(path: str) -> Any:
+    return json.loads(Path(path).read_bytes())
+
+
+def calls(folder: str) -> dict[str, int]:
+    return read(f"{folder}/metrics.json")["calls"]
+
+
+def test_an_audit_is_a_run_with_a_datasheet(call: Call) -> None:
+    call("audit", "judge=simulated/good", *SAMPLE, "--output", "audit")
+    call("run", "judge=simulated/good", *SAMPLE, "--output", "plain")
+    audit, plain = read("audit/metrics.json")["metrics"], read("plain/metrics.json")["metrics"]
+    assert {name: one for name, one in audit.items() if not name.startswith("audit/")} == plain
+    assert audit["audit/master_key/passed"]["n"] == 24
+    assert audit["audit/padding/shift"]["low"] < audit["audit/padding/shift"]["value"]
+    assert len(Path("audit/cases.jsonl").read_text().splitlines()) == 24
+    assert {Path("audit", f"datasheet.{kind}").is_file() for kind in ("html", "md", "json")} == {True}
+    # The run's own requests were paid for by the audit.
+    assert calls("plain") | {"sent": 0} == calls("plain")
+
+
+def test_two_samples_share_the_repeat(call: Call) -> None:
+    call("audit", "judge=simulated/good", "probe=order", *SAMPLE, "--output", "audit")
+    call("run", "judge=simulated/good", "mode.samples=2", *SAMPLE, "--output", "plain")
+    assert (calls("audit")["planned"], calls("plain")["planned"], calls("plain")["sent"]) == (96, 96, 0)
+
+
+def test_other_commands_read_an_audit(call: Call) -> None:
+    call("audit", "judge=simulated/length_biased", *SAMPLE, "--output", "audit")
+    before = read("audit/metrics.json")["metrics"]
+    assert "82 metrics are equal" in call("reproduce", "audit").out
+    call("score", "audit", "scoring.confidence=0.5")
+    after = read("audit/metrics.json")["metrics"]
+    assert after["audit/padding/flip_rate"]["low"] > before["audit/padding/flip_rate"]["low"]
+    assert before.keys() == after.keys()
+
+
+def test_a_gate_on_an_audit(call: Call) -> None:
+    gate = 'gate={audit/master_key/passed: "<= 0.02", audit/padding/shift: {high: "<= 9"}}'
+    call("audit", "judge=simulated/good", "probe=[master_key,padding]", gate, *SAMPLE, "--output", "audit", status=4)
+    states = {one["metric"]: one["state"] for one in read("audit/gate.json")["rules"]}
+    assert states == {"audit/master_key/passed": "failed", "audit/padding/shift": "held"}
+    wrong = call("audit", "judge=simulated/good", 'gate={audit/paddin/shift: "< 1"}', *SAMPLE, status=1).line()
+    assert wrong == "gate.audit/paddin/shift: no such metric; did you mean 'audit/padding/shift'?"
+
+
+def test_a_plan_has_a_row_for_each_probe(call: Call) -> None:
+    planned = call("plan", "audit", "judge=simulated/good", "probe=[order,padding]", *SAMPLE[:3]).out
+    rows = {line.split()[0]: [word for word in line.split() if word.isdecimal()][:3] for line in planned.splitlines()}
+    assert rows["no"] == ["48", "0", "48"]
+    assert rows["probe=repeat"] == rows["probe=padding"] == ["48", "0", "48"]
+    assert rows["probe=order"] == ["0", "0", "0"]
+    old = call("plan", "judge=simulated/good", "--probe", "20", status=1).line()
+    assert old == "evalkit plan: --probe is now named --pilot; try evalkit plan --help"
+
+
+def test_an_unknown_probe_is_one_line(call: Call) -> None:
+    wrong = call("audit", "+probe.probes.paddin={}", *SAMPLE, status=1).line()
+    assert wrong == "probe.probes.paddin: there is no such probe; did you mean 'padding'?"
+
+
+def test_the_list_of_probes(call: Call) -> None:
+    lines = call("audit", "--probes").out.splitlines()
+    assert "identical" in [line.split()[0] for line in lines]
+    assert all(line.endswith((".", "”")) for line in lines)
