@@ -85,8 +85,11 @@ def as_mo(catalog: Catalog) -> bytes:
 
 
 def untranslated(catalog: Catalog) -> list[str]:
-    """Return the texts without a translation."""
-    return [str(message.id) for message in catalog if message.id and not message.string]
+    """Return the texts without a translation, in the singular or in the plural."""
+    texts = [
+        (message.id, [message.string] if isinstance(message.string, str) else message.string) for message in catalog
+    ]
+    return [str(name) for name, strings in texts if name and not all(strings or [""])]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One run, from config to recorded result: the stages in their order, and nothing of how any of them works."""
+"""Run the stages of a run in order, from config to recorded result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from evalkit.types import Case, Judgment, RunResult, Spent, Verdict
 
 
 class RunInterruption(KeyboardInterrupt):
-    """The run was stopped by the user; what was paid for is in the store."""
+    """The user stopped the run; its paid answers are in the store."""
 
     def __init__(self, judged: JudgingResult) -> None:
         self.judged = judged
@@ -47,32 +47,37 @@ class RunInterruption(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """What a config turns into before anything is judged."""
+    """The cases and the evaluator of a config, before judging."""
 
     dataset: Dataset
     evaluator: Evaluator
 
 
 def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = None) -> Materials:
-    """Load the cases, from `cases` if they are given, and make the evaluator; many wait in a file in or above `folder`.
+    """Load the cases and build the evaluator.
+
+    Args:
+        config: the config of the run.
+        folder: many cases are kept in a temporary file in or above this folder.
+        cases: rows to use instead of `dataset.path`.
 
     Raises:
-        ConfigError: if the dataset, a template or a plug-in is not what the config says.
+        ConfigError: if the dataset, a template or a plug-in cannot be used.
     """
     evaluator = build_evaluator(config)
-    hold = partial(Spool[Case], folder=folder or Path.cwd())
+    container = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(
-        config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, describe=_describe, hold=hold
+        config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, describe=_describe, container=container
     )
     return Materials(dataset, evaluator)
 
 
 def stream_cases(config: RunConfig) -> CaseStream:
-    """Return the cases, to be read one at a time: for what looks at each case once.
+    """Return the cases as a stream, for consumers that need each case once.
 
     Raises:
-        ConfigError: if the dataset is not what the config says.
+        ConfigError: if the dataset cannot be used.
     """
     return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), describe=_describe)
 
@@ -81,9 +86,9 @@ def build_evaluator(config: RunConfig) -> Evaluator:
     """Return the evaluator that a config describes.
 
     Raises:
-        ConfigError: if a template, a plug-in or a judge's name is not what it must be.
+        ConfigError: if a template, a plug-in or a judge's name cannot be used.
     """
-    check_names([judge.label for judge in config.judge.members])  # else scoring would, once all is paid
+    check_names([judge.label for judge in config.judge.members])  # scoring would fail too, but after everything is paid
     return make_evaluator(config, prompt_folders=[project() / "prompts"])
 
 
@@ -114,17 +119,20 @@ def run(
 ) -> RunResult:
     """Judge, score, write the run folder and record the run.
 
-    A folder that holds another run is refused, unless `overwrite` says to replace that run.
-
-    `cases` takes the place of `dataset.path`: a pandas or polars frame, an Arrow table, or a list of mappings, whose
-    columns are read as `dataset.fields` says. With `allow_code` the config may name classes by their dotted paths; they
-    are imported and run.
+    Args:
+        config: the config of the run.
+        folder: the run folder (default: `default_folder`).
+        cases: rows to use instead of `dataset.path`: a pandas or polars frame, an Arrow table, or a list of mappings;
+            `dataset.fields` applies to their columns.
+        observe: called with the progress while judging.
+        allow_code: let the config name classes by dotted paths, which are imported and run.
+        overwrite: replace another run in `folder`; without it, such a folder is refused.
 
     Raises:
-        ConfigError: if something was described wrongly.
+        ConfigError: if the config or the data are invalid.
         StoreError: if the store of completions cannot be used.
         TrackingError: if the run could not be recorded; its folder is complete.
-        Interrupted: on Ctrl-C; answers that had arrived are in the store.
+        RunInterruption: on Ctrl-C; received answers are in the store.
     """
     if cases is not None:
         config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": None, "format": None})})
@@ -145,8 +153,14 @@ def judge_and_score(
 ) -> RunResult:
     """Judge the cases, score and write the run folder.
 
-    A folder that holds another run is refused before anything is paid for, unless `overwrite` says to replace that run.
-    `spent` is what the jobs of the sweep have spent, for a budget that they share.
+    Args:
+        config: the config of the run.
+        folder: the run folder; if it holds another run, it is refused before anything is paid.
+        sweep: what the manifest says about the sweep that this job belongs to.
+        cases: rows to use instead of `dataset.path`.
+        observe: called with the progress while judging.
+        overwrite: replace another run in `folder`.
+        spent: what the jobs of the sweep have spent of a shared budget.
     """
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
@@ -191,22 +205,22 @@ def judge_and_score(
 
 
 def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: bool, overwrite: bool) -> None:
-    """Check what would only fail once the judges are paid.
+    """Check before the judges are paid what would only fail after that.
 
     Raises:
-        ConfigError: if no case has the column for clusters, a gate cannot be decided, or the folder holds another run.
+        ConfigError: if no case has the cluster column, a gate cannot be decided, or the folder holds another run.
     """
     Clusters.of(config, materials.dataset.cases)
     check_gate(config, materials.dataset.cases)
     if overwrite:
         check_no_sweep(folder)
     else:
-        # A sweep runs a job again whose data have changed.
+        # A sweep runs a job again if its data have changed.
         check_free(folder, config, fingerprint=None if in_sweep else materials.dataset.fingerprint)
 
 
 async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
-    """Judge one case and resolve it; nothing is written but the store."""
+    """Judge one case and return its judgments and verdicts; only the store is written."""
     config = with_examples(config, base=project())
     evaluator = build_evaluator(config)
     judged = await ask_judges(config, [case], evaluator)
@@ -223,7 +237,16 @@ async def ask_judges(
     folder: Path | None = None,
     spent: Spent | None = None,
 ) -> JudgingResult:
-    """Have every case judged, by stored answers as far as there are any; nothing is written but the store."""
+    """Judge every case, from stored answers where possible; only the store is written.
+
+    Args:
+        config: judges, store and limits.
+        cases: the cases.
+        evaluator: plans and reads the requests.
+        observe: called with the progress.
+        folder: where many judgments are kept in a temporary file.
+        spent: what the jobs of the sweep have spent of a shared budget.
+    """
     store = open_store(config.store)
     judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
     try:
@@ -250,7 +273,7 @@ async def check_judges(config: RunConfig) -> str:
     """Check each judge's model name, key and endpoint without a call, and return their names.
 
     Raises:
-        JudgeSetupError: if no call to one of them can succeed.
+        JudgeSetupError: if a judge cannot be called.
     """
     arbiter = make_arbiter(config)
     judges = [*make_judges(config.judge, config.runner), *([arbiter] if arbiter else [])]
@@ -272,10 +295,14 @@ def rescore(
     *,
     replace_run: bool = False,
 ) -> RunResult:
-    """Score a finished run again under other scoring settings: no judge, no store; the folder is rewritten.
+    """Score a finished run again under other scoring settings and rewrite its folder, without judge and store.
 
-    `files` are further files of the folder, by name. With `replace_run`, the folder held another run, none of whose
-    files are to remain.
+    Args:
+        config: the config with the new settings.
+        result: the finished run.
+        folder: the run folder to write.
+        files: additional files of the folder, by name.
+        replace_run: whether to remove the files of another run in the folder.
     """
     scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result)
     again = replace(
@@ -308,7 +335,7 @@ def _write(
 
 
 def _scoring_facts(scores: Scores) -> dict[str, Any]:
-    """Return what a manifest says of scoring."""
+    """Return the manifest entries on scoring."""
     clusters = scores.clusters
     own = [note] if (note := clusters.note()) else []
     return {
@@ -319,7 +346,7 @@ def _scoring_facts(scores: Scores) -> dict[str, Any]:
 
 
 def track(config: RunConfig, result: RunResult) -> RunResult:
-    """Record a run that is complete on disk; return it with its id at the tracker in the manifest.
+    """Record a run that is complete on disk; return it with its tracking id in the manifest.
 
     Raises:
         TrackingError: if it could not be recorded.
@@ -338,7 +365,18 @@ def run_manifest(
     judging: Mapping[str, Any] | None = None,
     imported: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the manifest of a run before scoring; `name` and `judges` replace what the data and the config say."""
+    """Return the manifest of a run before scoring.
+
+    Args:
+        config: the config of the run.
+        materials: cases and evaluator.
+        started: when the run started.
+        name: the dataset's name, instead of its own.
+        judges: descriptions of the judges, instead of those in the config.
+        sweep: the sweep that the run belongs to.
+        judging: facts about judging: why it stopped, and timing.
+        imported: where an imported run comes from.
+    """
     dataset = materials.dataset
     return describe_run(
         config,

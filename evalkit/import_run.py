@@ -97,10 +97,10 @@ def _name(source: Path) -> str:
 
 def _dataset(config: RunConfig, brought: ImportedJudgments, source: str) -> Dataset:
     known = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark)
-    whose = () if known is None else (known.note,)
+    benchmark_note = () if known is None else (known.note,)
     described = None if known is None else known.described()
     notes = [note for note in brought.notes if not (note.startswith(NO_SCALE) and _has_scale(config, brought))]
-    return Dataset(brought.cases, fingerprint(brought.cases), source, (*whose, *notes), described)
+    return Dataset(brought.cases, fingerprint(brought.cases), source, (*benchmark_note, *notes), described)
 
 
 def _has_scale(config: RunConfig, brought: ImportedJudgments) -> bool:

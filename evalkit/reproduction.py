@@ -48,7 +48,7 @@ class Reproduction:
     `metrics` lists every number that differs, as `metric value`, `metric low` and so on; `reasons` lists other
     differences, whether or not they change a number. `compared` counts the metrics, `answers` the requests, `prompts`
     the requests whose prompts have the recorded content keys, and `carried` the failed (or, from a store, refused)
-    requests that were copied. `sources` lists what was read: files of the run folder, `data set`, `store`. `missing` is
+    requests that were copied. `sources` lists what was read: files of the run folder, `dataset`, `store`. `missing` is
     the reason why a folder cannot be reproduced from its own files. `added` lists metrics of this evalkit that the run
     does not have, if all others are equal.
     """
@@ -102,7 +102,7 @@ def reproduce(
         judged = _from_store(config, materials) if from_store else _from_run(result, config, materials)
         judgments, carried = _carry_over(judged, result.judgments, always=not from_store)
         sources = (
-            *(("data set",) if from_dataset else (CASES, PROMPTS)),
+            *(("dataset",) if from_dataset else (CASES, PROMPTS)),
             "store" if from_store else JUDGMENTS,
         )
     audit = Audit.read(config, result)  # its judgments are scored again, and not read again

@@ -35,7 +35,7 @@ class BatchTarget:
         name: The model's name for the provider, as in the price list.
         provider: LiteLLM's name of the provider.
         api_base: The server's address, if it is set.
-        price: US$ per million prompt and answer tokens, if `judge.price` is set.
+        price: USD per million prompt and answer tokens, if `judge.price` is set.
         logprobs: Whether answers must have usable log-probabilities.
         max_answer_bytes: The largest answer to read.
     """

@@ -28,7 +28,7 @@ def main(arguments: Namespace) -> int:
     """Write or read a batch's files.
 
     Raises:
-        ConfigError: if something is described wrongly, or a file cannot be used.
+        ConfigError: if the config is invalid, or a file cannot be used.
         StoreError: if the store fails.
     """
     return ACTIONS[arguments.action](arguments)
@@ -41,7 +41,9 @@ def _write(arguments: Namespace) -> int:
     jobs = planned_jobs(arguments)
     urls = {_writable_url(job) for job in jobs}
     if len(urls) > 1:
-        raise ConfigError("differs between the jobs", where="store.url", remedy="write the requests of each by itself")
+        raise ConfigError(
+            "differs between the jobs", where="store.url", remedy="write the requests of each job separately"
+        )
     check_free(path)
     url = urls.pop()
     found = Round(arguments.model)
@@ -64,7 +66,7 @@ def _write(arguments: Namespace) -> int:
     count = sum(count for _, count in written)
     print(
         f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about {found.tokens:,} prompt tokens; "
-        f"{_rounds(found.rounds)}, and answers that must be asked again take one more"
+        f"{_rounds(found.rounds)}, and answers that must be requested again need one more"
     )
     return int(ExitStatus.DONE)
 
@@ -82,7 +84,7 @@ def _writable_url(job: PlannedJob) -> str:
 
 
 def _note_skipped(found: Round) -> None:
-    """Say which judges cannot be batched.
+    """Log which judges cannot be batched.
 
     Raises:
         ConfigError: if no judge can be.
@@ -91,7 +93,7 @@ def _note_skipped(found: Round) -> None:
         what = f"judge {judge} cannot be batched: {reason}"
         if not found.batched:
             raise ConfigError(what, remedy="judge with `evalkit run`, or choose a judge behind an API")
-        log("note", f"{what}; `evalkit run` asks it")
+        log("note", f"{what}; `evalkit run` calls it")
 
 
 def _note_pending(path: Path, found: Round) -> None:
@@ -137,9 +139,9 @@ def _index(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
             index.load(one)
     if not index.files:
         raise ConfigError(
-            "no requests are known to which these could be answers",
+            "no requests were found that these answers belong to",
             where=str(paths[0]),
-            remedy="name what `evalkit batch write` wrote, with its index next to it: --requests requests.jsonl",
+            remedy="name the file that `evalkit batch write` wrote, next to its index: --requests requests.jsonl",
         )
     return index
 
@@ -157,7 +159,7 @@ def _store_to_fill(index: RequestIndex, overrides: Sequence[str]) -> str:
 
 
 def _print_report(report: ReadReport, url: str) -> None:
-    known = f", {report.known:,} answers were there already" if report.known else ""
+    known = f", {report.known:,} were already stored" if report.known else ""
     print(f"{report.stored:,} answers stored in {store_location(url)}{known}")
     for what, count in report.faults.most_common():
         log("note", f"{count:,} line{'s' * (count > 1)} {what}, for example {report.examples[what]}")
@@ -185,8 +187,8 @@ def _print_rounds(index: RequestIndex, counts: dict[int, tuple[int, int]]) -> No
     left = max(index.files[place][1].rounds for place in counts) - 1
     likely = f"about {left} more round{'s' * (left > 1)} likely" if left else "no more rounds planned"
     print(
-        f"{likely}; `evalkit batch write` with the same settings writes what is missing and what must be asked again, "
-        "and if that is nothing, `evalkit run` sends nothing"
+        f"{likely}; `evalkit batch write` with the same settings writes missing and repeated requests; "
+        "if there are none, `evalkit run` sends nothing"
     )
 
 

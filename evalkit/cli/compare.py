@@ -1,4 +1,4 @@
-"""`evalkit compare RUN RUN […]`: runs side by side on the cases they share."""
+"""`evalkit compare RUN RUN […]`: compare runs on the cases they share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def main(arguments: Namespace) -> int:
     tracking = TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         results = [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
-        comparison = compare_runs(_entrants(runs, results), _scoring(options), _metrics(options))
+        comparison = compare_runs(_entries(runs, results), _scoring(options), _metrics(options))
     folder = arguments.output or Path(str(options.get("folder", ".")))
     _write(folder, comparison, runs, results)
     _print(comparison)
@@ -98,7 +98,7 @@ def _metrics(options: dict[str, Any]) -> list[str]:
     return [str(name) for name in named] if isinstance(named, list) else str(named).split(",")
 
 
-def _entrants(words: Sequence[str], results: Sequence[RunResult]) -> list[RunEntry]:
+def _entries(words: Sequence[str], results: Sequence[RunResult]) -> list[RunEntry]:
     names = _names(words, results)
     return [
         RunEntry(name, apply_settings(result), result.cases, result.judgments)
@@ -196,7 +196,7 @@ def _values_table(comparison: Comparison) -> Table:
 
 
 def _differences_table(comparison: Comparison) -> Table:
-    table = _table("first less second", "metric", "difference", "n", "test", "p", "Holm", "detectable")
+    table = _table("first − second", "metric", "difference", "n", "test", "p", "Holm", "detectable")
     tested = [d for d in comparison.differences if d.metric.name in comparison.family]
     for d in [*tested, *comparison.between]:
         table.add_row(
@@ -233,7 +233,7 @@ def _p(p: float | None) -> str:
 def _sentences(comparison: Comparison) -> list[str]:
     alpha = 1 - comparison.confidence
     if not comparison.family:
-        return ["Nothing could be tested: no metric of agreement, nor of scores, has a value in every run."]
+        return ["Nothing could be tested: no metric of agreement or of scores has a value in every run."]
     return [_sentence(d, alpha) for d in comparison.differences if d.metric.name in comparison.family]
 
 

@@ -11,13 +11,13 @@ from evalkit.hydra_app import study_names
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print the script that a shell loads, or the ways to continue the line that the shell asks about."""
+    """Print the script that a shell loads, or the completions of the line that a shell sends."""
     line = os.environ.get("COMP_LINE", "")
     if not any(word.startswith("query=") for word in words):
         return run_jobs(words, lambda _: 0)
     if (rest := _for_hydra(line.split(" ")[1:])) is None:
         return 0
-    # Hydra reads the line from where the shell put it.
+    # Hydra reads the line from the environment.
     os.environ["COMP_LINE"] = " ".join(["evalkit", *rest])
     try:
         return run_jobs(words, lambda _: 0)

@@ -1,4 +1,4 @@
-"""What commands print: messages on standard error as text or JSON lines, and tables on standard output."""
+"""Output of commands: messages on standard error as text or JSON lines, tables on standard output."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def log_style() -> LogStyle:
 
 @dataclass(frozen=True, slots=True)
 class CommandSettings:
-    """What a command line sets besides a config; it can be pickled, so that a launcher's processes get it too."""
+    """Settings of a command line apart from its config; they can be pickled for a launcher's processes."""
 
     log_style: LogStyle = ""
     allow_code: bool = False
 
     @staticmethod
     def current() -> CommandSettings:
-        """Return what is set now."""
+        """Return the current settings."""
         return CommandSettings(_style.get(), code_allowed())
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Let these settings hold inside the block."""
+        """Apply these settings inside the block."""
         token = _style.set(self.log_style)
         try:
             with allowing_code(self.allow_code):
@@ -97,7 +97,7 @@ def log_handler() -> Iterator[None]:
 
 
 WIDE = 1000
-"""Wide enough for any table, so that numbers are not cut or folded."""
+"""Wide enough for any table, so that numbers are neither cut nor wrapped."""
 
 
 def plain_console() -> Console:
@@ -106,7 +106,7 @@ def plain_console() -> Console:
 
 
 def terminal_width() -> int:
-    """Return the characters of a line of the terminal, 0 if output goes elsewhere."""
+    """Return the width of the terminal in characters, 0 if output is not a terminal."""
     return shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() else 0
 
 

@@ -1,4 +1,4 @@
-"""`evalkit demo`: simulated judges with planted faults, and what evalkit finds of them."""
+"""`evalkit demo`: simulated judges with planted faults, and what evalkit finds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SWEEP = "sweep"
 WRITTEN = (STORE, "mlflow.db", "mlruns", SWEEP)
 SETTINGS = (f"hydra.sweep.dir={SWEEP}", f"store.url={STORE}", "store.mode=read_write", f"tracking.uri={TRACKING}")
 RATES = {"position": "position/first_rate", "length": "length/longer_rate"}
-"""What shows each fault. Half of the sample's better responses are the longer ones: a fair judge is at 0.5 in both."""
+"""The metric that shows each fault. Half of the better responses are the longer ones, so an unbiased judge has 0.5."""
 ACCURACY = "agreement/accuracy"
 _PLANTED = {
     "good": "no fault",
@@ -38,7 +38,7 @@ _PLANTED = {
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A judge's planted fault and what the run shows, `None` where there is no fault."""
+    """A judge with its planted fault (`None` if it has none) and the metrics that show faults."""
 
     name: str
     planted: str
@@ -55,7 +55,7 @@ class _Row:
 
 
 def main(arguments: Namespace) -> int:
-    """Run the demo's study in its own folder; print the planted faults and what was found.
+    """Run the demo's study in its own folder; print the planted and the found faults.
 
     Raises:
         ConfigError: if the folder cannot be used.
@@ -68,7 +68,7 @@ def main(arguments: Namespace) -> int:
         "progress", "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both orders ..."
     )
     with chdir(folder), CommandSettings("quiet").applied():
-        # MLflow takes the longest to import: start that first, in its own process.
+        # MLflow takes the longest to import: start that first, in a separate process.
         warm_up(TrackingConfig(uri=TRACKING), folder=Path.cwd())
         from evalkit.cli.run import run_study
 
@@ -81,10 +81,10 @@ def main(arguments: Namespace) -> int:
 
 
 def _enter(folder: Path) -> None:
-    """Make the folder, or check that it holds nothing but what an earlier demo wrote.
+    """Create the folder, or check that it only has files of an earlier demo.
 
     Raises:
-        ConfigError: if it holds other files, or cannot be made.
+        ConfigError: if it has other files or cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

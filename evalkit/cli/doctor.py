@@ -1,4 +1,4 @@
-"""`evalkit doctor`: check that everything a run needs is present, before it costs anything."""
+"""`evalkit doctor`: check at no cost that everything a run needs is present."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _installed(version: str | None) -> str:
 
 def _store(config: RunConfig) -> str:
     if config.store.mode == "off":
-        return "off: every call is paid again"
+        return "off: every run pays for all its calls"
     url = store_url(config.store.url)
     backend = backend_of(url)
     if config.store.mode != "read_only" and not backend.exists(url):

@@ -1,4 +1,4 @@
-"""`evalkit score` and `evalkit track`: a finished run, scored or recorded again under other settings."""
+"""`evalkit score` and `evalkit track`: score or record a finished run again under other settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from evalkit.runs import read_run
 from evalkit.types import RunResult
 
 WEIGHT: Final = "criteria.NAME.weight"
-"""The only key of criteria that can be changed: weights are scoring."""
+"""The only key of criteria that can be changed, because weights are applied when scoring."""
 SCORING_KEYS: Final = (
     "scoring",
     WEIGHT,
@@ -57,7 +57,7 @@ def track(arguments: Namespace) -> int:
     from evalkit import api
 
     result = _read(arguments)
-    # The run may have been made without tracking.
+    # The run may have been run without tracking.
     config = apply_settings(result, ["tracking.enabled=true", *arguments.overrides], ("tracking",))
     if not config.tracking.enabled:
         raise ConfigError("is false", where="tracking.enabled", remedy="omit it: this command tracks the run")
@@ -71,7 +71,7 @@ def _read(arguments: Namespace) -> RunResult:
     """Return the run in the folder that a command names.
 
     Raises:
-        ConfigError: if it names none, or the folder holds no run.
+        ConfigError: if it names no folder, or the folder has no run.
     """
     check_named(arguments, "a run folder")
     return read_run(Path(arguments.run_folder))
@@ -91,7 +91,7 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
     """Return a run's checked config with overrides; only keys in `allowed` can be changed.
 
     Raises:
-        ConfigError: if an override is not `key=value` or is not allowed here, or the config is not valid with it.
+        ConfigError: if an override is not `key=value` or is not allowed here, or makes the config invalid.
     """
     values = result.config.dump()
     for override in overrides:
@@ -125,7 +125,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def _set_weight(values: dict[str, Any], name: str, weight: Any) -> None:
-    """Give a criterion another weight, also where `scoring.weights` gave it one."""
+    """Change the weight of a criterion, and remove its weight in `scoring.weights`."""
     where, criteria = f"criteria.{name}.weight", values["criteria"]
     if name not in criteria:
         raise ConfigError("no such criterion", where=where, remedy=did_you_mean(name, list(criteria)))

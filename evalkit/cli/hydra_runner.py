@@ -1,4 +1,4 @@
-"""Hand a command's words to Hydra, and get back every job's exit status."""
+"""Run the jobs that Hydra composes from a command's words, and collect their exit statuses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from evalkit.types import Spent
 
 
 class JobError(CompactHydraException):
-    """A job of a sweep that ended with `status`, having said why; it can go from process to process."""
+    """A job of a sweep that failed with `status` after reporting why; it can be pickled."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -64,7 +64,7 @@ def objective_value(folder: Path, objective: str | Sequence[str]) -> float | lis
     """Return the value of a finished run's metric, or of several.
 
     Raises:
-        JobError: if the run has no such metric, or it has no value; that is said.
+        JobError: if the run has no such metric, or it has no value; this is logged.
     """
     metrics = json.loads((folder / "metrics.json").read_bytes())["metrics"]
     names = [objective] if isinstance(objective, str) else list(objective)
@@ -87,11 +87,10 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of a command: its checked config, its folder, and its place in a sweep, if it is in one.
+    """One job of a command: its checked config, its folder, and its number in a sweep if it belongs to one.
 
-    Jobs that are run one after the other are recorded by `recordings`, unless a job's end is needed before the next.
-    `overwrite` says to replace another run that the folder holds, `spent` what the jobs before it spent of a budget for
-    the sweep.
+    `recordings` records sequential jobs in the background, unless the next job needs the result of this one.
+    `overwrite`: whether to replace another run in the folder. `spent`: what earlier jobs spent of a shared budget.
     """
 
     config: RunConfig
@@ -104,9 +103,9 @@ class Job:
 
 @dataclass(slots=True)
 class Driver:
-    """Runs `work` for each job that Hydra composes; `statuses` collects what each came to.
+    """Run `work` for each job that Hydra composes, and collect the exit statuses in `statuses`.
 
-    `constant` holds the keys that have the same value in every job of a sweep.
+    `constant`: the keys that have the same value in every job of a sweep.
     """
 
     work: Callable[[Job], int]
@@ -119,11 +118,11 @@ class Driver:
     spent: Spent = field(default_factory=Spent)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
-        """Run one job, Hydra's task function: return its status, or the value of `objective` if there is one."""
+        """Run one job as Hydra's task function; return its status, or the value of `objective` if it is set."""
         folder, objective = Path(HydraConfig.get().runtime.output_dir), OmegaConf.select(cfg, "objective")
         status = self._attempt(cfg, searched=objective is not None)
         self.statuses.append(status)
-        # A gate that failed has numbers: the sweep goes on, and tells of it at its end.
+        # A failed gate has numbers: the sweep continues and reports it at the end.
         failed = status not in (ExitStatus.DONE, ExitStatus.GATE_FAILED)
         if failed and (objective or os.getpid() != self.pid):
             raise JobError(status)
@@ -138,7 +137,7 @@ class Driver:
                 raise ConfigError(found, where="the run folder's name", remedy="give another hydra.run.dir")
             config = to_run_config(cfg, _sources(self.study))
             sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
-            if sweep is None or not self._alone():
+            if sweep is None or not self._sequential():
                 _check_budget(config)
                 return self.work(Job(config, folder, sweep, overwrite=self.overwrite))
             recordings = None if searched else self.recordings
@@ -149,8 +148,8 @@ class Driver:
         finally:
             _remove_if_empty(folder)
 
-    def _alone(self) -> bool:
-        """Say whether one job is run after the other, here: a launcher may run them in processes or threads."""
+    def _sequential(self) -> bool:
+        """Return whether jobs run in sequence in this thread: a launcher may use processes or threads."""
         return os.getpid() == self.pid and current_thread() is main_thread()
 
 
@@ -171,7 +170,7 @@ def _sources(study: Path | None) -> list[Path]:
 
 
 def _unused(folder: Path, settings: Any) -> Path:
-    """Return the folder Hydra made, or the next by number where a run of the same second stands in it already."""
+    """Return the folder that Hydra chose, or a numbered one if it already has a run of the same second."""
     if settings.mode == RunMode.MULTIRUN or any(w.startswith("hydra.run.dir=") for w in settings.overrides.hydra):
         return folder
     return unused_folder(folder)
@@ -198,7 +197,7 @@ def _key(word: str) -> str:
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Remove a folder that holds nothing, and the two above it, but never the current one or what it stands in."""
+    """Remove an empty folder and its two parents if they are empty, but never the current folder or its parents."""
     here = Path.cwd()
     with suppress(OSError):
         for place in (folder, *folder.parents[:2]):
@@ -208,10 +207,10 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
-    """Take the study file off a command's words.
+    """Separate the study file from the other words of a command.
 
     Raises:
-        ConfigError: if the first word names no file, no study and no override, or a file that is not UTF-8.
+        ConfigError: if the first word is no file, no study and no override, or the file is not UTF-8.
     """
     if not words or words[0].startswith(("-", "+", "~")) or "=" in words[0]:
         return None, list(words)
@@ -227,7 +226,13 @@ def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
 def run_jobs(
     words: Sequence[str], work: Callable[[Job], int], *, output: Path | None = None, overwrite: bool = False
 ) -> int:
-    """Compose and run each job that a study, overrides and Hydra's flags describe; return the gravest exit status.
+    """Compose and run each job; return the highest exit status.
+
+    Args:
+        words: study, overrides and Hydra's flags.
+        work: runs one job and returns its exit status.
+        output: the folder of the run or sweep.
+        overwrite: whether to replace another run in that folder.
 
     Raises:
         EvalkitError: if the config cannot be composed.
@@ -240,16 +245,18 @@ def run_jobs(
         escaped = str(output).replace("'", "\\'")
         rest = [f"{key}='{escaped}'", *rest]
     for file in hidden_files():
-        print(f"evalkit: note: {file} is hidden by evalkit's own of that name; give yours another", file=sys.stderr)
+        print(f"evalkit: note: {file} is hidden by evalkit's file of the same name; rename it", file=sys.stderr)
     name = add_study(study) if study else DEFAULT
     rest = for_hydra(rest, sweep=is_sweep(study, rest))
     driver = Driver(work, study, constant_keys(study, rest), overwrite=overwrite)
-    # Where words only ask what the config is, Hydra answers, and no job is run.
-    sweep = find_sweep_jobs(study, rest, overwrite=overwrite) if is_sweep(study, rest) and not _asks(rest) else None
+    # With flags such as --cfg, Hydra prints the config and no job is run.
+    sweep = (
+        find_sweep_jobs(study, rest, overwrite=overwrite) if is_sweep(study, rest) and not _only_prints(rest) else None
+    )
     if sweep is None:
         _run_hydra(name, rest, driver)
         return max(driver.statuses, default=0)
-    with sweep.going_on():
+    with sweep.running():
         try:
             _run_hydra(name, [*rest, *sweep.words], driver, sweep=True)
         finally:
@@ -257,23 +264,23 @@ def run_jobs(
         return max([*driver.statuses, *driver.recordings.statuses, sweep.finish()])
 
 
-def _asks(words: Sequence[str]) -> bool:
+def _only_prints(words: Sequence[str]) -> bool:
     return any(word.startswith("--") or word in VALUED for word in words if word not in MULTIRUN)
 
 
 def is_sweep(study: Path | None, words: Sequence[str]) -> bool:
-    """Say whether a command's words, or its study, ask for a sweep."""
+    """Return whether a command's words or its study request a sweep."""
     if any(word in MULTIRUN for word in words):
         return True
     modes = [word.partition("=")[2] for word in words if word.lstrip("+").startswith("hydra.mode=")]
-    asked = OmegaConf.select(OmegaConf.load(study), "hydra.mode") if study else None
-    return str([asked, *modes][-1]).strip("'\"") == "MULTIRUN"
+    configured = OmegaConf.select(OmegaConf.load(study), "hydra.mode") if study else None
+    return str([configured, *modes][-1]).strip("'\"") == "MULTIRUN"
 
 
 @contextmanager
-def _shown(words: Sequence[str]) -> Iterator[None]:
-    """Let a config that Hydra prints show criteria as they are, not as Hydra was told of them, and no secrets."""
-    if not _asks(words):
+def _decoded_output(words: Sequence[str]) -> Iterator[None]:
+    """Decode the criteria in a config that Hydra prints, and redact secrets."""
+    if not _only_prints(words):
         yield
         return
     changed = any(word != as_written(word) for word in words)
@@ -286,9 +293,9 @@ def _shown(words: Sequence[str]) -> Iterator[None]:
 
 
 def _dispatch(hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *, sweep: bool) -> None:
-    """Do what a command's words ask of Hydra, as `hydra.main` does, which can only read them from `sys.argv`."""
+    """Call Hydra as `hydra.main` does, which can only read `sys.argv`."""
     parser = get_args_parser()
-    # argparse takes overrides in one piece only, so that a flag between them would be an error.
+    # argparse needs consecutive overrides: a flag between them would be an error.
     args = parser.parse_args([*filter(is_override, words), *(word for word in words if not is_override(word))])
     if args.hydra_help:
         hydra.hydra_help(name, parser, args)
@@ -313,7 +320,7 @@ def _run_hydra(name: str, words: Sequence[str], driver: Driver, *, sweep: bool =
             return driver(cfg)
 
     try:
-        with _shown(words), own_hydra() as hydra:
+        with _decoded_output(words), own_hydra() as hydra:
             _dispatch(hydra, name, words, task, sweep=sweep)
     except JobError as error:
         driver.statuses.append(error.status)
@@ -322,7 +329,7 @@ def _run_hydra(name: str, words: Sequence[str], driver: Driver, *, sweep: bool =
     except SystemExit as stop:
         if stop.code:
             driver.statuses.append(int(ExitStatus.WRONG))
-    except MissingConfigException as error:  # an OSError too, by its ancestry
+    except MissingConfigException as error:  # also an OSError
         raise hydra_error(error) from error
     except OSError as error:
         remedy = "give another hydra.run.dir"

@@ -1,4 +1,4 @@
-"""`evalkit import`, `evalkit export` and `evalkit label`: judgments and labels from and for other tools."""
+"""`evalkit import`, `evalkit export` and `evalkit label`: exchange judgments and labels with other tools."""
 
 from __future__ import annotations
 
@@ -85,46 +85,46 @@ def _is_column(word: str) -> bool:
     return bool(equals) and (key in FIELDS or key.startswith(("score.", "label.", "metadata.")))
 
 
-def _import(asked: _Import) -> int:
+def _import(source: _Import) -> int:
     from evalkit.hydra_app import load_settings
     from evalkit.import_run import import_run
     from evalkit.interop import import_judgments
 
-    if asked.format == BATCH:
-        found, config = _batch(asked)
+    if source.format == BATCH:
+        found, config = _batch(source)
     else:
-        found = _chosen(asked, import_judgments(asked.format, asked.path, _options(asked)))
-        config = load_settings(dict(found.settings), asked.overrides)
-    folder = asked.folder or _folder(config)
-    if not any(word.startswith("dataset.path=") for word in asked.overrides):
+        found = _select(source, import_judgments(source.format, source.path, _options(source)))
+        config = load_settings(dict(found.settings), source.overrides)
+    folder = source.folder or _folder(config)
+    if not any(word.startswith("dataset.path=") for word in source.overrides):
         path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}
         config = config.model_copy(update={"dataset": config.dataset.model_copy(update=path)})
-    has_output = "output" in found.settings or any(word.startswith("output") for word in asked.overrides)
-    if found.unread and not has_output and asked.format != BATCH:
-        raise _no_verdicts(asked)
-    take = found.unread or asked.arguments.reread
+    has_output = "output" in found.settings or any(word.startswith("output") for word in source.overrides)
+    if found.unread and not has_output and source.format != BATCH:
+        raise _no_verdicts(source)
+    take = found.unread or source.arguments.reread
     adopted = import_run(
         config,
         found,
         folder,
-        source=str(asked.path),
+        source=str(source.path),
         read=has_output or found.unread,
         take=take,
-        overwrite=asked.arguments.overwrite,
+        overwrite=source.arguments.overwrite,
     )
     return _finish(config, adopted, compared=not found.unread)
 
 
-def _no_verdicts(asked: _Import) -> ConfigError:
+def _no_verdicts(source: _Import) -> ConfigError:
     from evalkit.benchmarks.judgment_files import peek
     from evalkit.interop.import_file import format_names
 
-    remedy = "say how they are read: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"
-    remedy = (None if asked.fields else format_names(peek(asked.path))) or remedy
-    return ConfigError("there are texts, and no verdicts", where=str(asked.path), remedy=remedy)
+    remedy = "name their output format: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"
+    remedy = (None if source.fields else format_names(peek(source.path))) or remedy
+    return ConfigError("the file has texts but no verdicts", where=str(source.path), remedy=remedy)
 
 
-def _batch(asked: _Import) -> tuple[Any, Any]:
+def _batch(source: _Import) -> tuple[Any, Any]:
     """Return the answers in a batch's file, and the config of a run over its cases, which says how to parse them."""
     from evalkit.config import JudgeConfig
     from evalkit.core.resources import project
@@ -132,16 +132,16 @@ def _batch(asked: _Import) -> tuple[Any, Any]:
     from evalkit.hydra_app import load_config
     from evalkit.interop import import_judgments
 
-    if not any(word.startswith("dataset") for word in asked.overrides):
+    if not any(word.startswith("dataset") for word in source.overrides):
         remedy = "name its cases: dataset=file dataset.path=FILE"
-        raise ConfigError("a batch holds only answers", where=str(asked.path), remedy=remedy)
-    config = load_config(overrides=asked.overrides)
-    named = any(word.startswith("judge") for word in asked.overrides)
+        raise ConfigError("a batch file has only answers", where=str(source.path), remedy=remedy)
+    config = load_config(overrides=source.overrides)
+    named = any(word.startswith("judge") for word in source.overrides)
     cases = tuple(load_cases(config.dataset, mode=config.mode.name, base=project()).cases)
     judge = config.judge.label if named else None
-    options = _options(asked)
+    options = _options(source)
     options = replace(options, cases=cases, judge=options.judge or judge)
-    found = _chosen(asked, import_judgments(asked.format, asked.path, options))
+    found = _select(source, import_judgments(source.format, source.path, options))
     if not named:
         model = found.judgments[0].judge
         config = config.model_copy(update={"judge": JudgeConfig(name=model, model=model, temperature=None)})
@@ -154,35 +154,35 @@ def _folder(config: Any) -> Path:
     return default_folder(config)
 
 
-def _options(asked: _Import) -> Any:
+def _options(source: _Import) -> Any:
     from evalkit.interop import Options
 
     return Options(
-        fields=asked.fields,
-        dimension=asked.arguments.dimension,
-        scores=asked.arguments.scores,
-        judge=asked.arguments.judge,
-        custom_id=asked.arguments.custom_id,
-        winners=dict(asked.arguments.map),
+        fields=source.fields,
+        dimension=source.arguments.dimension,
+        scores=source.arguments.scores,
+        judge=source.arguments.judge,
+        custom_id=source.arguments.custom_id,
+        winners=dict(source.arguments.map),
     )
 
 
-def _chosen(asked: _Import, found: Any) -> Any:
+def _select(source: _Import, found: Any) -> Any:
     """Return the selected cases with their judgments."""
     from evalkit.interop.to_cases import complete_only
 
     cases, judgments, notes = list(found.cases), list(found.judgments), list(found.notes)
-    for key, wanted in asked.arguments.only:
+    for key, wanted in source.arguments.only:
         known = sorted({str(case.metadata.get(key)) for case in cases if key in case.metadata})
         cases = [case for case in cases if str(case.metadata.get(key)) == wanted]
         if not cases:
             raise ConfigError("no such case", where=f"--only {key}={wanted}", remedy=did_you_mean(wanted, known[:20]))
     names = {case.id for case in cases}
     judgments = [one for one in judgments if one.case_id in names]
-    if asked.arguments.complete:
+    if source.arguments.complete:
         before = len(cases)
         cases, judgments = complete_only(cases, judgments)
-        notes.append(f"cases omitted, since not all their judgments could be read: {before - len(cases)} of {before}")
+        notes.append(f"cases omitted because not all their judgments could be read: {before - len(cases)} of {before}")
         if not cases:
             raise ConfigError("no case has all its judgments", where="--complete", remedy="omit it")
     return replace(found, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes))
@@ -224,7 +224,7 @@ def export(arguments: Namespace) -> int:
     layout, folder = arguments.to, Path(arguments.run_folder)
     if arguments.n is not None and layout not in TASKS:
         remedy = f"omit it, or use --to {' or '.join(TASKS)}"
-        raise ConfigError("holds every judgment, so that --n chooses nothing", where=f"--to {layout}", remedy=remedy)
+        raise ConfigError("exports every judgment, so --n has no effect", where=f"--to {layout}", remedy=remedy)
     if arguments.raw and layout != "csv":
         raise ConfigError("is only for csv", where="--raw", remedy="omit it: no other layout changes a text")
     from evalkit.interop.exporters import EXPORTS
@@ -253,7 +253,7 @@ def label(arguments: Namespace) -> int:
     """Read labels from a file or from MLflow and score the run again; or send items to label to MLflow.
 
     Raises:
-        ConfigError: if the arguments do not say what to do, or the labels belong to another run.
+        ConfigError: if the arguments are incomplete, or the labels belong to another run.
         TrackingError: if MLflow cannot be reached.
     """
     file, overrides = arguments.file, list(arguments.overrides)
@@ -271,8 +271,8 @@ def label(arguments: Namespace) -> int:
     _config(result, overrides)  # report an invalid override before labels are read
     from evalkit.interop.label_files import read_labels
 
-    left_out: Counter[str] = Counter()
-    found = _from_mlflow(result, overrides) if source == MLFLOW else read_labels(Path(source), left_out)
+    omitted: Counter[str] = Counter()
+    found = _from_mlflow(result, overrides) if source == MLFLOW else read_labels(Path(source), omitted)
     labels = list({(label.case_id, label.unit, label.annotator): label for label in found}.values())
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
@@ -281,9 +281,9 @@ def label(arguments: Namespace) -> int:
     again = add_labels(result, folder, labels, source)
     print_summary(again)
     counts = Counter(label.annotator for label in labels)
-    people = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({people})")
-    for what, count in left_out.items():
+    counted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({counted})")
+    for what, count in omitted.items():
         print(f"note: {what}, omitted: {count}")
     if older := len(found) - len(labels):
         print(f"note: {older} older labels omitted: an annotator's last label of an item counts")
@@ -315,7 +315,7 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
 
     units = rank_for_labeling(result, arguments.n, seed)
     if not units:
-        raise ConfigError("the run holds no verdict to label", where="evalkit label", remedy="name another run")
+        raise ConfigError("the run has no verdicts to label", where="evalkit label", remedy="name another run")
     sent = send_tasks(_config(result, overrides).tracking, result, units, names, seed=seed, folder=Path.cwd())
     print(f"{len(units)} to label for each of {', '.join(names)}, in MLflow's experiment '{sent.experiment}':")
     for name, place in sent.queues.items():

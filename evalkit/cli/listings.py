@@ -1,4 +1,4 @@
-"""`evalkit plugins` and `evalkit tools`: what other packages add, and what agents can call."""
+"""`evalkit plugins` and `evalkit tools`: list what other packages add, and print the schemas of agent tools."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from evalkit.plugins import GROUPS, VARIABLE, Offer, iter_offers
 
 
 def plugins(_: Namespace) -> int:
-    """Print each thing that another package offers; return 1 if one of them cannot be used."""
+    """Print every plug-in of other packages; return 1 if one cannot be used."""
     found = list(iter_offers())
     chosen = os.environ.get(VARIABLE)
     if chosen is not None:
         print(f"{VARIABLE}={chosen}: only the plug-ins listed there are used")
     if not found:
-        print(f"no other package offers any of: {', '.join(GROUPS.values())}")
+        print(f"no other package adds any of: {', '.join(GROUPS.values())}")
         return 0
     rows = [("what", "name", "package", "from"), *map(_row, found)]
     widths = [max(len(row[k]) for row in rows) for k in range(3)]

@@ -31,10 +31,10 @@ class UsageError(ConfigError):
 
     def __init__(self, command: str, what: str, remedy: str = "") -> None:
         name = f"evalkit {command}".rstrip()
-        there = f"try {name} --help"
+        full_remedy = f"try {name} --help"
         if remedy:
-            there = f"{remedy}{'' if remedy.endswith('?') else ';'} {there}"
-        super().__init__(what, where=name, remedy=there)
+            full_remedy = f"{remedy}{'' if remedy.endswith('?') else ';'} {full_remedy}"
+        super().__init__(what, where=name, remedy=full_remedy)
 
 
 _RENAMED: Final = {("plan", "--probe"): "--pilot"}

@@ -1,4 +1,4 @@
-"""`evalkit plan`: what a run or a sweep would ask, and what of it is already stored."""
+"""`evalkit plan`: show what a run or sweep would request, and which answers are stored."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from evalkit.types import Case, Completion, JudgeSpec
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job by its overrides, with its config and evaluator; its cases are read anew each time they are wanted."""
+    """A job with its overrides, config and evaluator. Each iteration reads its cases again."""
 
     name: Sequence[str]
     config: RunConfig
@@ -50,10 +50,10 @@ class PlannedJob:
 
     @staticmethod
     def of(name: Sequence[str], config: RunConfig) -> PlannedJob:
-        """Return a job, its prompts found and filled once.
+        """Return a job whose prompts were rendered once as a check.
 
         Raises:
-            ConfigError: if a template or a plug-in is not what the config says.
+            ConfigError: if a template or a plug-in cannot be used.
         """
         evaluator = build_evaluator(config)
         if not is_audit(config):
@@ -65,7 +65,7 @@ class PlannedJob:
         """Yield the cases: the original ones, unless only those of a probe are wanted, and the edited ones.
 
         Raises:
-            ConfigError: if the dataset is not what the config says.
+            ConfigError: if the dataset cannot be used.
         """
         for case in stream_cases(self.config):
             yield from islice(expand(case, self.probes, self.config), 0 if self.original else 1, None)
@@ -78,10 +78,10 @@ class PlannedJob:
 
 
 def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
-    """Return the jobs of a command with a study, overrides and `-m`, each with a gate that can be decided.
+    """Return the jobs of a command with a study, overrides and `-m`, after checking their gates.
 
     Raises:
-        ConfigError: if the config cannot be composed, or a gate is wrong.
+        ConfigError: if a config or a gate is invalid.
     """
     words = study_words(arguments)
     study, overrides = split_study(audit_words(words[1:]) if words[:1] == ["audit"] else words)
@@ -96,7 +96,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
 
 @contextmanager
 def plan_ahead(config: StoreConfig) -> Iterator[Store | None]:
-    """Open the store, if it is there and would be read, as long as the block lasts: making one is left to the run."""
+    """Open the store inside the block if it exists and the run would read it; it is never created."""
     url = store_url(config.url)
     looks = config.mode == "read_only" or (config.mode == "read_write" and backend_of(url).exists(url))
     store = open_store(config) if looks else None
@@ -113,14 +113,15 @@ ORIGINS: Final[Mapping[Origin, str]] = {
     "alike": "from {} stored of the same judge and format",
     "assumed": "assumed",
 }
-"""Where the length of answers is from, the surest first, as it is said of so many answers."""
+"""The origins of an estimated length, most reliable first, with their words for a number of answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """What an answer comes to: its tokens, the seconds it takes if any are known, and what that rests on.
+    """The estimated length of an answer in tokens and, if known, seconds.
 
-    `within` is half the width of the 95 % interval of the tokens, none where it is not known.
+    `origin` is the basis of the estimate, over `answers` answers. `within` is half the width of the 95% interval of
+    `tokens`, `None` if unknown.
     """
 
     tokens: float
@@ -132,24 +133,24 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one judge of a job is to be asked."""
+    """The requests of one judge of a job."""
 
     judge: JudgeConfig
     plan: Plan
     length: Length
 
     def after(self, others: Sequence[Part]) -> Part:
-        """Return this part without what is sent for `others` anyway."""
+        """Return this part without requests that are also in `others`."""
         return replace(self, plan=self.plan.after([other.plan for other in others])) if others else self
 
     @property
     def answer_tokens(self) -> float:
-        """The tokens of all answers that are to come."""
+        """The tokens of all answers to be requested."""
         return self.plan.unique * self.length.tokens
 
     @property
     def cost(self) -> float | None:
-        """US$ still to be paid; none where the judge's price is not known."""
+        """The cost of these requests in USD, `None` if the judge's price is unknown."""
         if not self.plan.unique:
             return 0.0
         if (price := price_of(self.judge)) is None:
@@ -157,14 +158,19 @@ class Part:
         return (self.plan.prompt_tokens * price.input + self.answer_tokens * price.output) / 1e6
 
 
-def estimate_length(plan: Plan, lately: Callable[[], Sequence[Completion]], most: int | None) -> Length:
-    """Return what the answers that a plan wants come to, the mean over their formats.
+def estimate_length(plan: Plan, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
+    """Estimate the length of a plan's answers, as the mean over their formats.
 
-    Of each format, by those stored for the plan's own prompts; else by those of the same judge that `lately` finds and
-    that are of this format; else by what the format holds, at `most` so many tokens.
+    The estimate for a format rests on the answers stored for the plan's prompts, else on recent answers of the same
+    judge in this format, else on an assumed length.
+
+    Args:
+        plan: the planned requests.
+        recent: returns recent answers of the same judge.
+        limit: the most tokens of an answer, if it is limited.
     """
     wanted = [kind for kind in plan.kinds if kind.wanted]
-    lengths = [_length(kind, lately, most) for kind in wanted]
+    lengths = [_length(kind, recent, limit) for kind in wanted]
     if not lengths:
         return Length(0.0, None, "own")
     count = sum(kind.wanted for kind in wanted)
@@ -180,33 +186,33 @@ def estimate_length(plan: Plan, lately: Callable[[], Sequence[Completion]], most
 
 
 def _joint(parts: Sequence[tuple[float, float | None]]) -> float | None:
-    """Return the half-width of a mean of means with these weights, the parts being independent of one another."""
+    """Return the half-width of a weighted mean of independent means."""
     known = [(weight * within) ** 2 for weight, within in parts if within is not None]
     return float(sum(known) ** 0.5) if len(known) == len(parts) else None
 
 
-def _length(kind: Kind, lately: Callable[[], Sequence[Completion]], most: int | None) -> Length:
+def _length(kind: Kind, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
     if kind.found:
         return _mean(kind, "own")
     alike = Kind(kind.answer)
-    for completion in lately():
+    for completion in recent():
         if sample_fits(kind.answer, completion):
             alike.add(completion)
     if alike.found:
         return _mean(alike, "alike")
     guess = kind.guess()
-    return Length(guess if most is None else min(guess, most), None, "assumed")
+    return Length(guess if limit is None else min(guess, limit), None, "assumed")
 
 
 def _mean(kind: Kind, origin: Origin) -> Length:
-    # Of answers to other prompts nobody can say how far they are from those to these.
+    # How far answers to other prompts differ from these is unknown.
     within = kind.half_width() if origin == "own" else None
-    seconds = kind.seconds / kind.found or None  # answers of a batch have no latency
+    seconds = kind.seconds / kind.found or None  # batch answers have no latency
     return Length(kind.tokens / kind.found, seconds, origin, kind.found, within)
 
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
-    """Return about how many minutes a job's calls take: by `rpm`, `tpm`, and calls at once where latency is known."""
+    """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency if latency is known."""
     asked = [part for part in parts if part.plan.unique]
     found = [
         amount / limit
@@ -231,75 +237,75 @@ SUGGESTED = 20
 
 @dataclass(frozen=True, slots=True)
 class PilotResult:
-    """What the pilot of one judge of a job came to: how many asks were drawn, and what judging them gave."""
+    """The result of a pilot for one judge of a job: the number of sampled requests, and their judgments."""
 
-    drawn: int
+    sampled: int
     judged: JudgingResult
 
 
 def check_stores(jobs: Sequence[PlannedJob]) -> None:
-    """Refuse a pilot whose answers the run would not find again.
+    """Refuse a pilot whose answers the run could not reuse.
 
     Raises:
-        ConfigError: naming the first job's store that keeps or reads none.
+        ConfigError: if a job's store does not both write and read answers.
     """
     for job in jobs:
         if (mode := job.config.store.mode) != "read_write":
-            what = f"with '{mode}' what a pilot pays for is paid for again by the run"
+            what = f"with '{mode}', the run would pay again for the requests of the pilot"
             remedy = f"set store.mode=read_write, or omit {FLAG}"
             raise ConfigError(what, where="store.mode", remedy=remedy)
 
 
 def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
-    """Judge `count` requests of each judge of a job, as the run will ask them, and yield what they came to.
+    """Send `count` requests of each judge of a job, identical to those of the run, and yield the results.
 
     Raises:
-        ConfigError: if something is described wrongly.
-        JudgeSetupError: if no call to a judge can succeed.
-        StoreError: if answers cannot be kept.
-        KeyboardInterrupt: if the user stops it; what was answered is stored.
+        ConfigError: if the config is invalid.
+        JudgeSetupError: if a judge cannot be called.
+        StoreError: if answers cannot be stored.
+        KeyboardInterrupt: if the user stops it; received answers are stored.
     """
     for judge, spec in zip(job.config.judge.members, spec_of(job.config.judge), strict=True):
         yield _pilot(job, judge, spec, count)
 
 
 def _pilot(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> PilotResult:
-    config, draw = job.config, PilotSample(count)
-    plan_requests(job, job.evaluator, [spec], None, draw)
-    log("note", f"pilot: {spec.name} is asked {len(draw.calls):,} requests, as far as they are not stored")
+    config, sample = job.config, PilotSample(count)
+    plan_requests(job, job.evaluator, [spec], None, sample)
+    log("note", f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored")
     swap = config.swap.model_copy(update={"resolve": "tie", "arbiter": None})
     alone = config.model_copy(update={"judge": judge, "swap": swap})
-    judged = run_async(ask_judges(alone, draw.cases, SubsetEvaluator(job.evaluator, draw)))
-    from evalkit.cli.run import failure_lines  # and with it what a run needs
+    judged = run_async(ask_judges(alone, sample.cases, SubsetEvaluator(job.evaluator, sample)))
+    from evalkit.cli.run import failure_lines  # imports everything that a run needs
 
     if judged.interrupted:
-        raise Signaled(judged.signal or SIGINT, "interrupted; what was answered is stored")
+        raise Signaled(judged.signal or SIGINT, "interrupted; received answers are stored")
     for line in failure_lines(judged.judgments):
         log("failure", line)
-    return PilotResult(len(draw.calls), judged)
+    return PilotResult(len(sample.calls), judged)
 
 
 def describe_pilot(pilots: Sequence[PilotResult]) -> str:
-    """Return in a line what pilots cost."""
-    drawn = sum(one.drawn for one in pilots)
+    """Return one line on what pilots cost."""
+    sampled = sum(one.sampled for one in pilots)
     sent, failed = (sum(getattr(one.judged.calls, name) for one in pilots) for name in ("sent", "failed"))
     costs = [one.judged.cost_usd for one in pilots]
     paid = None if None in costs else sum(cost for cost in costs if cost is not None)
     tokens = {name: sum(one.judged.tokens.get(name, 0) for one in pilots) for name in ("prompt", "completion")}
     price = "price unknown" if paid is None else dollars(paid)
-    kept = "; stored for the run" if sent > failed else ""
+    stored = "; stored for the run" if sent > failed else ""
     return (
-        f"pilot: {drawn:,} requests drawn at random, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
-        f"{tokens['prompt']:,} prompt and {tokens['completion']:,} answer tokens, {price}{kept}"
+        f"pilot: {sampled:,} random requests, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
+        f"{tokens['prompt']:,} prompt and {tokens['completion']:,} answer tokens, {price}{stored}"
     )
 
 
-WIDE = 200  # a file or a pipe has no width that a table must keep to
+WIDE = 200  # files and pipes have no width that limits a table
 
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """A job by its overrides, and what each of its judges is to be asked: by itself, and after the jobs before it."""
+    """A job with its overrides, and the requests of each judge: all, and without those of earlier jobs."""
 
     name: Sequence[str]
     config: RunConfig
@@ -308,24 +314,24 @@ class JobPlan:
 
 
 def main(arguments: Namespace) -> int:
-    """Print each job's requests, stored answers and tokens still to pay; nothing is called or written.
+    """Print each job's requests, stored answers, and tokens to pay for; nothing is called or written.
 
-    But `--pilot N` has N requests of each judge judged, and stored, so that the estimates rest on them.
+    With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their answers.
     """
     jobs = planned_jobs(arguments)
     pilots = _pilots(jobs, arguments.pilot or 0)
-    whose: set[str] = set()
+    noted: set[str] = set()
     planned: list[JobPlan] = []
     for job in [part for whole in jobs for part in whole.by_probe()]:
-        asked = plan_job(job, whose)
-        parts = [part.after(asked[:place]) for place, part in enumerate(asked)]
+        requested = plan_job(job, noted)
+        parts = [part.after(requested[:place]) for place, part in enumerate(requested)]
         before = [part for other in planned for part in other.parts]
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
         planned.append(JobPlan(job.name, job.config, parts, fresh))
     print_plans(planned)
     if pilots:
         print(describe_pilot(pilots))
-    hopeless = any(one.drawn and one.judged.calls.failed == one.judged.calls.planned for one in pilots)
+    hopeless = any(one.sampled and one.judged.calls.failed == one.judged.calls.planned for one in pilots)
     return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
 
 
@@ -336,14 +342,14 @@ def _pilots(jobs: Sequence[PlannedJob], count: int) -> list[PilotResult]:
     return [one for job in jobs for one in pilot(job, count)]
 
 
-def plan_job(job: PlannedJob, whose: set[str]) -> list[Part]:
-    """Return what each judge of a job is to be asked; say whose benchmark it is, unless it is in `whose` already."""
+def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
+    """Return the requests of each judge of a job, and log the note on its benchmark unless it is in `noted`."""
     benchmark = stream_cases(job.config).benchmark
     with plan_ahead(job.config.store) as store:
         judges = zip(job.config.judge.members, spec_of(job.config.judge), strict=True)
         parts = [_part(job, judge, spec, store) for judge, spec in judges]
-    if benchmark is not None and benchmark.note not in whose:
-        whose.add(benchmark.note)
+    if benchmark is not None and benchmark.note not in noted:
+        noted.add(benchmark.note)
         log("note", benchmark.note)
     return parts
 
@@ -364,7 +370,7 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
     timed = any(times)
     table = Table(box=None, pad_edge=False, header_style="bold")
     counts = ("requests", "stored", "to send", *(("shared",) if len(jobs) > 1 else ()))
-    abouts = ("prompt tokens", "answer tokens", *(("minutes",) if timed else ()), "US$")
+    abouts = ("prompt tokens", "answer tokens", *(("minutes",) if timed else ()), "cost")
     for column in ("job", *counts, *(f"{name}, about" for name in abouts)):
         table.add_column(column, justify="left" if column == "job" else "right")
     same = set.intersection(*(set(job.name) for job in jobs)) if len(jobs) > 1 else set()
@@ -406,27 +412,27 @@ def _cells(
     return [
         *(f"{count:,}" for count in (*counts, *tokens)),
         *("unknown" if time is None else f"{time:.1f}" for time in takes),
-        "price unknown" if dollars is None else f"{dollars:.4f}",
+        "price unknown" if dollars is None else f"${dollars:.4f}",
     ]
 
 
 def _lengths(parts: Sequence[Part]) -> Iterator[str]:
-    """Yield a line on what the length of answers rests on, a half-sentence for each origin."""
-    said = []
+    """Yield a line on the basis of the estimated lengths, with a part for each origin."""
+    bases = []
     for origin, words in ORIGINS.items():
         found = [part.length for part in parts if part.plan.unique and part.length.origin == origin]
         if found:
             low, high = (f"{round(end(one.tokens for one in found)):,}" for end in (min, max))
             count = f"{max(one.answers for one in found):,}"
-            said.append(f"{low if low == high else f'{low} to {high}'} tokens {words.format(count)}{_around(found)}")
-    if said:
-        yield f"length of answers: {'; '.join(said)}. Asking again and third judgments come on top"
+            bases.append(f"{low if low == high else f'{low} to {high}'} tokens {words.format(count)}{_around(found)}")
+    if bases:
+        yield f"length of answers: {'; '.join(bases)}. Repeated requests and third judgments are additional"
     if any(part.plan.unique and part.length.origin == "assumed" for part in parts):
-        yield f"{FLAG} {SUGGESTED} would measure it, for the price of {SUGGESTED} requests of each judge"
+        yield f"{FLAG} {SUGGESTED} measures it for the price of {SUGGESTED} requests per judge"
 
 
 def _around(lengths: Sequence[Length]) -> str:
-    """Return how far off they may be (95 %): one in tokens, of several the worst as a share; nothing if not known."""
+    """Return the half-width of the 95% interval: in tokens, or as a share if there are several; empty if unknown."""
     if any(one.within is None for one in lengths):
         return ""
     if len(lengths) == 1:
@@ -438,4 +444,4 @@ def _around(lengths: Sequence[Length]) -> str:
 def _unpriced(parts: Sequence[Part]) -> Iterator[str]:
     if names := sorted({part.judge.label for part in parts if part.cost is None}):
         example = "'judge.price={input: 0.15, output: 0.6}'"
-        yield f"price unknown: {', '.join(names)}; set it in US$ per million tokens, for example {example}"
+        yield f"price unknown: {', '.join(names)}; set it in $ per million tokens, for example {example}"

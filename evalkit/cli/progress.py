@@ -1,4 +1,4 @@
-"""What a run shows while it judges: a live line on a terminal, a line now and then elsewhere."""
+"""The progress of a run: a live line on a terminal, or an occasional line elsewhere."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ RECENT = 30.0
 
 
 class Rate:
-    """Answers a second that were not stored already, over the last half minute."""
+    """Received answers per second over the last 30 seconds, without stored ones."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque([(0.0, 0)])
 
     def see(self, progress: Progress) -> None:
-        """Take note of where a run stands."""
+        """Record the progress of a run."""
         self._seen.append((progress.elapsed, _answered(progress)))
         while len(self._seen) > 2 and self._seen[1][0] < progress.elapsed - RECENT:
             self._seen.popleft()
 
     def now(self) -> float | None:
-        """Return the rate, or none while there is nothing to tell it from."""
+        """Return the rate, or `None` if it is not known yet."""
         (before, had), (after, has) = self._seen[0], self._seen[-1]
         return (has - had) / (after - before) if has > had and after > before else None
 
@@ -47,7 +47,7 @@ def _answered(progress: Progress) -> int:
 
 
 def describe(progress: Progress, rate: float | None = None) -> str:
-    """Return what has happened so far, in words."""
+    """Describe the progress in words."""
     parts = [f"{progress.stored} stored", f"{progress.sent} sent"]
     if rate is not None:
         parts.append(f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s")
@@ -64,16 +64,16 @@ def describe(progress: Progress, rate: float | None = None) -> str:
 
 
 def seconds_left(progress: Progress, rate: float | None) -> float | None:
-    """Return about how long a run still takes, or none while it is too early to say."""
+    """Estimate how long a run still takes; `None` if it is too early."""
     if not progress.total or not progress.sent or progress.done >= progress.total or rate is None:
         return None
-    if progress.done * TOO_EARLY < progress.total:  # the first answers wait for imports, connections and weights
+    if progress.done * TOO_EARLY < progress.total:  # first answers also wait for imports, connections and model loading
         return None
     return (progress.total - progress.done) / rate
 
 
 def as_time(seconds: float | None) -> str:
-    """Return a length of time as people read it, or nothing where it is not known."""
+    """Format a duration, or return nothing if it is unknown."""
     if seconds is None:
         return ""
     if seconds < 90:
@@ -83,7 +83,7 @@ def as_time(seconds: float | None) -> str:
 
 
 class ProgressDisplay:
-    """Shows one job's progress on standard error, unless that is to be quiet."""
+    """Show one job's progress on standard error, unless `--quiet` is set."""
 
     def __init__(self, job: Job) -> None:
         self._title = f"{job.config.mode.name} · {job.config.judge.label}"
@@ -91,7 +91,7 @@ class ProgressDisplay:
         self._live = self._console.is_terminal and not log_style()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
-        self._said = 0.0
+        self._printed = 0.0
         self._rate = Rate()
 
     def __enter__(self) -> Self:
@@ -118,17 +118,17 @@ class ProgressDisplay:
         self.close()
 
     def close(self) -> None:
-        """Take the display down."""
+        """Remove the display."""
         if self._bar:
             self._bar.stop()
             self._bar = None
 
     def update(self, progress: Progress) -> None:
-        """Show where the run stands."""
+        """Show the progress."""
         finished = progress.total is not None and progress.done >= progress.total
-        if not finished and progress.elapsed - self._said < (REDRAWN if self._live else EVERY):
+        if not finished and progress.elapsed - self._printed < (REDRAWN if self._live else EVERY):
             return
-        self._said = progress.elapsed
+        self._printed = progress.elapsed
         self._rate.see(progress)
         rate = self._rate.now()
         left = seconds_left(progress, rate)
@@ -136,9 +136,9 @@ class ProgressDisplay:
             words = describe(progress, rate)
             self._bar.update(self._task, completed=progress.done, total=progress.total, words=words, left=as_time(left))
         elif not self._live:
-            self._say(progress, rate, left)
+            self._print(progress, rate, left)
 
-    def _say(self, progress: Progress, rate: float | None, left: float | None) -> None:
+    def _print(self, progress: Progress, rate: float | None, left: float | None) -> None:
         words = f"{self._title}: {progress.done}/{progress.total or '?'} ({describe(progress, rate)})"
         if left is not None:
             words += f", about {as_time(left)} left"

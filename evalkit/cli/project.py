@@ -23,7 +23,7 @@ path: data/mine.jsonl
 # label_map: {1: A, 2: B}
 """
 CRITERIA = """\
-# Custom criteria: `criteria=mine`, or with the others `criteria=[general,mine]`. Names can be in any script.
+# Custom criteria: `criteria=mine`, or with others `criteria=[general,mine]`. Names can be in any script.
 # From the command line: criteria.accuracy.weight=0.7, ~criteria.tone, '+criteria.depth.description="It goes deep."'
 accuracy:
   description: The response is correct and not misleading.

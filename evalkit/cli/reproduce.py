@@ -1,4 +1,4 @@
-"""`evalkit reproduce RUN`: a run, or every job of a sweep, again from its own files, and every metric compared."""
+"""`evalkit reproduce RUN`: repeat a run, or every job of a sweep, from its files, and compare every metric."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_ROWS = 30
 def main(arguments: Namespace) -> int:
     """Reproduce a run, or every job of a sweep; exit with 4 if a metric differs.
 
-    Nothing is written to the run folder and nothing is sent.
+    The run folder is not changed and no judge is called.
     """
     check_named(arguments, "a run or a sweep: its folder or MLflow run id")
     run, folder = arguments.run_folder, arguments.output
@@ -86,22 +86,22 @@ def _reproduce_jobs(
 
 def _in_one_line(found: Reproduction) -> str:
     if found.equal:
-        return f"reproduced, all {found.compared} metrics are equal{_added(found)} ({_checked(found)})"
+        return f"reproduced, all {found.compared} metrics are equal{_added_metrics(found)} ({_what_was_checked(found)})"
     first = found.metrics[0]
     differing = len({change.what.split(" ")[0] for change in found.metrics})
     example = f"{first.what} was {_short(first.was)}, is {_short(first.now)}"
     return f"not reproduced, {differing} of {found.compared} metrics differ, for example {example}"
 
 
-def _added(found: Reproduction) -> str:
+def _added_metrics(found: Reproduction) -> str:
     if not found.added:
         return ""
     count = len(found.added)
     return f", and this evalkit has {count} that the run lacks: {', '.join(found.added[:3])}{', …' * (count > 3)}"
 
 
-def _checked(found: Reproduction) -> str:
-    """Say what was done again, and from which sources."""
+def _what_was_checked(found: Reproduction) -> str:
+    """Describe what was repeated, and from which sources."""
     if found.sources == (JUDGMENTS,):
         return f"its {found.answers} judgments were scored again"
     done = f"{found.prompts} of {found.answers} prompts have the same content keys"
@@ -115,19 +115,19 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
     title = " · ".join(str(part) for part in (manifest.get("mode"), manifest.get("judge"), dataset) if part)
     console.print(print_heading(title, f" ({run}, {found.answers} answers)"))
     if found.missing:
-        console.print(f"note: {found.missing}, so the data set and the store were read")
+        console.print(f"note: {found.missing}, so the dataset and the store were read")
     if manifest.get("imported"):
         console.print("note: an imported run has no prompts to render and no answers to parse again")
     if found.carried:
         console.print(f"note: {found.carried} failed requests have no answer and are copied as failures")
     if found.equal:
-        console.print(f"  • Reproduced: all {found.compared} metrics are equal to the last bit{_added(found)}.")
+        console.print(f"  • Reproduced: all {found.compared} metrics are equal to the last bit{_added_metrics(found)}.")
     else:
         differing = len({change.what.split(" ")[0] for change in found.metrics})
         console.print(f"  • Not reproduced: {differing} of {found.compared} metrics differ.")
-    console.print(f"  • Checked {_checked(found)}. No judge was called.")
+    console.print(f"  • Checked {_what_was_checked(found)}. No judge was called.")
     if found.reasons:
-        heading = "differs, with no effect on metrics" if found.equal else "differs, and may be the reason"
+        heading = "difference without effect on metrics" if found.equal else "difference that may be the reason"
         _print_table(console, heading, found.reasons)
     elif not found.equal:
         console.print("  • Data, prompts, versions and answers are the same: the cause is elsewhere.")
@@ -148,7 +148,7 @@ def _print_table(console: Console, heading: str, changes: Sequence[MetricChange]
 
 
 def _short(value: Any) -> str:
-    """Return a value for the table: the beginning of a hash, all digits of a number (its last bit matters)."""
+    """Shorten a hash; keep all digits of a number, because its last bit matters."""
     text = "–" if value is None else str(value)
     return text[:12] if len(text) >= 32 and text.isalnum() else text
 

@@ -1,4 +1,4 @@
-"""`evalkit run`."""
+"""`evalkit run`: judge and score a dataset."""
 
 from __future__ import annotations
 
@@ -47,19 +47,17 @@ def run_study(words: Sequence[str], *, output: Path | None = None, overwrite: bo
 
 
 def _run(job: Job) -> int:
-    # Imported only for a valid config, so that errors in one are reported at once; MLflow in its own process.
+    # MLflow is imported in a separate process, and only for a valid config.
     from evalkit.tracking import warm_up
 
     warm_up(job.config.tracking, folder=Path.cwd())
-    pass  # merged
-
     return run_job(job)
 
 
 def run_job(job: Job) -> int:
-    """Run one job and return its exit status; one of a sweep that is finished already is only recorded if need be."""
+    """Run one job and return its exit status. A finished job of a sweep is only recorded, if it was not."""
     if job.sweep is not None and _is_finished(job):
-        return _recorded(job)
+        return _resume_finished(job)
     for note in job.config.notes():
         log("note", note)
     with ProgressDisplay(job) as display, log_handler():
@@ -74,7 +72,7 @@ def run_job(job: Job) -> int:
             )
         except RunInterruption as stop:
             display.close()
-            raise Signaled(stop.judged.signal or SIGINT, _kept(job, stop.judged)) from None
+            raise Signaled(stop.judged.signal or SIGINT, _interruption(job, stop.judged)) from None
     status = ExitStatus.DONE
     if job.recordings is not None:
         job.recordings.begin(job.config.tracking, result)
@@ -84,7 +82,7 @@ def run_job(job: Job) -> int:
         except TrackingError as error:
             log("error", str(error))
             status = ExitStatus.NOT_TRACKED
-    _tell(result)
+    _print_result(result)
     for line in failure_lines(result.judgments):
         log("failure", line)
     if lacking := shortfall(job.config, result):
@@ -94,18 +92,18 @@ def run_job(job: Job) -> int:
 
 
 def _is_finished(job: Job) -> bool:
-    """Say whether the job's folder holds a whole run of its config on the data, prompts and evalkit there are now."""
-    there = read_status(job.folder)
-    if not there.complete or there.config_hash != job.config.hash() or there.evalkit != own_version():
+    """Return whether the job's folder has a complete run of its config with the current data, prompts and evalkit."""
+    found = read_status(job.folder)
+    if not found.complete or found.config_hash != job.config.hash() or found.evalkit != own_version():
         return False
     materials = load_materials(job.config)
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
-    # A run that had to ask again has that template's hash besides.
-    return materials.dataset.fingerprint == there.fingerprint and prompts.items() <= there.prompts.items()
+    # A run with repeated requests also has that template's hash.
+    return materials.dataset.fingerprint == found.fingerprint and prompts.items() <= found.prompts.items()
 
 
-def _recorded(job: Job) -> int:
-    log("note", f"finished already: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
+def _resume_finished(job: Job) -> int:
+    log("note", f"already finished: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
     status = ExitStatus.DONE
     if read_config(job.folder).gate != job.config.gate:
         again = rescore(job.config, read_run(job.folder), job.folder)
@@ -117,21 +115,21 @@ def _recorded(job: Job) -> int:
             status = ExitStatus.NOT_TRACKED
     elif read_status(job.folder).gate == "failed":
         log("error", f"gate failed: {job.folder / 'gate.md'}")
-    there = read_status(job.folder)
+    found = read_status(job.folder)
     if lacking := unusable(job.config, read_outcome(job.folder).metrics):
         log("error", lacking)
         status = ExitStatus.TOO_MANY_FAILURES
-    if job.config.tracking.enabled and there.recorded is None:
+    if job.config.tracking.enabled and found.recorded is None:
         try:
             track(job.config, read_run(job.folder))
         except TrackingError as error:
             log("error", str(error))
             status = max(status, ExitStatus.NOT_TRACKED)
-    return int(ExitStatus.GATE_FAILED if there.gate == "failed" else status)
+    return int(ExitStatus.GATE_FAILED if found.gate == "failed" else status)
 
 
 def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
-    """Yield a line for each kind of failed request, the most frequent first: how many, and one example."""
+    """Yield a line for each kind of failed request, most frequent first, with its count and an example."""
     counts: Counter[str | None] = Counter()
     examples: dict[str | None, Judgment] = {}
     for judgment in judgments:
@@ -143,7 +141,7 @@ def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
         yield f"{count} failed ({kind}), for example case {example.case_id} by {example.judge}: {example.error}"
 
 
-def _tell(result: RunResult) -> None:
+def _print_result(result: RunResult) -> None:
     if not log_style():
         print_summary(result)
         return
@@ -159,9 +157,9 @@ def _tell(result: RunResult) -> None:
     )
 
 
-def _kept(job: Job, judged: JudgingResult) -> str:
+def _interruption(job: Job, judged: JudgingResult) -> str:
     answers = sum(judgment.status != "failed" for judgment in judged.judgments)
     share = f"{answers:,} of {judged.whole:,}" if judged.whole is not None else f"{answers:,}"
     if job.config.store.mode == "off":
-        return f"interrupted after {share} answers; none is kept, as store.mode is off"
-    return f"interrupted: {share} answers are stored; run again to go on"
+        return f"interrupted after {share} answers; none is stored, because store.mode is off"
+    return f"interrupted: {share} answers are stored; run again to continue"

@@ -21,10 +21,10 @@ _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def main(arguments: Namespace) -> int:
-    """Do one thing with the configured store; `store.url=FILE` names another.
+    """Run one action on the configured store; `store.url=FILE` names another.
 
     Raises:
-        ConfigError: if an override is not of the store.
+        ConfigError: if an override is not a key of `store`.
         StoreError: if the store cannot be used.
     """
     for word in arguments.overrides:
@@ -60,7 +60,7 @@ def _export(url: str, arguments: Namespace) -> None:
 def _import(url: str, arguments: Namespace) -> None:
     with closing(open_url(url)) as store:
         added, present = import_from(store, arguments.file)
-    print(f"{added:,} answers added to {store_location(url)}, {present:,} were there already")
+    print(f"{added:,} answers added to {store_location(url)}, {present:,} were already stored")
 
 
 def _copy(_: str, arguments: Namespace) -> None:
@@ -69,7 +69,7 @@ def _copy(_: str, arguments: Namespace) -> None:
         target = stores.enter_context(closing(open_url(arguments.target)))
         added, present, damaged = copy_answers(source, target)
     note = f"; {damaged:,} were damaged and omitted" if damaged else ""
-    print(f"{added:,} answers added to {store_location(arguments.target)}, {present:,} were there already{note}")
+    print(f"{added:,} answers added to {store_location(arguments.target)}, {present:,} were already stored{note}")
 
 
 ACTIONS: dict[str, Callable[[str, Namespace], None]] = {
@@ -97,10 +97,10 @@ def _print(found: StoreStats) -> None:
     if found.damaged:
         console.print(f"{found.damaged:,} are damaged: `evalkit store export FILE.jsonl` saves the others")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("model", "answers", "tokens", "US$"):
+    for column in ("model", "answers", "tokens", "cost"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for model, of in found.models.items():
-        priced = f"{of.cost_usd:,.4f}" if of.unpriced < of.completions else "–"
+        priced = f"${of.cost_usd:,.4f}" if of.unpriced < of.completions else "–"
         table.add_row(model, f"{of.completions:,}", f"{of.tokens:,}", priced)
     console.print(table)
 

@@ -1,4 +1,4 @@
-"""What a finished run or sweep prints: the findings in words, then the main numbers with their intervals."""
+"""The printed summary of a run or sweep: its findings, then the main metrics with their intervals."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from evalkit.cli.console import plain_console, print_heading, terminal_width
 from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.findings import findings_of
+from evalkit.report.sweep_findings import MANY_MISSING, missing_share
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, Catalog, catalog_of
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric, RunResult
 
 
 def interval(metric: Metric) -> str:
-    """Return a metric's interval in brackets, or nothing where it has none."""
+    """Return a metric's interval in brackets, or nothing if it has none."""
     if metric.low is None or metric.high is None:
         return ""
     return f"[{number(metric.low)}, {number(metric.high)}]"
@@ -45,21 +46,21 @@ def _shown(metric: Metric, catalog: Catalog) -> bool:
 
 
 def _undefined(metric: Metric, catalog: Catalog) -> bool:
-    """Say whether a coefficient has no value although it has data: all labels are of one class, or all scores equal."""
+    """Return whether a coefficient is undefined despite data: all labels are of one class, or all scores are equal."""
     spec = catalog.spec(metric.name)
     undefined = metric.value is None and metric.n > 0 and catalog.is_headline(metric.name)
     return undefined and spec is not None and spec.group == "agreement" and spec.is_coefficient
 
 
 def _worst(metric: Metric) -> str:
-    """Return what a metric would be if every missing answer had gone against, or for, it."""
+    """Return the value of a metric if every missing answer had lowered or raised it."""
     if not metric.missing or metric.worst_low is None or metric.worst_high is None:
         return ""
     return f"{number(metric.worst_low)} to {number(metric.worst_high)}"
 
 
 def metric_table(metrics: Mapping[str, Metric], confidence: float, catalog: Catalog = CATALOG) -> Table:
-    """Return the table of a run's main metrics, at most 12; the others are in its folder and report."""
+    """Return a table of at most 12 main metrics of a run; its folder and report have all."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric")
     table.add_column("value", justify="right")
@@ -80,7 +81,7 @@ def metric_table(metrics: Mapping[str, Metric], confidence: float, catalog: Cata
 
 
 def judge_table(metrics: Mapping[str, Metric]) -> Table | None:
-    """Return the table of a panel's judges, none where there is no panel."""
+    """Return the table of a panel's judges, or `None` if there is no panel."""
     judges = list(dict.fromkeys(name.split("/")[1] for name in metrics if name.startswith("judge/")))
     known = [name for name in JUDGE_COLUMNS if any(_of(metrics, judge, name) for judge in judges)]
     if not judges:
@@ -125,7 +126,7 @@ def print_summary(result: RunResult) -> None:
 
 
 def link(path: Path) -> tuple[str, str]:
-    """Return a path as text that terminals open on a click."""
+    """Return a path as a link that terminals can open."""
     return str(relative(path)), f"link {path.resolve().as_uri()}"
 
 
@@ -154,7 +155,7 @@ def _print_places(console: Console, result: RunResult) -> None:
 SHOWN = 40
 """The most jobs that a leaderboard shows; the files hold all."""
 NAME = 26
-"""The characters after which the name of a job is wrapped."""
+"""The width at which the name of a job is wrapped, in characters."""
 HEADINGS = {
     "agreement/accuracy": "accuracy",
     "agreement/accuracy_per_order": "per order",
@@ -175,11 +176,9 @@ HEADINGS = {
 
 
 def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
-    """Print a leaderboard on standard output: a table for each dataset, and what its marks say."""
+    """Print a leaderboard on standard output: a table for each dataset, and the meaning of its marks."""
     console = plain_console()
-    console.print(
-        print_heading(f"Leaderboard of {len(board.rows)} jobs", f", by {board.by or 'nothing they all have'}")
-    )
+    console.print(print_heading(f"Leaderboard of {len(board.rows)} jobs", f", by {board.by or 'no common metric'}"))
     for dataset in dict.fromkeys(row.dataset for row in board.rows):
         rows = [row for row in board.rows if row.dataset == dataset]
         console.print()
@@ -197,9 +196,9 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
 
 
 def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) -> tuple[Table, list[str]]:
-    """Return the table of some jobs within `width` characters, and the metrics for which it has no room.
+    """Return the table of some jobs within `width` characters, and the metrics that do not fit.
 
-    Metrics that are equal in all jobs are omitted. An interval is below its value.
+    Metrics that are equal in all jobs are omitted. Each interval is below its value.
     """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("", justify="right")
@@ -225,7 +224,7 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
 
 
 def _rank(row: Standing) -> str:
-    """Return a rank with its interval, where that holds other ranks."""
+    """Return a rank, with its interval if that includes other ranks."""
     return str(row.rank) if row.rank_low == row.rank_high else f"{row.rank} [{row.rank_low}, {row.rank_high}]"
 
 
@@ -260,6 +259,11 @@ def _legend(board: Leaderboard) -> list[str]:
             "* Better than chance, and no other job is shown to agree as well for less or better for no more "
             f"(within scoring.margin={board.margin:g})."
         )
-    if lost := [row for row in board.rows if row.chance is not None and row.chance != "above"]:
-        lines.append(f"Not shown to be better than chance: {len(lost)} of {len(board.rows)} jobs.")
+    if by := board.by:
+        lacking = [row for row in board.rows if missing_share(row, by) >= MANY_MISSING]
+        if lacking:
+            listed = "; ".join(f"{row.name} ({100 * missing_share(row, by):.0f}%)" for row in lacking[:SHOWN])
+            lines.append(f"Many answers are missing, and metrics exclude them: {listed}.")
+    if not_better := [row for row in board.rows if row.chance is not None and row.chance != "above"]:
+        lines.append(f"Not shown to be better than chance: {len(not_better)} of {len(board.rows)} jobs.")
     return lines

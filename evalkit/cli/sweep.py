@@ -1,4 +1,4 @@
-"""A sweep as a whole: where it goes, whether it goes on with one that was interrupted, and what it comes to."""
+"""A sweep as a whole: its folder, whether it resumes an interrupted one, and its leaderboard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIRECTORY = "hydra.sweep.dir="
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep about to run: its folder, and its jobs' configs unless its sweeper chooses them as it goes."""
+    """A sweep about to run: its folder, and its jobs' configs unless the sweeper chooses jobs during the sweep."""
 
     folder: Path
     jobs: tuple[RunConfig, ...] | None
@@ -30,22 +30,22 @@ class Sweep:
 
     @property
     def words(self) -> list[str]:
-        """What Hydra is told besides the command's own words."""
+        """The overrides that are added to the command's words."""
         escaped = str(self.folder).replace("'", "\\'")
         return [f"{DIRECTORY}'{escaped}'"]
 
     @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Note in the folder that the sweep was begun, and hold it against others that would go on with it."""
+    def running(self) -> Iterator[None]:
+        """Mark the sweep as begun inside the block, and lock its folder against other processes."""
         with journal.begun(self.folder, _hashes(self.jobs or ())):
             if self.resumed:
-                log("note", f"going on in {relative(self.folder)}: jobs that are finished there are not run again")
+                log("note", f"resuming in {relative(self.folder)}: finished jobs are not run again")
             yield
 
     def finish(self) -> int:
-        """Compare the jobs, and close the sweep if all are finished; return the exit status of that.
+        """Compare the jobs, mark the sweep as finished if all jobs are, and return the exit status.
 
-        A job in another process cannot tell what became of its gate but by its folder.
+        Gates are read from the job folders, because jobs may have run in other processes.
         """
         done = journal.runs(self.folder)
         if self.jobs is not None:
@@ -54,8 +54,6 @@ class Sweep:
             if set(hashes) <= {run.config_hash for run in done.values() if run.complete}:
                 journal.end(self.folder)
         gates = int(ExitStatus.GATE_FAILED) if any(run.gate == "failed" for run in done.values()) else 0
-        pass  # merged
-
         try:
             return max(gates, show_leaderboard(self.folder, list(done)))
         except EvalkitError as error:
@@ -64,12 +62,15 @@ class Sweep:
 
 
 def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool = False) -> Sweep:
-    """Compose every job of a sweep before the first is run, and return where they go.
+    """Compose every job of a sweep before the first is run, and return the sweep.
 
-    With `overwrite`, the jobs of another sweep in that folder are removed.
+    Args:
+        study: the study, if there is one.
+        words: the other words of the command.
+        overwrite: whether to remove the jobs of another sweep in the folder.
 
     Raises:
-        ConfigError: if any job is described wrongly, or the folder holds another sweep or a run.
+        ConfigError: if a job's config is invalid, or the folder has another sweep or a run.
     """
     overrides = [word for word in words if word.startswith("~") or ("=" in word and not word.startswith("-"))]
     name = str(study) if study else DEFAULT
@@ -91,7 +92,7 @@ def _hashes(jobs: Sequence[RunConfig]) -> list[str]:
 
 
 def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
-    """Compare a sweep's runs, print and write the leaderboard, and record it; return the exit status of that.
+    """Compare a sweep's runs; print, write and record the leaderboard; return the exit status.
 
     Raises:
         ConfigError: if a run's file is damaged, or the leaderboard cannot be written.
@@ -113,9 +114,9 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
 
 
 class BackgroundRecordings:
-    """The recordings of a sweep's jobs: of those that were begun, one at most is not waited for yet.
+    """The background recordings of a sweep's jobs, at most one at a time.
 
-    `statuses` collects what those came to that were.
+    `statuses` collects the exit statuses of failed recordings.
     """
 
     def __init__(self) -> None:
@@ -123,7 +124,7 @@ class BackgroundRecordings:
         self._open: Callable[[], RunResult] | None = None
 
     def begin(self, config: TrackingConfig, result: RunResult) -> None:
-        """Begin to record a job's run, once the one before is recorded."""
+        """Begin to record a job's run after the previous one is recorded."""
         from evalkit.tracking.record import begin_recording
 
         self.settle()
@@ -133,7 +134,7 @@ class BackgroundRecordings:
             self._failed(error)
 
     def settle(self) -> None:
-        """Wait until the last job that was begun is recorded, and say where, or why not."""
+        """Wait until the last job is recorded, and print its run id or the error."""
         if self._open is None:
             return
         end, self._open = self._open, None

@@ -1,4 +1,4 @@
-"""`evalkit ui`: MLflow's own pages, on the store in which this folder's runs are recorded."""
+"""`evalkit ui`: open MLflow on the store of this folder's runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.tracking import server_environment, tracking_uri
 
 _POLL_SECONDS: Final = 1.0
-"""How long to wait before asking again whether the server answers."""
+"""The pause between checks whether the server is ready."""
 
 
 def main(arguments: Namespace) -> int:
-    """Serve MLflow's pages until Ctrl-C."""
+    """Serve the MLflow UI until Ctrl-C."""
     study, overrides = split_study(study_words(arguments))
     check_overrides(overrides)
     config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
@@ -38,13 +38,13 @@ def main(arguments: Namespace) -> int:
         print(f"the runs are at {without_password(uri)}")
         return 0
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
-        raise ConfigError("holds no runs yet", where=uri, remedy="`evalkit run` makes the first")
+        raise ConfigError("no runs are recorded yet", where=uri, remedy="`evalkit run` records the first")
     _check_port(arguments.host, arguments.port)
     # One worker is enough for one user; each additional worker needs the memory of another MLflow.
     listen = ["--host", arguments.host, "--port", str(arguments.port), "--workers", str(arguments.workers)]
     command = [sys.executable, "-m", "mlflow", "ui", *listen]
     url = f"http://{_reachable(arguments.host)}:{arguments.port}"
-    print(f"MLflow on {without_password(uri)}; Ctrl-C ends it", flush=True)
+    print(f"MLflow on {without_password(uri)}; Ctrl-C stops it", flush=True)
     print("starting MLflow (this takes about 30 s)", flush=True)
     return _serve(command, uri, url)
 
@@ -57,7 +57,7 @@ def _reachable(host: str) -> str:
 
 
 def _check_port(host: str, port: int) -> None:
-    """Check that MLflow can listen: its own error has many lines and exit status 0.
+    """Check that MLflow can listen on the port; its own error has many lines and exit status 0.
 
     Raises:
         ConfigError: if the port is in use.
@@ -91,10 +91,10 @@ def _announce(server: subprocess.Popen[bytes], url: str) -> None:
 
 
 def _serve(command: Sequence[str], uri: str, url: str) -> int:
-    # Not an argument, which every user of the machine can read: it may hold a password.
+    # The URI may have a password, and every user of the machine can read arguments.
     server = subprocess.Popen(command, env={**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri})
     Thread(target=_announce, args=(server, url), daemon=True).start()
-    # Ending this process ends the server.
+    # The server ends with this process.
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:
         return server.wait()

@@ -89,7 +89,7 @@ def percent(metric: Metric) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Format an amount in US$, as `$12.50`; below a dollar with two significant digits, as `$0.0000072`."""
+    """Format an amount in USD, as `$12.50`; below a dollar with two significant digits, as `$0.0000072`."""
     if amount == 0:
         return "$0"
     places = 2 if abs(amount) >= 1 else 1 - math.floor(math.log10(abs(amount)))

@@ -227,9 +227,9 @@ class CaseStream:
         missing = self.rows - self._labeled
         unlabeled = (f"cases without a label: {missing} of {self.rows}",) if 0 < missing < self.rows else ()
         files = tuple(note for join in self._joins for note in join.notes())
-        whose = () if self.benchmark is None else (self.benchmark.note,)
+        benchmark_note = () if self.benchmark is None else (self.benchmark.note,)
         lost = tuple(f"{what}, omitted: {count}" for what, count in self._left_out.items())
-        return (*whose, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabeled)
+        return (*benchmark_note, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabeled)
 
     def _all(self) -> Iterator[tuple[str, Row]]:
         rows = iter(self._rows())
@@ -280,7 +280,7 @@ def load_cases(
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
     describe: Describe | None = None,
-    hold: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
+    container: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
 ) -> Dataset:
     """Load the cases of a config.
 
@@ -291,7 +291,7 @@ def load_cases(
         frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
         fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
         describe: Describes a file that has no cases, if it knows its content.
-        hold: Makes a sequence of the cases; by default one that keeps many of them in a file.
+        container: Makes a sequence of the cases; by default one that keeps many of them in a file.
 
     Raises:
         ConfigError: If the settings are invalid.
@@ -299,7 +299,7 @@ def load_cases(
     """
     stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch, describe=describe)
     sha = Fingerprint()
-    cases = hold(sha.through(stream))
+    cases = container(sha.through(stream))
     found = sha.hexdigest()
     if stream.order is not None:
         cases = ReorderedSequence(cases, stream.order)

@@ -1,4 +1,4 @@
-"""A cap on calls and US$ that is never exceeded: reserve the most that a call can cost, then settle its actual cost.
+"""A cap on calls and USD that is never exceeded: reserve the most that a call can cost, then settle its actual cost.
 
 If the rest of a budget does not cover the longest possible answer of a judge, the call is limited to a length that
 observed answers rarely exceed, and the reservation is for that length.
@@ -32,7 +32,7 @@ class BudgetReached(Exception):  # noqa: N818
 
 @dataclass(slots=True)
 class Reservation:
-    """The amount reserved for one call, in US$; a `limited` call must not be longer than the amount pays for."""
+    """The amount reserved for one call, in USD; a `limited` call must not be longer than the amount pays for."""
 
     amount: float
     limited: bool = False
@@ -56,24 +56,24 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """The amount spent so far, in US$."""
+        """The amount spent so far, in USD."""
         return self._total.usd
 
     @property
     def left(self) -> float | None:
-        """The amount that is neither spent nor reserved, in US$; `None` without a cap."""
+        """The amount that is neither spent nor reserved, in USD; `None` without a cap."""
         return None if self._usd is None else max(0.0, self._usd - self.spent - self.reserved)
 
     async def reserve(self, ceiling: float | None, limited: float | None = None) -> Reservation:
         """Reserve the cost of one call; wait if calls in flight may release enough of the budget.
 
         Args:
-            ceiling: The most that the call can cost, in US$; `None` if it is unknown.
-            limited: The most that a limited call can cost, in US$, as a second choice; `None` if there is no limit.
+            ceiling: The most that the call can cost, in USD; `None` if it is unknown.
+            limited: The most that a limited call can cost, in USD, as a second choice; `None` if there is no limit.
 
         Raises:
             BudgetReached: If the cap leaves no room for the call.
-            ConfigError: If there is a cap in US$, and the cost of a call is unknown.
+            ConfigError: If there is a cap in USD, and the cost of a call is unknown.
         """
         reservation = Reservation(ceiling or 0.0)
         if self._usd is not None:
@@ -86,7 +86,7 @@ class Budget:
         return reservation
 
     async def settle(self, reservation: Reservation, cost: float | None) -> None:
-        """Replace a reservation by the actual cost in US$, or spend it all if the cost is unknown."""
+        """Replace a reservation by the actual cost in USD, or spend it all if the cost is unknown."""
         self._in_flight -= 1
         # Sums of floats drift: without calls in flight, any remainder is drift.
         self.reserved = self.reserved - reservation.amount if self._in_flight else 0.0

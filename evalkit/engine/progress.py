@@ -22,10 +22,10 @@ class Progress:
         retried: The repeated attempts.
         prompt_tokens: The prompt tokens of the calls sent.
         completion_tokens: The completion tokens of the calls sent.
-        cost_usd: The cost of the calls sent, in US$; `None` if the price of one of them is unknown.
+        cost_usd: The cost of the calls sent, in USD; `None` if the price of one of them is unknown.
         elapsed: Seconds since the start.
         throttled: The calls that the provider refused because of its rate limits.
-        budget_left: The rest of the budget, in US$; `None` without a cap.
+        budget_left: The rest of the budget, in USD; `None` without a cap.
     """
 
     done: int
@@ -50,7 +50,7 @@ class JudgingResult:
         judgments: The finished judgments, in case order, then by judge, then as planned.
         calls: The counts of calls.
         tokens: The tokens of the calls sent in this run, by `prompt` and `completion`.
-        cost_usd: The cost of these calls, in US$; `None` if the price of one of them is unknown.
+        cost_usd: The cost of these calls, in USD; `None` if the price of one of them is unknown.
         interrupted: Whether a signal stopped the run, so that judgments are missing.
         stopped: Why requests were not sent, on one line; `None` if all were.
         dropped: The parameters that each judge's provider refused, by the judge's name.

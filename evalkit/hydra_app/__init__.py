@@ -1,4 +1,4 @@
-"""The only module, with cli, that knows Hydra: from files and overrides to a RunConfig."""
+"""Compose files and overrides into a `RunConfig`; only this package and `cli` use Hydra."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 Adjust: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-_HYDRA = RLock()  # Hydra composes by what one global says
+_HYDRA = RLock()  # Hydra composes with a global
 DEFAULT = "config"
 STUDY = "study_"
 SETTINGS = "settings"
@@ -73,7 +73,7 @@ SETTLED = [
     {"tracking": "mlflow"},
     "_self_",
 ]
-"""The defaults of settings that say themselves what was judged, by whom and how."""
+"""The defaults list of settings that describe judgments made elsewhere."""
 GROUPS = (
     "judge",
     "criteria",
@@ -103,7 +103,7 @@ FREE_FORM = (
     "dataset",
     "tracking",
 )
-"""What Hydra is not to check the keys of: their own are any, or are checked when the config is frozen."""
+"""Sections whose keys Hydra does not check: they are free, or checked when the config is frozen."""
 
 
 def user_folders() -> list[Path]:
@@ -138,14 +138,14 @@ def _schema() -> DictConfig:
 
 
 def register() -> None:
-    """Tell Hydra of evalkit's schema, search path and resolver; may be called again."""
+    """Register evalkit's schema, search path and resolver with Hydra; repeated calls are harmless."""
     OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
     ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
     Plugins.instance().register(EvalkitSearchPath)
 
 
 def find_study(name: str) -> Path | None:
-    """Return the study a command's first word names: a file, or a name in ./experiments or the shipped ones."""
+    """Return the study with this name: a file, or a study in ./experiments or among the shipped ones."""
     spellings = [name] if name.endswith((".yaml", ".yml")) else [f"{name}.yaml"]
     places = [Path(), project() / "experiments", shipped("experiments"), shipped("experiments").parent]
     for place in places:
@@ -156,16 +156,16 @@ def find_study(name: str) -> Path | None:
 
 
 def enter_project_of(study: Path) -> None:
-    """Let the project a study stands in be the current one: its conf/ and prompts/ are found from anywhere."""
+    """Make the project of a study the current one, so that its conf/ and prompts/ are found from any folder."""
     if study.parent.name == "experiments" and study.parent != shipped("experiments"):
         os.environ.setdefault(PROJECT_VARIABLE, str(study.parent.parent))
 
 
 def add_study(path: Path) -> str:
-    """Register a study file with Hydra and return the config name it goes by.
+    """Register a study file with Hydra and return its config name.
 
     Raises:
-        ConfigError: if it is not there or is not YAML.
+        ConfigError: if the file does not exist or is not YAML.
     """
     try:
         node = OmegaConf.load(path)
@@ -203,7 +203,7 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
 
 
 def _with_named_criteria(study: DictConfig) -> None:
-    """Let a study's criteria be a mapping, in place of its group's where it is a list, and its sweep's words readable.
+    """Turn a study's list of criteria into a mapping that replaces its group's, and make its sweep readable for Hydra.
 
     Raises:
         ConfigError: if a criterion is named twice.
@@ -226,10 +226,15 @@ def _with_named_criteria(study: DictConfig) -> None:
 
 
 def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust | None = None) -> RunConfig:
-    """Check a composed config and freeze it; `adjust` may change its plain values before the check.
+    """Check a composed config and freeze it.
+
+    Args:
+        cfg: the composed config.
+        sources: files that may hold an invalid key, for the line in the error.
+        adjust: a function from the composed values to the values to check.
 
     Raises:
-        ConfigError: naming the file and line, or the command line, the key and what to do.
+        ConfigError: if the config is invalid; it names file and line or the command line, the key and a remedy.
     """
     try:
         values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
@@ -245,7 +250,7 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
 
 @contextmanager
 def own_hydra() -> Iterator[Hydra]:
-    """Let Hydra compose with evalkit's configs, schema and rules as long as the block lasts."""
+    """Set Hydra up with evalkit's configs, schema and rules inside the block."""
     with _HYDRA:
         before = GlobalHydra.instance().hydra
         GlobalHydra.instance().clear()
@@ -270,25 +275,28 @@ def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
 def load_config(
     name: str = DEFAULT, overrides: Sequence[str] = (), *, allow_code: bool = False, adjust: Adjust | None = None
 ) -> RunConfig:
-    """Compose a config without a shell: `name` is `config`, a study's name, or a file.
+    """Compose a config without a shell.
 
-    `allow_code` lets its part for Hydra name code; `run` has a parameter of its own for the rest. `adjust` gets the
-    composed values and returns those to check, such as with settings that are known as Python values.
+    Args:
+        name: `config`, the name of a study, or a file.
+        overrides: Hydra overrides, as on the command line.
+        allow_code: whether Hydra's part of the config may name code; `run` has its own `allow_code` for the rest.
+        adjust: a function from the composed values to the values to check.
 
     Raises:
-        ConfigError: if something in it is described wrongly.
+        ConfigError: if the config is invalid.
     """
     with allowing_code(allow_code):
         return load_jobs(name, overrides, sweep=False, adjust=adjust)[0][1]
 
 
 def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig:
-    """Compose a config of settings given as plain values, with overrides as on the command line before them.
+    """Compose a config from plain values and overrides.
 
-    Where an override chooses an option for a whole group (`output=bracket`), the settings of that group give way.
+    An override that chooses an option for a whole group (`output=bracket`) replaces the settings of that group.
 
     Raises:
-        ConfigError: if something in it is described wrongly.
+        ConfigError: if the config is invalid.
     """
     chosen = {word.partition("=")[0] for word in overrides}
     values = {group: value for group, value in settings.items() if group not in chosen}
@@ -302,10 +310,16 @@ def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) ->
 def load_jobs(
     name: str, overrides: Sequence[str], *, sweep: bool, adjust: Adjust | None = None
 ) -> list[tuple[tuple[str, ...], RunConfig]]:
-    """Compose every job of a sweep (or the one job): each job's own overrides and its config.
+    """Compose every job of a sweep, or the only job; return each job's overrides and config.
+
+    Args:
+        name: `config`, the name of a study, or a file.
+        overrides: Hydra overrides, as on the command line.
+        sweep: whether lists of values are a sweep.
+        adjust: a function from the composed values to the values to check (without `sweep`).
 
     Raises:
-        ConfigError: if any job is described wrongly, naming the job.
+        ConfigError: if a job's config is invalid; it names the job.
     """
     words = for_hydra(overrides, sweep=sweep)
     with own_hydra():
@@ -333,10 +347,10 @@ def load_jobs(
 
 
 def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
-    """Return where a sweep goes, and who chooses its jobs.
+    """Return the folder and the sweeper of a sweep.
 
     Raises:
-        ConfigError: if Hydra's part of the config is described wrongly.
+        ConfigError: if Hydra's part of the config is invalid.
     """
     with own_hydra():
         study = None if name == DEFAULT else find_study(name)
@@ -344,7 +358,7 @@ def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
 
 
 def user_files() -> list[Path]:
-    """Return every config file in the user's own folders and in those of plug-ins."""
+    """Return every config file in the user's folders and in those of plug-ins."""
     return [file for folder in (*user_folders(), *folders(CONF)) for file in sorted(folder.rglob("*.yaml"))]
 
 
@@ -361,7 +375,7 @@ def study_names() -> list[str]:
 
 
 def unknown_study_error(name: str) -> ConfigError:
-    """Return the complaint that no study goes by `name`."""
+    """Return the error for an unknown study."""
     if (Path(name) / RUN_CONFIG).is_file():
         return ConfigError(
             "is a run's folder",

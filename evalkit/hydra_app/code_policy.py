@@ -1,8 +1,7 @@
-"""What a config may ask of Hydra itself, where code is not allowed: nothing that imports, runs or sets things up.
+"""Refuse configs that make Hydra import or run code, or set up logging or the environment, unless code is allowed.
 
-Hydra makes objects of whatever `_target_` names in its own part of a config, and its callbacks, logging and environment
-are set up before any job is seen. So a config is checked as soon as it is composed: whoever composes it, and from
-whichever file it is, also in a launcher's processes.
+Hydra instantiates whatever `_target_` names in its own part of a config, and it sets up callbacks, logging and the
+environment before the first job. So each config is checked as soon as it is composed, also in a launcher's processes.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from evalkit.plugins import TRUST, code_allowed
 
 PLACES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _NO_LOGGING = {"version", "root", "disable_existing_loggers"}
-# Hydra finds these among installed packages only, and refuses any other for a sweeper or a launcher.
+# Hydra only accepts sweepers and launchers from installed packages.
 _INSTALLED = re.compile(r"(hydra_plugins|hydra\._internal\.core_plugins)(\.\w+)+")
 _SAMPLER = re.compile(r"optuna\.samplers\.\w+")
 
 
 class CheckedLoader(ConfigLoader):
-    """Pass on what another loader composes, unless it asks for code."""
+    """A config loader that refuses configs that name code."""
 
     def __init__(self, loader: ConfigLoader) -> None:
         self._loader = loader
@@ -38,24 +37,24 @@ class CheckedLoader(ConfigLoader):
         """Return a composed config.
 
         Raises:
-            ConfigError: if it asks Hydra for code, and code is not allowed.
+            ConfigError: if it names code and code is not allowed.
         """
         return _checked(self._loader.load_configuration(*args, **kwargs))
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """Return the composed config of a sweep's job.
+        """Return the composed config of a job of a sweep.
 
         Raises:
-            ConfigError: if it asks Hydra for code, and code is not allowed.
+            ConfigError: if it names code and code is not allowed.
         """
         return _checked(self._loader.load_sweep_config(master_config, sweep_overrides))
 
     def get_search_path(self) -> ConfigSearchPath:
-        """Return where configs are looked for."""
+        """Return the search path."""
         return self._loader.get_search_path()
 
     def get_sources(self) -> list[ConfigSource]:
-        """Return what the search path refers to."""
+        """Return the sources of the search path."""
         return self._loader.get_sources()
 
     def list_groups(self, parent_name: str) -> list[str]:
@@ -78,7 +77,7 @@ def _checked(cfg: DictConfig) -> DictConfig:
 
 
 def check_search_path(study: DictConfig) -> None:
-    """Check the search path that a primary config sets; one on the command line is the user's own.
+    """Check the search path that a primary config sets; one on the command line is allowed.
 
     Raises:
         ConfigError: if it names a package, which Hydra would import, and code is not allowed.
@@ -92,15 +91,15 @@ def check(cfg: DictConfig) -> None:
     """Check Hydra's own part of a composed config.
 
     Raises:
-        ConfigError: if it asks for code.
+        ConfigError: if it names code.
     """
     part = OmegaConf.to_container(cfg.hydra, resolve=False)
     assert isinstance(part, dict)
-    for key, found in _asked_for(part, cfg.hydra):
+    for key, found in _code_named_by(part, cfg.hydra):
         raise ConfigError(found, where=f"hydra.{key}", remedy=TRUST)
 
 
-def _asked_for(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[str, str]]:
+def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[str, str]]:
     for key in ("callbacks", "env"):
         if part.get(key):
             yield key, "names code that Hydra would run"
@@ -115,7 +114,7 @@ def _asked_for(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[str, s
 
 
 def _targets(hydra: DictConfig, where: str, value: Any, *, top: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each place under a key that Hydra would make an object of, with what it names."""
+    """Yield each key that Hydra would instantiate, with what it names."""
     if isinstance(value, str) and "${" in value:
         value = _resolved(hydra, where)
         if isinstance(value, dict | list | None):
@@ -135,7 +134,7 @@ def _targets(hydra: DictConfig, where: str, value: Any, *, top: bool = False) ->
 
 
 def _resolved(hydra: DictConfig, where: str) -> Any:
-    """Return what an interpolation stands for, nothing where that cannot be told."""
+    """Return the value of an interpolation, or nothing if it cannot be resolved."""
     try:
         value = OmegaConf.select(hydra, where)
     except OmegaConfBaseException:
@@ -144,12 +143,17 @@ def _resolved(hydra: DictConfig, where: str) -> Any:
 
 
 def check_place(folder: Path, start: Path, words: Any) -> None:
-    """Check that a run is written under the folder it was started in, unless the command line says otherwise.
+    """Check that a run is written below the current folder, unless the command line names another folder.
+
+    Args:
+        folder: where the run is written.
+        start: the folder where evalkit was started.
+        words: keys or overrides on the command line.
 
     Raises:
-        ConfigError: if a config sends it elsewhere, and code is not allowed.
+        ConfigError: if a config names a folder elsewhere and code is not allowed.
     """
-    said = any(str(word).lstrip("+").startswith(PLACES) for word in words)
-    if not said and not code_allowed() and not folder.resolve().is_relative_to(start.resolve()):
+    chosen = any(str(word).lstrip("+").startswith(PLACES) for word in words)
+    if not chosen and not code_allowed() and not folder.resolve().is_relative_to(start.resolve()):
         remedy = f"give hydra.run.dir (with -m hydra.sweep.dir) on the command line, or {TRUST}"
-        raise ConfigError("the config would write outside of the current folder", where=str(folder), remedy=remedy)
+        raise ConfigError("the config would write outside the current folder", where=str(folder), remedy=remedy)

@@ -1,7 +1,7 @@
-"""Criteria on the command line: names that Hydra's grammar refuses, texts as they are typed, and criteria inline.
+"""Criteria on the command line: names that Hydra's grammar refuses, unquoted texts, and inline criteria.
 
-What changes or deletes a criterion goes through Hydra as a key that says so and spells the name in ASCII; it is put in
-its place afterwards. So a name may be in any script, a key that no file sets can be set, and a wrong name is told.
+An override that changes or deletes a criterion passes through Hydra under a key that spells the name in ASCII, and is
+merged afterwards. So names can be in any script, keys that no file sets can be set, and unknown names are reported.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ INLINE: Final = "write 'criteria={NAME: {description: \"TEXT\", weight: 0.5}}', 
 
 
 def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
-    """Return a command's words with those of criteria as Hydra can read them; words it reads stay as they are.
+    """Return the words of a command with overrides of criteria in a form that Hydra can parse; others are unchanged.
 
-    In a sweep, a list of options of a group is one job for each.
+    In a sweep, a list of options of a group is one job per option.
 
     Raises:
-        ConfigError: if criteria given inline cannot be read, or several options of a group are to be one.
+        ConfigError: if inline criteria cannot be parsed, or a single run has several options of a group.
     """
     return [new for word in words for new in _spelled(_as_choices(word, sweep))]
 
@@ -68,10 +68,10 @@ def as_written(text: str) -> str:
 
 
 def put_in_place(values: Any) -> Any:
-    """Return composed criteria with the entries that Hydra was given in hex merged into those of their names.
+    """Return composed criteria with the encoded entries merged into the criteria of their names.
 
     Raises:
-        ConfigError: if an entry is to be changed or deleted, and is not there.
+        ConfigError: if a criterion to change or delete does not exist.
     """
     if not isinstance(values, Mapping) or not any(_KEY.fullmatch(str(key)) for key in values):
         return values
@@ -93,7 +93,7 @@ def put_in_place(values: Any) -> Any:
 
 
 def as_composed(text: str) -> str:
-    """Return what Hydra printed of a config with every criterion in its place."""
+    """Return a config that Hydra printed, with encoded criteria merged."""
     composed = yaml.safe_load(text)
     if not isinstance(composed, dict) or "criteria" not in composed:
         return text
@@ -102,7 +102,7 @@ def as_composed(text: str) -> str:
 
 
 def no_such_criterion(name: str, names: Sequence[str], *, addable: bool = True) -> ConfigError:
-    """Return the complaint that no criterion has that name."""
+    """Return the error for an unknown criterion."""
     remedy = did_you_mean(name, names)
     if addable:
         remedy = f"{remedy.removesuffix('?')}, or add one: +criteria.{name}.description=TEXT"
@@ -129,7 +129,7 @@ def _spelled(word: str) -> Iterator[str]:
 
 
 def _key(how: str, name: str) -> str:
-    """Return a key for a name: each byte of its UTF-8 but ASCII letters and digits as `_` and two hex digits."""
+    """Return a key for a name: ASCII letters and digits unchanged, other UTF-8 bytes as `_` and two hex digits."""
     spelled = "".join(chr(b) if chr(b).isalnum() and b < 128 else f"_{b:02x}" for b in name.encode())
     return f"_{how}_{spelled}"
 
@@ -139,7 +139,7 @@ def _name(spelled: str) -> str:
 
 
 def _as_text(value: str, field: str) -> str:
-    """Return a description as one text; what Hydra reads as a text, and a sweep without spaces, stays as it is."""
+    """Return a description as one quoted text, unless Hydra parses it as a text or as a sweep without spaces."""
     if field == ".weight" or value[:1] in ("'", '"', "{"):
         return value
     try:
@@ -173,7 +173,7 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
 
 
 def _hydra(value: Any) -> str:
-    """Return a plain value as Hydra's grammar spells it."""
+    """Return a plain value in Hydra's grammar."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_hydra(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Turn what Hydra and pydantic say of a wrong config into one line: where, what, and what to do."""
+"""Turn Hydra's errors into one line: where, what, and what to do."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from evalkit.hydra_app.criteria import as_written, no_such_criterion
 
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)
 RECORDED = "recorded"
-"""The option of each group that a finished run's config consists of."""
+"""The option of each group in the config of a finished run."""
 
 
 def hydra_error(error: Exception) -> EvalkitError:
-    """Return what went wrong while Hydra composed a config, as one line."""
+    """Return an error of composing a config as one line."""
     if isinstance(error, EvalkitError):
         return error
     if isinstance(error, UnicodeDecodeError):
@@ -33,12 +33,12 @@ def hydra_error(error: Exception) -> EvalkitError:
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
     if _merges_list(str(error)):
-        remedy = "write NAME: {description: TEXT, weight: 0.5} for each in its file"
-        return ConfigError("one is a list, and only a mapping by name can be changed", where="criteria", remedy=remedy)
+        remedy = "write NAME: {description: TEXT, weight: 0.5} for each criterion in its file"
+        return ConfigError("a list of criteria cannot be changed or combined", where="criteria", remedy=remedy)
     if isinstance(error, OverrideParseException):
         error.override = as_written(error.override)
         if error.override.lstrip("+").startswith("gate."):
-            remedy = "write 'gate={METRIC: \"RULE\"}': a metric's name cannot stand before the ="
+            remedy = "write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the ="
             return ConfigError("cannot be read as an override", where=error.override, remedy=remedy)
         return ConfigError(
             f"cannot be read as an override ({error.message.partition(chr(10))[0]})",
@@ -67,7 +67,7 @@ def hydra_error(error: Exception) -> EvalkitError:
 
 
 def not_utf8(file: Path) -> ConfigError | None:
-    """Return what is wrong with a file that is not UTF-8, `None` if it is."""
+    """Return the error for a file that is not UTF-8, or `None` if it is."""
     try:
         file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -79,7 +79,7 @@ def not_utf8(file: Path) -> ConfigError | None:
 
 
 def _merges_list(message: str) -> bool:
-    """Say whether criteria that are a list were to be composed with others, or changed."""
+    """Return whether the error is that a list of criteria cannot be merged or changed."""
     merged = "In 'criteria/" in message and "Cannot merge" in message
     return merged or re.search(r"Index '_(set|add|del)_", message) is not None
 

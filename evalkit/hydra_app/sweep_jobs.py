@@ -1,4 +1,4 @@
-"""The jobs of a sweep: where it goes, and each job's overrides."""
+"""The jobs of a sweep: its folder, and each job's overrides."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
 
 @dataclass(frozen=True, slots=True)
 class SweepPlace:
-    """Where a sweep's jobs go, and whether all of them are known before the first: `sweeper` tries everything."""
+    """The folder of a sweep, and the sweeper that chooses its jobs."""
 
     folder: Path
     sweeper: str
 
     @property
     def known(self) -> bool:
-        """Whether the sweeper is Hydra's own, that tries every combination."""
+        """Whether all jobs are known before the first: Hydra's own sweeper tries every combination."""
         return self.sweeper == EVERYTHING
 
 
 def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
-    """Return where a sweep goes and who chooses its jobs; Hydra must be set up.
+    """Return the folder and sweeper of a sweep; Hydra must be set up.
 
     Raises:
         ConfigError: if Hydra's part of the config cannot be composed.
@@ -46,17 +46,17 @@ def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
 
 
 def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return each job's overrides, as Hydra's own sweeper would; Hydra must be set up.
+    """Return each job's overrides as Hydra's own sweeper does; Hydra must be set up.
 
     Raises:
-        ConfigError: if an override cannot be read, or another sweeper would choose the jobs.
+        ConfigError: if an override cannot be parsed, or another sweeper chooses the jobs.
     """
     cfg = _hydra_part(config_name, overrides)
     if not str(cfg.hydra.sweeper._target_).endswith(EVERYTHING):
         raise ConfigError(
-            "this sweeper chooses its jobs as it goes, so that they cannot be foreseen",
+            "this sweeper chooses its jobs during the sweep, so they cannot be planned",
             where="hydra/sweeper",
-            remedy="plan one job without -m, or a sweep of everything",
+            remedy="plan one job without -m, or use Hydra's own sweeper",
         )
     params = OmegaConf.to_container(cfg.hydra.sweeper.get("params") or OmegaConf.create({}))
     given = [f"{key!s}={value}" for key, value in params.items()] if isinstance(params, dict) else []
@@ -74,24 +74,24 @@ def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ..
 
 
 def constant_keys(study: Path | None, overrides: Sequence[str]) -> frozenset[str]:
-    """Return the keys that overrides, or else a study's sweeper, set to one value for all jobs of a sweep."""
+    """Return the keys that overrides or a study's sweeper set to the same value in all jobs of a sweep."""
     params = OmegaConf.select(OmegaConf.load(study), "hydra.sweeper.params") if study else None
     given = [f"{key}={value}" for key, value in (params or {}).items()]
     swept: dict[str, bool] = {}
     for word in [*given, *(word for word in overrides if not word.startswith("-"))]:
-        with suppress(OverrideParseException):  # it is reported where the jobs are composed
+        with suppress(OverrideParseException):  # reported when the jobs are composed
             [override] = OverridesParser.create().parse_overrides([word])
             swept[override.get_key_element().lstrip("+~")] = override.is_sweep_override()
     return frozenset(key for key, is_swept in swept.items() if not is_swept)
 
 
 def job_signature(job: Sequence[str]) -> tuple[str, ...]:
-    """Return what jobs have in common that differ only in plain values of the same keys, and not in options."""
+    """Return the signature of a job: equal for jobs that differ only in plain values of the same keys."""
     return tuple(word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job)
 
 
 def apply_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
-    """Turn the config of a job into that of another with the same signature, as Hydra would compose it."""
+    """Apply the values of a job to the config of another job with the same signature, as Hydra would."""
     for word in OverridesParser.create().parse_overrides([word for word in job if _PLAIN.fullmatch(word)]):
         OmegaConf.update(cfg, word.key_or_group, word.value(), force_add=word.is_force_add())
     return cfg

@@ -44,7 +44,7 @@ class CustomJudge:
             await prepare()
 
     def ceiling(self, request: JudgeRequest) -> float | None:
-        """Return the most that one call can cost in US$, by `judge.price` or by the judge itself; `None` if unknown."""
+        """Return the most that one call can cost in USD, by `judge.price` or by the judge itself; `None` if unknown."""
         if self._config.price is None and (ceiling := getattr(self._inner, "ceiling", None)) is not None:
             limit: float | None = ceiling(request)
             return limit

@@ -105,7 +105,7 @@ def account(model: str, messages: Sequence[Mapping[str, Any]], price: Price) -> 
     Args:
         model: The model's name for LiteLLM.
         messages: The messages of the call.
-        price: Returns the cost of a response in US$, or `None` if it is unknown.
+        price: Returns the cost of a response in USD, or `None` if it is unknown.
     """
     try:
         call_log = _account()(
@@ -283,7 +283,7 @@ class LiteLLMTransport:
         return Guard(self.config.max_answer_bytes, provider in OPENAI_PROTOCOL, provider in BY_OWN_HANDLER)
 
     def _price(self, target: setup.Target, requested: object, response: object) -> float | None:
-        """Return the cost of an answer in US$ from LiteLLM's list, or raise LookupError to let LiteLLM work it out."""
+        """Return the cost of an answer in USD from LiteLLM's list, or raise LookupError to let LiteLLM work it out."""
         try:
             answer = _named(answer_of(response), target)
         except CallError:  # `send` reads the answer again and raises it

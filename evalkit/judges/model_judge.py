@@ -106,7 +106,7 @@ class ModelJudge:
                     )
 
     def ceiling(self, request: JudgeRequest) -> float | None:
-        """Return the most that one call can cost in US$, or `None` if that is unknown; call `prepare` first."""
+        """Return the most that one call can cost in USD, or `None` if that is unknown; call `prepare` first."""
         return 0.0 if self.free else setup.ceiling(self.transport.entry(), self.config, request)
 
     async def complete(self, request: JudgeRequest) -> Completion:

@@ -65,7 +65,7 @@ def listed_cost(
     *,
     batch: bool = False,
 ) -> float | None:
-    """Return the cost of one call in US$, by the first of `models` that has a price; `None` if it is unknown.
+    """Return the cost of one call in USD, by the first of `models` that has a price; `None` if it is unknown.
 
     It is unknown, too, if the price depends on more than the token counts (a service tier, a long prompt), or if the
     list does not have the price of cached tokens.

@@ -152,7 +152,7 @@ def as_openai(answer: Answer) -> dict[str, Any]:
 
 
 def priced(completion: Completion, listed: float | None, price: Price | None) -> Completion:
-    """Add the cost of a completion in US$.
+    """Add the cost of a completion in USD.
 
     Args:
         completion: The completion without a cost.
@@ -192,7 +192,7 @@ def writable(text: str) -> str:
 
 
 def amount(value: object) -> float | None:
-    """Return a plausible amount in US$, finite and not negative; else `None`."""
+    """Return a plausible amount in USD, finite and not negative; else `None`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
         return None
     return float(value)

@@ -133,7 +133,7 @@ def entry(prices: Mapping[str, Any], model: str) -> Mapping[str, Any]:
 
 
 def ceiling(entry: Mapping[str, Any], config: JudgeConfig, request: JudgeRequest) -> float | None:
-    """Return the most that one call can cost in US$; `None` if the price or the longest answer is unknown.
+    """Return the most that one call can cost in USD; `None` if the price or the longest answer is unknown.
 
     A token has at least one byte, so the prompt's size in bytes is an upper bound of its tokens.
 

@@ -1,4 +1,4 @@
-"""The report of a run: its findings in words, and one self-contained HTML page."""
+"""The report of a run: findings in words, and a self-contained HTML page."""
 
 from __future__ import annotations
 

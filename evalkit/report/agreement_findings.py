@@ -27,7 +27,7 @@ GOOD = 0.75
 
 
 def agreement(metrics: Metrics, _: str) -> Iterator[Finding]:
-    """Yield what accuracy and correlation say, or why nothing can be said."""
+    """Yield what accuracy and correlation say, or why they say nothing."""
     accuracy = known(metrics, ACCURACY)
     correlation = next((m for name in CORRELATIONS if (m := known(metrics, name))), None)
     if accuracy is not None and (test := against_chance(metrics)) is not None:

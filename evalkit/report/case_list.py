@@ -1,4 +1,4 @@
-"""The cases of a run as the page shows them: named by letters, and flagged for the filters."""
+"""The cases of a run as shown on the page: responses named by letters, and flags for the filters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evalkit.types import Case, JudgeRequest, JudgeSpec, Judgment, Message, Rank
 
 _READ = ("ok", "repaired")
 CYCLES = 20
-"""So many cycles of a case are shown; conflicts.json has more."""
+"""The most cycles of a case that are shown; conflicts.json can have more."""
 
 
 def letter(index: int) -> str:
@@ -22,7 +22,7 @@ def letter(index: int) -> str:
 
 
 def case_row(case: Case, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Return a case and its verdicts as the page's script takes them; what is none is left out."""
+    """Return a case and its verdicts for the page's script, without `None` values."""
     return _filled(
         id=case.id,
         prompt=case.prompt,
@@ -39,7 +39,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def judgment_row(judgment: Judgment) -> dict[str, Any]:
-    """Return a judgment as the page's script takes it, with the raw completion."""
+    """Return a judgment with its raw completion for the page's script."""
     completion = judgment.completion
     return _filled(
         unit="".join(map(letter, judgment.unit)),
@@ -61,7 +61,7 @@ def judgment_row(judgment: Judgment) -> dict[str, Any]:
 
 
 def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[str]:
-    """Return what is notable of a case, by the names of the page's filters."""
+    """Return the filters of the page that match a case."""
     tests = {
         "mismatch": any(v.winner and isinstance(v.label, str) and v.winner != v.label for v in verdicts),
         "flip": any(v.orders is not None and v.orders.consistent is False for v in verdicts),
@@ -74,7 +74,7 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
 
 
 def _repeats_disagree(judgments: Sequence[Judgment]) -> bool:
-    """Say whether two judgments of the same thing in the same order, by sample or judge, point different ways."""
+    """Return whether samples or judges disagree on a unit in the same order."""
     signs: dict[tuple[Unit, Unit], set[int]] = {}
     for j in judgments:
         if j.value is not None:
@@ -83,7 +83,7 @@ def _repeats_disagree(judgments: Sequence[Judgment]) -> bool:
 
 
 def _cycles(verdicts: Sequence[Verdict]) -> str | None:
-    """Return the cycles of wins as `A > B > C > A`, a line each."""
+    """Return the cycles of wins as `A > B > C > A`, one per line."""
     cycles = cycles_among(verdicts, CYCLES) if len(verdicts) > 2 else []
     return "\n".join(" > ".join(letter(k) for k in (*cycle, cycle[0])) for cycle in cycles) or None
 
@@ -124,17 +124,22 @@ def _vote(vote: Winner | float | None, unit: Unit) -> str | float | None:
 
 
 Asked: TypeAlias = Callable[[Case, Sequence[Judgment]], Mapping[str, tuple[Message, ...]]]
-"""Returns the messages behind a case's judgments by content key, as many as can be rendered again."""
+"""Returns the messages of a case's judgments by content key, as far as they can be rendered again."""
 
 
 def render_prompts(evaluator: Evaluator, specs: Sequence[JudgeSpec], arbiter: JudgeSpec | None = None) -> Asked:
-    """Return what renders a case's prompts again.
+    """Return a function that renders the prompts of a case again.
 
-    A content key is a hash of all that was sent: a prompt whose key a judgment rests on is the one that was sent, and
-    one that came out otherwise, since a template or the case has changed, has another. Not rendered again are asks that
-    hang on an answer that the run does not keep: those made once more, and those with a judge's own answer in them.
+    A content key is a hash of everything that was sent, so a rendered prompt is only shown if its key is the key of a
+    judgment; a changed template or case gives another key. Requests that contain an answer that the run does not keep
+    cannot be rendered: repeated requests, and follow-ups to a judge's own answer.
+
+    Args:
+        evaluator: plans the requests.
+        specs: the judges.
+        arbiter: the judge of third judgments, if it is another one.
     """
-    from evalkit.engine.requests import call_key  # the engine knows templates, which findings alone do without
+    from evalkit.engine.requests import call_key  # imported here because findings alone do not need the engine
 
     by_name = {spec.name: spec for spec in specs}
 
@@ -163,7 +168,7 @@ def render_prompts(evaluator: Evaluator, specs: Sequence[JudgeSpec], arbiter: Ju
 
 
 def _passes(judgments: Sequence[Judgment]) -> Iterator[tuple[str, list[Judgment]]]:
-    """Yield each judge's judgments of each unit that a third one may have followed."""
+    """Yield each judge's judgments of each unit, without third judgments."""
     first = sorted((one for one in judgments if one.arbiter is None), key=lambda one: (one.judge, one.unit))
     for (name, _), group in groupby(first, key=lambda one: (one.judge, one.unit)):
         yield name, list(group)

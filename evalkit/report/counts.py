@@ -1,4 +1,4 @@
-"""What the figures count over a run's cases that no metric holds: passes, lengths, scores, and what answers cost."""
+"""Counts over a run's cases for the figures: passes, lengths, scores and the cost of answers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from evalkit.scoring.chance_level import Side, known, side
 from evalkit.types import Case, Judgment, Metric, Verdict, Winner
 
 RATIOS = (1.1, 1.5, 2.0, 3.0)
-"""Ends of the classes of how many times as long the longer response is; the last class has none."""
+"""Upper ends of the classes of length ratios (longer to shorter response); the last class has no end."""
 
 
 @dataclass(slots=True)
 class LengthClass:
-    """Pairs of one class of lengths: `longer` counts those won by the longer, of `decided`, in `clusters` clusters."""
+    """Pairs of one class of length ratios: `decided` in `clusters` clusters, `longer` of them won by the longer."""
 
     longer: int = 0
     decided: int = 0
@@ -28,7 +28,7 @@ class LengthClass:
 
 @dataclass(slots=True)
 class Spending:
-    """What the answers of one judge took when they were made, stored ones included; latencies in seconds."""
+    """Tokens, cost and latencies (in seconds) of one judge's answers when they were requested, stored ones included."""
 
     answers: int = 0
     stored: int = 0
@@ -39,18 +39,18 @@ class Spending:
     latencies: array[float] = field(default_factory=lambda: array("d"))
 
     def latency(self, share: float) -> float | None:
-        """Return the latency that a share of the answers did not exceed; none without any."""
+        """Return a quantile of the latencies, or `None` if there are none."""
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
 
 
 @dataclass(slots=True)
 class RunCounts:
-    """Counts over the cases of a run, taken one by one.
+    """Counts over the cases of a run, added one by one.
 
-    `passes` counts pairs by what the first and the second order said, none where one is missing; `scores` and `grades`
-    count responses by what the judge and people gave them. `cluster` holds the cluster of each case by its id; a case
-    that is not in it is its own.
+    `passes` counts pairs by the winners of the first and the second order (`None` if missing). `scores` and `grades`
+    count responses by score and by annotators' grade. `cluster` maps case ids to clusters; other cases are their own
+    clusters.
     """
 
     passes: Counter[tuple[Winner | None, Winner | None]] = field(default_factory=Counter)
@@ -62,7 +62,7 @@ class RunCounts:
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
     def add(self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> None:
-        """Take the next case."""
+        """Add a case."""
         touched = set()
         for verdict in verdicts:
             if verdict.orders is not None:
@@ -125,7 +125,7 @@ _MARKS = re.compile(r"[\\`<\[\]*_!]")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence on one metric, in English and Chinese; `tone` is how good the news is."""
+    """One sentence on one metric, in English and Chinese; `tone` says whether it is good or bad news."""
 
     metric: str
     tone: Tone
@@ -139,5 +139,5 @@ def finding(metric: str, tone: Tone, text: Message) -> Finding:
 
 
 def as_markdown(text: str) -> str:
-    """Return a text on one line of Markdown, without links, images or HTML: names in it come from the data."""
+    """Return a text on one line of Markdown, without links, images or HTML, which names from the data can have."""
     return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))

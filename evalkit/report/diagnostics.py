@@ -236,9 +236,9 @@ def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
     """Yield the main metric of the run's benchmark, with its interval."""
     for name, rest in KNOWN_BY.items():
         metric = known(metrics, f"{name}/{rest}")
-        said: Text | str = ""
+        caveat: Text | str = ""
         if metric is None and name in INSTEAD:
-            rest, said = INSTEAD[name]
+            rest, caveat = INSTEAD[name]
             metric = known(metrics, f"{name}/{rest}")
         if metric is not None:
             text = gettext(
@@ -247,7 +247,7 @@ def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
                 measure=metric_measure(metric.name),
                 value=interval(metric),
                 n=metric.n,
-                caveat=said,
+                caveat=caveat,
             )
             yield finding(metric.name, "info", text)
 

@@ -94,7 +94,8 @@ def _missing(metrics: Metrics, _: str) -> Iterator[Finding]:
     counts = {kind: round((m.value or 0) * m.n) for kind, m in rates.items()}
     total, n = sum(counts.values()), max(m.n for m in rates.values())
     if not total:
-        yield finding("missing/failed", "good", gettext("None of {n:,} answers is missing.", n=n))
+        text = ngettext("The only answer is not missing.", "None of {n:,} answers is missing.", n)
+        yield finding("missing/failed", "good", text)
         return
     kind = max(counts, key=lambda kind: counts[kind])
     text = ngettext(
@@ -124,22 +125,30 @@ def _consistency(consistency: Metric, judged: Metric | None) -> Finding:
     high = consistency.low is not None and consistency.low >= 0.8
     tied = judged is not None and (judged.value or 0) >= MANY_TIES
     text = (
-        gettext(
-            "Keeps its verdict in {rate} of {n:,} pairs when the order is swapped, but most of these verdicts are ties."
+        ngettext(
+            "Keeps its verdict when the order of the only pair is swapped, but the verdict is a tie.",
+            "Keeps its verdict in {rate} of {n:,} pairs when the order is swapped, but most of these verdicts are "
+            "ties.",
+            consistency.n,
         )
         if tied
-        else gettext("Keeps its verdict in {rate} of {n:,} pairs when the order is swapped.")
+        else ngettext(
+            "Keeps its verdict in {rate} of {n:,} pair when the order is swapped.",
+            "Keeps its verdict in {rate} of {n:,} pairs when the order is swapped.",
+            consistency.n,
+        )
     )
-    text = text.fill(rate=percent(consistency), n=consistency.n)
+    text = text.fill(rate=percent(consistency))
     return finding(consistency.name, "good" if high and not tied else "warn", text)
 
 
 def _confounded(first: Metric) -> Finding:
-    text = gettext(
+    text = ngettext(
+        "Only {n:,} pair is decided, and it was shown in one order only: position and quality cannot be separated.",
         "The answer shown first wins {rate} of {n:,} decided pairs; each pair was shown in one order only, so "
         "position and quality cannot be separated.",
+        first.n,
         rate=percent(first),
-        n=first.n,
     )
     return finding(first.name, "info", text)
 
@@ -168,9 +177,11 @@ def _length(metrics: Metrics, _: str) -> Iterator[Finding]:
 def _preference(rate: Metric) -> Finding:
     where = side(rate, 0.5)
     text = {
-        "unknown": gettext(
+        "unknown": ngettext(
+            "Only {n:,} pass (a pair in one order) is decided: too few to show a preference for a position.",
             "The answer shown first wins {rate} of {n:,} decided passes (a pair in one order): too few to show a "
-            "preference."
+            "preference.",
+            rate.n,
         ),
         "unclear": gettext(
             "No clear preference for the answer shown first: it wins {rate} of {n:,} decided passes (a pair in one "
@@ -268,14 +279,14 @@ def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Findin
     expected: Text | str = f"{100 * chance.value:.0f}%"
     if where != "unknown" and ratio is not None and ratio.low is not None:
         expected = gettext("{rate}; ratio {ratio}", rate=expected, ratio=interval(ratio))
-    said = {
+    chance_text = {
         "below": gettext("fewer than random verdicts would have ({expected})"),
         "above": gettext("more than random verdicts would have ({expected})"),
         "unclear": gettext("not shown to differ from random verdicts ({expected})"),
         "unknown": gettext("random verdicts would have {expected}"),
     }[where]
     tone = "good" if where == "below" and not rate.value else tone
-    text = gettext("{finding}; {chance}.", finding=text, chance=said.fill(expected=expected))
+    text = gettext("{finding}; {chance}.", finding=text, chance=chance_text.fill(expected=expected))
     return finding("conflict/rate", tone, text)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from statistics import NormalDist
 
 from evalkit.core.display import interval, percent
-from evalkit.core.translation import Message, Text, gettext, joined
+from evalkit.core.translation import Message, Text, gettext, joined, ngettext
 from evalkit.report.agreement_findings import SUBSTANTIAL_ACCURACY, labels_differ, strong_accuracy, strong_correlation
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.diagnostics import label_words, length_at_label, points
@@ -200,7 +200,7 @@ def _tie_rate(metrics: Metrics) -> float:
 def _limits(metrics: Metrics, metric: Metric) -> Iterator[Text]:
     """Yield what the metrics show that limits trust in a judge better than chance."""
     if metric.n < FEW:
-        yield gettext("only {n:,} labels show this", n=metric.n)
+        yield ngettext("only {n:,} label shows this", "only {n:,} labels show this", metric.n)
     if not labels_differ(metrics):
         yield gettext("all labels are of one class")
     if one_order(metrics):

@@ -1,4 +1,4 @@
-"""The page on a run: what is on it is decided here, how it looks in the files of `page/`."""
+"""The report page of a run: its contents; the files of `page/` have its layout."""
 
 from __future__ import annotations
 
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 
 def render(template: str, values: Mapping[str, Any], *, data: Mapping[str, str], script: str | None = None) -> str:
-    """Return a page of `template`, with its style sheet, switches and script of `page/` inside.
+    """Render a page with its style sheet and scripts from `page/` inline.
 
-    `data` is JSON by the id of the element it stands in; it must not hold `<`.
+    Args:
+        template: the name of the template in `page/`.
+        values: the values of the template.
+        data: JSON by the id of its script element; it must not contain `<`.
+        script: the name of the page's script in `page/`.
     """
     code = "\n".join(asset(name) for name in ("switches.js", *([script] if script else [])))
     page = (
@@ -51,7 +55,7 @@ def render(template: str, values: Mapping[str, Any], *, data: Mapping[str, str],
 
 @cache
 def _environment() -> Environment:
-    # Imported here so that the terminal's summary, which only wants the findings, starts without a template engine.
+    # Imported here because the terminal's summary only needs the findings.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined)
@@ -67,7 +71,7 @@ def asset(name: str) -> str:
 
 
 def language_of(config: RunConfig) -> str:
-    """Return the language a page starts in, `en` or `zh`: that of the run's prompts."""
+    """Return the initial language of a page, `en` or `zh`: the language of the run's prompts."""
     return "zh" if config.prompt.language.startswith("zh") else "en"
 
 
@@ -85,17 +89,17 @@ def filled(words: Words, **values: str) -> Words:
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot close its script element."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def render_report(result: RunResult, further: Mapping[str, Any] | None = None, asked: Asked | None = None) -> str:
+def render_report(result: RunResult, details: Mapping[str, Any] | None = None, asked: Asked | None = None) -> str:
     """Return one self-contained HTML page on a run; see `draw_report`."""
-    return draw_report(result, further, asked)[0]
+    return draw_report(result, details, asked)[0]
 
 
 def draw_report(
-    result: RunResult, further: Mapping[str, Any] | None = None, asked: Asked | None = None
+    result: RunResult, details: Mapping[str, Any] | None = None, asked: Asked | None = None
 ) -> tuple[str, list[Figure]]:
     """Return one self-contained HTML page on a run (findings in words, figures, metrics, cases), and its figures.
 
@@ -104,18 +108,18 @@ def draw_report(
 
     Args:
         result: the run; its cases, judgments and verdicts are read once, in order.
-        further: what the run folder's further JSON files hold, by name without suffix (`ranking`, `frontier`, …).
+        details: the content of the run folder's detail files, by name without suffix (`ranking`, `frontier`, …).
         asked: renders the prompts again; without it none is shown.
     """
-    embedding, tallies = PageBudget(asked), RunCounts(cluster=_clusters(result))
+    page_cases, counts = PageBudget(asked), RunCounts(cluster=_clusters(result))
     for case, verdicts, judgments in select_cases(result.cases, result.verdicts, result.judgments):
-        embedding.add(case, verdicts, judgments)
-        tallies.add(case, verdicts, judgments)
-    cases = embedding.data()
-    figures = run_figures(result, tallies, further or {})
+        page_cases.add(case, verdicts, judgments)
+        counts.add(case, verdicts, judgments)
+    cases = page_cases.data()
+    figures = run_figures(result, counts, details or {})
     values = _values(result, cases) | {
         "figures": figures,
-        "findings": findings_of(result, further),
+        "findings": findings_of(result, details),
     }
     data = {"words": script_json(SCRIPT), "data": cases.json}
     return render("report.html.j2", values, script="report.js", data=data), figures
@@ -123,8 +127,8 @@ def draw_report(
 
 def _clusters(result: RunResult) -> dict[str, int]:
     """Return the cluster of each case by its id; nothing where each case is its own."""
-    told = result.manifest.get("clusters") or {}
-    if told.get("count") == told.get("cases"):
+    clusters = result.manifest.get("clusters") or {}
+    if clusters.get("count") == clusters.get("cases"):
         return {}
     return Clusters.of(result.config, result.cases).by_id(result.cases)
 
@@ -192,11 +196,11 @@ def _facts(result: RunResult) -> list[tuple[str, Words]]:
 
 def _imported(brought: Mapping[str, Any]) -> Words:
     """Return where the judgments of an imported run come from."""
-    said = {"format": "?", "texts": 0, "differences": None, **brought}
-    english, chinese = (text.format(**said) for text in PAGE["imported_text"])
-    if not said["texts"] or said["differences"] is None:
+    facts = {"format": "?", "texts": 0, "differences": None, **brought}
+    english, chinese = (text.format(**facts) for text in PAGE["imported_text"])
+    if not facts["texts"] or facts["differences"] is None:
         return english, chinese
-    more, more_zh = (text.format(**said) for text in PAGE["reread_text"])
+    more, more_zh = (text.format(**facts) for text in PAGE["reread_text"])
     return english + more, chinese + more_zh
 
 

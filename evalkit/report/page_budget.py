@@ -1,4 +1,4 @@
-"""Which of a run's cases a page of bounded size holds, and how much of each."""
+"""Select the cases and texts that fit on a page of limited size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from evalkit.report.case_list import Asked, case_row, flags, judgment_row
 from evalkit.types import Case, Judgment, Message, Verdict
 
 BUDGET = 2_400_000
-"""Bytes of JSON for the cases of a page; with all else on it, it stays under 3 MB."""
+"""Bytes of JSON for the cases of a page, so that the whole page stays under 3 MB."""
 SHORT, LONG = 200, 20_000
-"""Characters kept of each text of a case that is shortened, and at most of any other."""
+"""The most characters of a text in shortened cases, and in other cases."""
 CLASSES = ("cycle", "missing", "mismatch", "disagreement", "flip", "tie")
-"""The order in which cases take turns for a place with all their texts, by the first of these that names them."""
+"""The filters in the order in which their cases take turns for full texts; a case belongs to the first that matches."""
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -29,10 +29,10 @@ Grouped = TypeVar("Grouped", Judgment, Verdict)
 
 @dataclass(frozen=True, slots=True)
 class CaseData:
-    """Cases as JSON that may stand in a script element.
+    """Cases as JSON that is safe inside a script element.
 
-    `flags` counts the cases of each filter; `whole` how many stand with all their texts, `short` with shortened ones,
-    `left_out` not at all. `unlike` counts judgments whose prompt, rendered again, is not the one that was sent.
+    `flags` counts the cases of each filter, `whole` the cases with full texts, `short` those with shortened texts, and
+    `left_out` those that are not listed. `unlike` counts judgments whose rendered prompt is not the one that was sent.
     """
 
     json: str
@@ -44,16 +44,16 @@ class CaseData:
     unlike: int
 
 
-class _Room(Generic[T]):
-    """Keeps the items of the best ranks within a number of bytes, but none that would take a quarter of them."""
+class _BoundedHeap(Generic[T]):
+    """Keeps the items with the best ranks within `size` bytes, and no item larger than a quarter of that."""
 
     def __init__(self, size: int) -> None:
-        self._most, self._left = size // 4, size
+        self._limit, self._left = size // 4, size
         self._heap: list[tuple[tuple[float, int, int], int, T]] = []
 
     def offer(self, rank: Rank, size: int, item: T) -> None:
-        """Take an item in, and put out those of the worst ranks that no longer fit."""
-        if size > self._most:
+        """Add an item, and remove items with the worst ranks until all fit."""
+        if size > self._limit:
             return
         worst_first = (-rank[0], -rank[1], -rank[2])
         heapq.heappush(self._heap, (worst_first, size, item))
@@ -62,7 +62,7 @@ class _Room(Generic[T]):
             self._left += heapq.heappop(self._heap)[1]
 
     def kept(self) -> list[T]:
-        """Return what is kept, the best rank first."""
+        """Return the kept items, best rank first."""
         return [item for _, _, item in sorted(self._heap, key=lambda one: one[0], reverse=True)]
 
 
@@ -85,7 +85,7 @@ def select_cases(
 
 
 class _Groups(Generic[Grouped]):
-    """What belongs to each case, of things that mostly stand in case order."""
+    """Groups items by case; the items are mostly in case order."""
 
     def __init__(self, items: Iterable[Grouped]) -> None:
         self._groups: Iterator[tuple[str, Iterator[Grouped]]] = groupby(items, key=lambda item: item.case_id)
@@ -102,22 +102,21 @@ class _Groups(Generic[Grouped]):
 
 
 class PageBudget:
-    """Takes the cases of a run one by one, and holds no more of them than will stand on the page.
+    """Receives the cases of a run one by one, and keeps only those that fit on the page.
 
-    Each case is listed, with its first `SHORT` characters of prompt and responses. Those that a filter names have all
-    their texts, judges' answers and prompts included, in turns of `CLASSES`, and then the others in their order, as
-    far as there is room.
+    Each case is listed with the first `SHORT` characters of prompt and responses. As far as they fit, cases that match
+    a filter have full texts with prompts and answers, in turns of `CLASSES`, and then the other cases in order.
     """
 
     def __init__(self, asked: Asked | None = None, *, budget: int = BUDGET) -> None:
         self._asked, self._budget = asked, budget
         self._counts: Counter[str] = Counter(all=0)
         self._turns: Counter[int] = Counter()
-        self._short: _Room[tuple[int, str]] = _Room(budget)
-        self._whole: _Room[_Candidate] = _Room(budget)
+        self._short: _BoundedHeap[tuple[int, str]] = _BoundedHeap(budget)
+        self._whole: _BoundedHeap[_Candidate] = _BoundedHeap(budget)
 
     def add(self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> None:
-        """Take the next case."""
+        """Add a case."""
         found, place = flags(verdicts, judgments), self._counts["all"]
         self._counts.update(["all", *found])
         short = _encode(_cut(case_row(case, verdicts), SHORT) | {"flags": found, "short": True})
@@ -133,7 +132,7 @@ class PageBudget:
         return self._turns[kind], kind, place
 
     def data(self) -> CaseData:
-        """Return what stands on the page."""
+        """Return the cases on the page."""
         rows, shared = dict(self._short.kept()), _Shared()
         listed, total, unlike = len(rows), self._counts["all"], 0
         room = self._budget - sum(_size(text) + 1 for text in rows.values())
@@ -169,7 +168,7 @@ class PageBudget:
 
 
 class _Shared:
-    """Prompts in pieces: the case's own texts stand in its row already, and what templates add stands here once."""
+    """Prompts split into pieces: texts of the case refer to its row, and repeated template texts are stored once."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -181,7 +180,7 @@ class _Shared:
         """Return each message as its role and its pieces."""
         texts: list[tuple[list[Any], str]] = [(["responses", i], one.text) for i, one in enumerate(case.responses)]
         texts += [([name], getattr(case, name) or "") for name in ("context", "reference", "prompt")]
-        # The longest first, so that a text that stands in another one does not tear it apart.
+        # The longest first, so that a text within another text does not split it.
         texts = sorted((one for one in texts if len(one[1]) > 20), key=lambda one: -len(one[1]))
         return [[message["role"], *self._pieces(message["content"], texts)] for message in messages]
 
@@ -195,7 +194,7 @@ class _Shared:
         return [self._literal(content)]
 
     def _literal(self, text: str) -> str | int:
-        """Return a text itself the first time, and from the second time on the place where it stands for all."""
+        """Return a text the first time, and from the second time on its index in `parts`."""
         if text in self._places:
             return self._places[text]
         if not 20 <= len(text) <= LONG or hash(text) not in self._seen:
@@ -207,7 +206,7 @@ class _Shared:
         return self._places[text]
 
     def forget(self, known: int) -> None:
-        """Take back all texts but the first `known`: the case they came with is not on the page."""
+        """Remove all texts but the first `known`, because their case is not on the page."""
         for text in self.parts[known:]:
             del self._places[text]
             self.size -= _size(_encode(text)) + 1

@@ -1,4 +1,4 @@
-"""What a run folder holds beyond the run itself: its page, and what scoring found that is more than numbers."""
+"""The derived files of a run folder: the report, and the details of scoring."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def run_files(
     Without the `evaluator` that asked for its judgments one is made of the config again, so that the page can show
     prompts; where that cannot be, it shows none.
     """
-    further = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
-    page, figures = draw_report(result, further, _asked(config, evaluator))
+    details = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
+    page, figures = draw_report(result, details, _asked(config, evaluator))
     language, texts = language_of(result.config), getattr(evaluator, "prompt_texts", {})
     return {
         "report.html": page,
-        FINDINGS: _in_words(result, further, language),
+        FINDINGS: _in_words(result, details, language),
         **{f"{FIGURES}/{figure.name}.svg": alone(figure, language) for figure in figures},
-        **{f"{name}.json": _json(value) for name, value in further.items()},
+        **{f"{name}.json": _json(value) for name, value in details.items()},
         **({PROMPTS: _json(texts)} if texts else {}),
     }
 
 
-def _in_words(result: RunResult, further: Mapping[str, Any], language: str) -> str:
-    found = findings_of(result, further)
-    told = [one.text_zh if language == "zh" else one.text for one in found]
-    return "".join(f"- {as_markdown(text)}\n" for text in [*told, *_clusters(result, language)])
+def _in_words(result: RunResult, details: Mapping[str, Any], language: str) -> str:
+    found = findings_of(result, details)
+    texts = [one.text_zh if language == "zh" else one.text for one in found]
+    return "".join(f"- {as_markdown(text)}\n" for text in [*texts, *_clusters(result, language)])
 
 
 def _clusters(result: RunResult, language: str) -> list[str]:
@@ -60,7 +60,7 @@ def _clusters(result: RunResult, language: str) -> list[str]:
 
 
 def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
-    from evalkit.evaluators import make_evaluator  # loads the template engine, which the findings do without
+    from evalkit.evaluators import make_evaluator  # loads the template engine, which findings do not need
 
     try:
         evaluator = evaluator or make_evaluator(config, prompt_folders=[project() / "prompts"])

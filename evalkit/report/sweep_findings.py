@@ -26,6 +26,8 @@ from evalkit.types import Metric
 FIRST, LENGTH = "position/first_rate", "length/slope_at_label"
 NAMED = 4
 """The most configurations that a sentence names."""
+MANY_MISSING = 0.05
+"""A configuration has many missing answers from this share on."""
 
 
 def contest_findings(board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]) -> list[Finding]:
@@ -70,6 +72,7 @@ def _group(board: Leaderboard, by: str, rows: Sequence[Standing], names: Mapping
         )
         yield finding(by, "bad", text)
     yield from _best(board, by, ranked, like, names)
+    yield from _missing(by, ranked, names)
     yield from _cheap(board, ranked, names)
     yield from _chance(by, ranked, names)
     if by == CONSISTENCY:
@@ -102,7 +105,7 @@ def _best(
 ) -> Iterator[Finding]:
     name, seen = names[ranked[0].job], interval(ranked[0].metrics[by])
     values = {"name": name, "value": seen, "level": f"{100 * (1 - board.confidence):g}%", "what": _measure(by)}
-    sure = ranked[0].chance in (None, "above")
+    sure = ranked[0].chance in (None, "above") and not missing_share(ranked[0], by) >= MANY_MISSING
     if len(ranked) == 1:
         yield finding(by, "info", gettext("{name}: {what} {value}.").fill(**values))
         return
@@ -132,6 +135,39 @@ def _best(
             len(like),
         )
         yield finding(by, "info", text.fill(**values, all=others, names=_listed(like, names)))
+
+
+def missing_share(row: Standing, by: str) -> float:
+    """Return the share of units without a usable answer among those that a configuration is ranked by."""
+    metric = row.metrics.get(by)
+    return metric.missing / (metric.n + metric.missing) if metric is not None and metric.missing else 0.0
+
+
+def _missing(by: str, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield which configurations have many missing answers, most first: they are not in the numbers."""
+    lacking = sorted(
+        (row for row in ranked if missing_share(row, by) >= MANY_MISSING), key=lambda row: -missing_share(row, by)
+    )
+    if not lacking:
+        return
+    shares = [
+        gettext("{name} ({share})", name=names[row.job], share=f"{100 * missing_share(row, by):.0f}%")
+        for row in lacking[:NAMED]
+    ]
+    listed: Message = joined(shares, gettext("; "))
+    if len(lacking) > NAMED:
+        listed = gettext("{names} and {more} more", names=listed, more=len(lacking) - NAMED, all=len(lacking))
+    text = ngettext(
+        "Many answers are missing in {n} of {all} configurations: {names}. Missing answers do not count in its "
+        "{what}: fix them before you choose.",
+        "Many answers are missing in {n} of {all} configurations: {names}. Missing answers do not count in their "
+        "{what}: fix them before you choose.",
+        len(lacking),
+        all=len(ranked),
+        names=listed,
+        what=_measure(by),
+    )
+    yield finding(by, "bad", text)
 
 
 def _measure(by: str) -> Text | str:

@@ -1,4 +1,4 @@
-"""The page on a sweep: which configuration is best, which cannot be told apart, what each is worth and costs."""
+"""The report page of a sweep: which configuration is best, which do not differ significantly, and what each costs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from evalkit.report.sweep_findings import contest_findings
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 
 MAIN = 5
-"""The metrics of the leaderboard that are shown before a reader asks for all."""
+"""The number of metrics in the leaderboard before all are shown."""
 _WORD = re.compile(r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE)
-_OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")  # names of criteria may have spaces
+_OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")  # names of criteria can have spaces
 
 
 @dataclass(frozen=True, slots=True)
 class SweepFacts:
-    """What a sweep's page says beside its leaderboard.
+    """Facts on a sweep's page in addition to its leaderboard.
 
-    `datasets` names the data by fingerprint, `pages` the jobs that have a page of their own; `cost_usd` is what was
-    paid, none where a price is not known. `language` is what the page starts in. `simulated` names simulated judges.
+    `datasets` has dataset names by fingerprint, `pages` the jobs that have a page. `cost_usd` is `None` if a price is
+    unknown. `language` is the initial language. `simulated` has the names of simulated judges.
     """
 
     title: str
@@ -46,7 +46,7 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
     """Return one self-contained HTML page on a sweep; it links to the pages of its jobs, `JOB/report.html`."""
     settings = {row.job: settings_of(row.name) for row in board.rows}
     varying = _varying(list(settings.values()))
-    brief = _brief(list(settings.values()), varying)
+    brief = _self_explanatory(list(settings.values()), varying)
     names = {row.job: _name(row, settings[row.job], varying, brief) for row in board.rows}
     level = f"{100 * board.confidence:g}%"
     datasets = facts.datasets or {}
@@ -65,7 +65,7 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
         "keys": varying,
         "rows": [_row(row, settings[row.job], varying, facts) for row in board.rows],
         "several": several,
-        "same": _same(list(settings.values()), varying),
+        "same": _shared_settings(list(settings.values()), varying),
         "fronts": [figure for figure in figures if figure.name == "front"],
         "figures": [figure for figure in figures if figure.name != "front"],
         "metrics": [figure for name in board.columns if (figure := by_metric(name, board.rows, names)) is not None],
@@ -75,7 +75,7 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
 
 
 def settings_of(name: str) -> dict[str, str]:
-    """Return a job's overrides by key, as its name in the leaderboard has them; none where it is no such list."""
+    """Return a job's overrides by key from its name in the leaderboard; empty if it is not a list of overrides."""
     parts = [part.partition("=") for part in _OVERRIDE.split(name)]
     return {key.strip(): value for key, _, value in parts} if all(sign for _, sign, _ in parts) else {}
 
@@ -85,30 +85,30 @@ def _varying(settings: Sequence[Mapping[str, str]]) -> list[str]:
     return [key for key in keys if len({one.get(key) for one in settings}) > 1]
 
 
-def _same(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> list[str]:
+def _shared_settings(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> list[str]:
     return [f"{key}={value}" for key, value in (settings[0].items() if settings else ()) if key not in varying]
 
 
-def _brief(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> set[str]:
-    """Return the keys all of whose values stand for themselves: words do, numbers and `none` do not."""
+def _self_explanatory(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> set[str]:
+    """Return the keys whose values need no key to be understood: words, but not numbers or `none`."""
     return {key for key in varying if all(_WORD.fullmatch(one[key]) for one in settings if key in one)}
 
 
 def _short(key: str, varying: Sequence[str]) -> str:
-    """Return the last part of a key, or all that tells it from others with the same last part."""
+    """Return the last part of a key, or the whole key if another key has the same last part."""
     last = key.rpartition(".")[2]
     alike = [one for one in varying if one.rpartition(".")[2] == last]
     return last if len(alike) == 1 else key.removeprefix("criteria.")
 
 
 def _name(row: Standing, settings: Mapping[str, str], varying: Sequence[str], brief: Collection[str]) -> str:
-    """Return what a job goes by: its settings, as briefly as they can be understood."""
-    said = (
+    """Return a job's name: its settings as briefly as possible."""
+    parts = (
         settings[key] if key in brief else f"{_short(key, varying)}={settings[key]}"
         for key in varying
         if key in settings
     )
-    return " · ".join(said) or row.name or row.job
+    return " · ".join(parts) or row.name or row.job
 
 
 def _facts(board: Leaderboard, facts: SweepFacts) -> list[tuple[str, Words]]:

@@ -97,7 +97,7 @@ def read_config(folder: Path) -> RunConfig:
 
 
 def read_facts(folder: Path) -> tuple[dict[str, Any], float | None]:
-    """Return the manifest of the run in a folder, and its cost in US$; `None` if the cost is unknown.
+    """Return the manifest of the run in a folder, and its cost in USD; `None` if the cost is unknown.
 
     Raises:
         ConfigError: If a file is missing or damaged.

@@ -23,7 +23,7 @@ BATCH = 1000
 
 @dataclass(slots=True)
 class ModelStats:
-    """The stored answers of one model; tokens and cost in US$ as far as the provider reported them."""
+    """The stored answers of one model; tokens and cost in USD as far as the provider reported them."""
 
     completions: int = 0
     tokens: int = 0

@@ -1,4 +1,4 @@
-"""Recording of finished runs, so that they can be compared; MLflow stays unimported until one is recorded."""
+"""Record finished runs for comparison. MLflow is imported only when a run is recorded."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ MLFLOW = "mlflow"
 
 
 def make_tracker(config: TrackingConfig, *, folder: Path) -> Tracker | None:
-    """Return what records runs as `config` says, or none where tracking is off; `folder` is where one stands.
+    """Return the configured tracker, or `None` if tracking is off. Relative paths start from `folder`.
 
     Raises:
-        PluginError: if `tracking.tracker` names none, or what is none.
+        PluginError: if `tracking.tracker` names no tracker.
     """
     if not config.enabled:
         return None
@@ -62,12 +62,14 @@ def _own(config: TrackingConfig) -> Tracker:
     ours = {MLFLOW: "evalkit.tracking.mlflow_tracker:MlflowTracker"}
     found = find(TRACKERS, config.tracker, ours, where=where, methods=("record",))
     if not (isclass(found) and issubclass(found, Tracker)):
-        raise PluginError(f"'{config.tracker}' is not a tracker", where=where, remedy="give a class that has record")
+        raise PluginError(
+            f"'{config.tracker}' is not a tracker", where=where, remedy="name a class with a method `record`"
+        )
     return _Guarded(construct(found, config, name=config.tracker, where=where), config.tracker)
 
 
 class _Guarded:
-    """A tracker of someone else's, any failure of which is one line."""
+    """A third-party tracker; each of its failures becomes a one-line error."""
 
     def __init__(self, tracker: Tracker, name: str) -> None:
         self._tracker, self._name = tracker, name
@@ -77,5 +79,5 @@ class _Guarded:
             return str(self._tracker.record(result))
         except EvalkitError:
             raise
-        except Exception as error:  # a plug-in's own code runs here, and may fail in any way
+        except Exception as error:  # a plug-in's code can fail in any way
             raise TrackingError(f"tracking.tracker '{self._name}' failed: {type(error).__name__}: {error}") from error

@@ -1,8 +1,8 @@
-"""Recording in a second process, which imports MLflow while this one judges.
+"""Record runs in a second process, which imports MLflow while this process judges.
 
-That process reads a line of JSON for each thing to do from standard input, and answers with a line on standard output.
-When its input ends, however this process ended, so does it: it finishes what it is recording. The run folder is
-complete before a recording begins, so `evalkit track` can send whatever was lost.
+The recording process reads one JSON request per line from standard input and writes one JSON reply per line to standard
+output. When its input ends, for whatever reason, it finishes the current recording and exits. The run folder is
+complete before a recording begins, so `evalkit track` can send a run that was lost.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.types import RunResult
 
 LARGEST = 20_000
-"""Judgments of a run that is read again from its folder to be recorded; a larger one is recorded where it is."""
+"""The most judgments of a run that the recording process reads; larger runs are recorded in this process."""
 _CODE = "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.background import main; main()"
 
 
 @dataclass(eq=False, slots=True)
-class Answer:
-    """What the recording process says of one thing that it was asked for; none before, or if it has ended."""
+class Reply:
+    """The reply to one request: `None` until it arrives, or if the recording process has ended."""
 
-    said: dict[str, str] | None = None
+    content: dict[str, str] | None = None
 
 
 class Worker:
-    """A recording process; it ends with this one, however this one ends."""
+    """A recording process, which ends when this process ends, for whatever reason."""
 
     def __init__(self, uri: str) -> None:
         self.owner = os.getpid()
         self._lock = Lock()
-        self._owed: Answer | None = None
+        self._pending: Reply | None = None
         self._process = subprocess.Popen(
             [sys.executable, "-c", _CODE, *sys.path],
             stdin=subprocess.PIPE,
@@ -54,18 +54,18 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
-            start_new_session=True,  # else Ctrl-C would end it before it can ignore that
+            start_new_session=True,  # otherwise Ctrl-C ends it before it ignores SIGINT
         )
-        self._tell({"uri": uri})
+        self._write({"uri": uri})
         atexit.register(self.close)
 
     @property
     def runs(self) -> bool:
-        """Whether it is there for this process; a fork of this one has none."""
+        """Whether the process is alive and belongs to this process, not to a parent that was forked."""
         return self.owner == os.getpid() and self._process.poll() is None
 
     def record(self, uri: str, config: TrackingConfig, folder: str) -> str | None:
-        """Record the run in a folder and return its MLflow run id, or none if the recording process has ended.
+        """Record the run in a folder and return its MLflow run id, or `None` if the recording process has ended.
 
         Raises:
             TrackingError: if it could not be recorded.
@@ -73,66 +73,68 @@ class Worker:
         return self._done({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder})
 
     def attach(self, uri: str, config: TrackingConfig, run: str, files: Sequence[Path]) -> str | None:
-        """Log files with the parent of a recorded run, and return its id, or none if the recording process has ended.
+        """Log files with the parent of a recorded run. Return `run`, or `None` if the recording process has ended.
 
         Raises:
             TrackingError: if they could not be sent.
         """
-        asked = {"uri": uri, "config": config.model_dump(mode="json"), "folder": "", "attach": run}
-        return self._done({**asked, "files": [str(file) for file in files]})
+        request = {"uri": uri, "config": config.model_dump(mode="json"), "folder": "", "attach": run}
+        return self._done({**request, "files": [str(file) for file in files]})
 
     def renew(self, uri: str, config: TrackingConfig, folder: str, run: str) -> str | None:
-        """Bring a recorded run up to date with its folder, and return its id; none if the recording process has ended.
+        """Update a recorded run from its folder. Return `run`, or `None` if the recording process has ended.
 
         Raises:
-            TrackingError: if that could not be sent.
+            TrackingError: if the update could not be sent.
         """
         return self._done({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder, "renew": run})
 
-    def begin(self, uri: str, config: TrackingConfig, folder: str) -> Answer:
-        """Begin to record the run in a folder; `end` waits for it."""
-        return self._ask({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder})
+    def begin(self, uri: str, config: TrackingConfig, folder: str) -> Reply:
+        """Begin to record the run in a folder; `end` waits for the reply."""
+        return self._send({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder})
 
-    def end(self, answer: Answer) -> str | None:
-        """Return the MLflow run id of a run that it began to record, or none if the recording process has ended.
+    def end(self, reply: Reply) -> str | None:
+        """Return the MLflow run id of a run that was begun, or `None` if the recording process has ended.
 
         Raises:
             TrackingError: if it could not be recorded.
         """
         with self._lock:
-            if self._owed is answer:
-                self._take()
-        if answer.said is None:
+            if self._pending is reply:
+                self._receive()
+        if reply.content is None:
             self.close()
             return None
-        if "error" in answer.said:
-            raise TrackingError(answer.said["error"])
-        return str(answer.said["run"])
+        if "error" in reply.content:
+            raise TrackingError(reply.content["error"])
+        return str(reply.content["run"])
 
-    def _done(self, asked: dict[str, Any]) -> str | None:
-        return self.end(self._ask(asked))
+    def _done(self, request: dict[str, Any]) -> str | None:
+        return self.end(self._send(request))
 
-    def _ask(self, asked: dict[str, Any]) -> Answer:
+    def _send(self, request: dict[str, Any]) -> Reply:
         with self._lock:
-            self._take()  # its answers come in the order of what was asked
-            self._tell({**asked, "environment": dict(os.environ), "standing": str(Path.cwd())})
-            self._owed = Answer()
-            return self._owed
+            self._receive()  # replies come in the order of the requests
+            self._write({**request, "environment": dict(os.environ), "cwd": str(Path.cwd())})
+            self._pending = Reply()
+            return self._pending
 
-    def _take(self) -> None:
-        """Wait for the answer that is owed, if one is."""
-        if self._owed is None:
+    def _receive(self) -> None:
+        """Wait for the pending reply, if there is one."""
+        if self._pending is None:
             return
-        owed, self._owed = self._owed, None
+        pending, self._pending = self._pending, None
         try:
-            owed.said = self._answer()
+            pending.content = self._read()
         except BaseException:
-            owed.said = {"error": "interrupted before it was recorded in MLflow: `evalkit track` sends it later"}
-            self.close()  # its answer would be taken for the next one's
+            pending.content = {
+                "error": "interrupted before the run was recorded in MLflow: `evalkit track` sends it later"
+            }
+            self.close()  # otherwise its reply would be taken for the next one
             raise
 
     def close(self) -> None:
-        """End the process; nothing is lost, since it does nothing that is not waited for."""
+        """End the process. Nothing is lost, because every recording is waited for."""
         if self.owner != os.getpid():
             return
         atexit.unregister(self.close)
@@ -140,27 +142,27 @@ class Worker:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what it did not read is of no use to anybody
+                with suppress(OSError):  # unread requests do not matter
                     pipe.close()
 
-    def _tell(self, what: dict[str, Any]) -> None:
+    def _write(self, request: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError, ValueError):  # it has ended, which its missing answer tells
-            self._process.stdin.write(json.dumps(what) + "\n")
+        with suppress(OSError, ValueError):  # the process has ended: its reply will be missing
+            self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
 
-    def _answer(self) -> dict[str, str] | None:
+    def _read(self) -> dict[str, str] | None:
         assert self._process.stdout is not None
         try:
-            said: dict[str, str] = json.loads(self._process.stdout.readline())
+            reply: dict[str, str] = json.loads(self._process.stdout.readline())
         except ValueError:
             return None
-        return said
+        return reply
 
 
 @dataclass(frozen=True, slots=True)
 class BackgroundTracker:
-    """Records runs in the process beside this one; in this one where that has ended, or would have too much to read."""
+    """Record runs in the recording process, or in this process if that has ended or the run is large."""
 
     recorder: Worker
     here: MlflowTracker
@@ -169,7 +171,7 @@ class BackgroundTracker:
         """Record a run and return its MLflow run id.
 
         Raises:
-            TrackingError: if it could not be recorded; the run folder is complete all the same.
+            TrackingError: if it could not be recorded; the run folder is complete anyway.
         """
         if result.folder is not None and len(result.judgments) <= LARGEST:
             run = self.recorder.record(self.here.uri, self.here.config, result.folder)
@@ -178,24 +180,25 @@ class BackgroundTracker:
         return self.here.record(result)
 
     def begin(self, result: RunResult) -> Callable[[], str]:
-        """Begin to record a run beside what comes next; what is returned waits for it and returns its MLflow run id.
+        """Begin to record a run in the background; return a function that waits and returns the MLflow run id.
 
-        It is recorded at once where that is not possible, and at the end where it has not been.
+        A run that cannot be recorded in the background is recorded at once. If the recording process ends first, the
+        returned function records the run.
 
         Raises:
-            TrackingError: if it could not be recorded, and what is returned does too.
+            TrackingError: if the run could not be recorded; the returned function raises it too.
         """
         if result.folder is None or len(result.judgments) > LARGEST:
             run = self.here.record(result)
             return lambda: run
-        answer = self.recorder.begin(self.here.uri, self.here.config, result.folder)
-        return lambda: self.recorder.end(answer) or self.here.record(result)
+        reply = self.recorder.begin(self.here.uri, self.here.config, result.folder)
+        return lambda: self.recorder.end(reply) or self.here.record(result)
 
     def renew(self, result: RunResult, run: str) -> None:
-        """Bring a recorded run up to date whose result was held against another gate.
+        """Update a recorded run after its gate was decided again.
 
         Raises:
-            TrackingError: if that could not be sent.
+            TrackingError: if the update could not be sent.
         """
         if result.folder is not None and self.recorder.renew(self.here.uri, self.here.config, result.folder, run):
             return
@@ -205,7 +208,7 @@ class BackgroundTracker:
         """Log files with the parent run of the sweep that `run` is a job of.
 
         Raises:
-            TrackingError: if they could not be sent; they stand where they stood.
+            TrackingError: if they could not be sent; they remain where they are.
         """
         if self.recorder.attach(self.here.uri, self.here.config, run, files) is None:
             self.here.attach(run, files)
@@ -216,17 +219,17 @@ _starting = Lock()
 
 
 def start(uri: str) -> None:
-    """Start the recording process, unless there is one, or MLflow has been imported here already."""
+    """Start the recording process, unless there is one or this process has already imported MLflow."""
     global _recorder
     with _starting:
         if "mlflow" in sys.modules or not sys.executable or (_recorder is not None and _recorder.runs):
             return
-        with suppress(OSError):  # no process to be had: then MLflow is imported here, later
+        with suppress(OSError):  # no process: MLflow is imported here later
             _recorder = Worker(uri)
 
 
 def running() -> Worker | None:
-    """Return the recording process of this one, or none; it is ended once MLflow has been imported here."""
+    """Return the recording process, or `None`; it is closed once this process has imported MLflow."""
     if _recorder is None or not _recorder.runs:
         return None
     if "mlflow" in sys.modules:
@@ -236,22 +239,22 @@ def running() -> Worker | None:
 
 
 def main() -> None:
-    """Do what standard input asks for, a line at a time, until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run to act on
-    # What MLflow may print is not an answer.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    """Handle each request on standard input, one per line, until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
+    # MLflow may print to standard output, which would corrupt the replies.
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
-        asked = json.loads(line)
-        if "folder" not in asked:
-            _make_ready(asked["uri"])
+        request = json.loads(line)
+        if "folder" not in request:
+            _warm_up(request["uri"])
             continue
-        print(json.dumps(_record(asked)), file=answers, flush=True)
+        print(json.dumps(_handle(request)), file=replies, flush=True)
 
 
-def _make_ready(uri: str) -> None:
-    gc.disable()  # as in evalkit.judges.loading: what an import makes is not garbage
-    # What goes wrong goes wrong again when a run is recorded, and is said there.
+def _warm_up(uri: str) -> None:
+    gc.disable()  # imports create no garbage, as in evalkit.judges.loading
+    # An error here occurs again, and is reported, when a run is recorded.
     with suppress(Exception):
         import_all(uri)
         import evalkit.runs.read  # noqa: F401
@@ -262,22 +265,22 @@ def _make_ready(uri: str) -> None:
     gc.enable()
 
 
-def _record(asked: Mapping[str, Any]) -> dict[str, str]:
+def _handle(request: Mapping[str, Any]) -> dict[str, str]:
     from evalkit.runs import read_run
 
     os.environ.clear()
-    os.environ.update(asked["environment"])
-    os.chdir(asked["standing"])
+    os.environ.update(request["environment"])
+    os.chdir(request["cwd"])
     try:
-        config = TrackingConfig.model_validate(asked["config"])
-        tracker = MlflowTracker(asked["uri"], config)
-        if "attach" in asked:
-            tracker.attach(asked["attach"], [Path(file) for file in asked["files"]])
-            return {"run": asked["attach"]}
-        result = read_run(Path(asked["folder"]))
-        if "renew" in asked:
-            tracker.renew(result, asked["renew"])
-            return {"run": asked["renew"]}
+        config = TrackingConfig.model_validate(request["config"])
+        tracker = MlflowTracker(request["uri"], config)
+        if "attach" in request:
+            tracker.attach(request["attach"], [Path(file) for file in request["files"]])
+            return {"run": request["attach"]}
+        result = read_run(Path(request["folder"]))
+        if "renew" in request:
+            tracker.renew(result, request["renew"])
+            return {"run": request["renew"]}
         return {"run": tracker.record(result)}
     except TrackingError as error:
         return {"error": str(error)}

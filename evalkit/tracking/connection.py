@@ -1,4 +1,4 @@
-"""The way to an MLflow store: quiet, quick to say that it is away, and one process at a time where that matters."""
+"""Open MLflow stores: without log noise, with short timeouts, and under a lock between processes where needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from evalkit.tracking.location import refuse_files, sqlite_file
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-# MLflow's own defaults would wait for minutes on a server that is not there.
+# MLflow's defaults wait for minutes if a server does not answer.
 _PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -42,10 +42,10 @@ _SECONDS = 5.0
 
 
 def open_client(uri: str) -> MlflowClient:
-    """Return a client of the store at `uri`, which has answered once.
+    """Return a client of the store at `uri` after checking that the store answers.
 
     Raises:
-        TrackingError: if it is a store of plain files.
+        TrackingError: if it is a file store.
         OSError: if the database cannot be reached or written.
         sqlite3.Error: if the SQLite file cannot be used.
         mlflow.exceptions.MlflowException: if the server refused or did not answer.
@@ -64,7 +64,7 @@ def open_client(uri: str) -> MlflowClient:
 
 
 def import_all(uri: str) -> None:
-    """Import what recording at `uri` takes."""
+    """Import every module that recording at `uri` needs."""
     _quieten()
     for name in ("mlflow", *(_SQL if sqlite_file(uri) else ())):
         import_module(name)
@@ -119,10 +119,10 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def one_line_errors(uri: str, folder: str | None) -> Iterator[None]:
-    """Turn whatever goes wrong inside into one line.
+    """Turn any error inside the block into one line.
 
     Raises:
-        TrackingError: saying what went wrong, and how the run can be sent later.
+        TrackingError: with the cause and how to send the run later.
     """
     try:
         with warnings.catch_warnings():
@@ -151,11 +151,11 @@ def _explain(problem: Exception, uri: str, folder: str | None) -> str:
 
 @contextmanager
 def one_at_a_time(name: str) -> Iterator[None]:
-    """Hold a lock among this machine's processes; two jobs of one sweep would else both make its parent run."""
+    """Hold a lock between this machine's processes, so that two jobs of a sweep do not both create its parent run."""
     path = Path(tempfile.gettempdir()) / f"evalkit-{hashlib.sha256(name.encode()).hexdigest()[:24]}.lock"
     try:
         import fcntl
-    except ImportError:  # Windows has none: there only the check after creation keeps parents single
+    except ImportError:  # Windows has no fcntl: there only the check after creation removes duplicate parents
         yield
         return
     with path.open("a") as file:

@@ -1,4 +1,4 @@
-"""What of a run goes to the tracker, as plain values: nothing here knows MLflow."""
+"""The contents of a tracked run as plain values; this module does not use MLflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_KEY = 250
 MAX_ROWS = 1_000
 MAX_CELL = 4_000
 MAX_TABLE = 1_000_000
-"""Characters of a table: what is more takes the UI's table view seconds to open."""
+"""The most characters of a table; the UI needs seconds to open larger ones."""
 NOTE, LONGEST_NOTE = "mlflow.note.content", 8_000
 """The tag that MLflow shows on a run's page, as Markdown."""
 _SECRET = re.compile(r"(^|[._-])(api[_-]?key|secret|password|authorization|token)$", re.IGNORECASE)
@@ -38,7 +38,7 @@ class Table(TypedDict):
 
 
 def params(result: RunResult) -> dict[str, str]:
-    """Return the config as flat dotted names to texts; what is not set is left out, and so is every secret."""
+    """Return the config as texts by flat dotted names, without unset values and secrets."""
     config = {key: value for key, value in result.config.dump().items() if key != "gate" or result.manifest.get("gate")}
     return {param_name(key): param_text(key, value) for key, value in _flat(config, "") if value not in (None, [], {})}
 
@@ -93,7 +93,7 @@ def _ordered(result: RunResult, every: bool) -> list[str]:
 
 
 def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return what a run is found by: hashes, mode, judge and the user's own tags."""
+    """Return the tags of a run: hashes, mode, judge and the tags in the config."""
     manifest = result.manifest
     commit, notes = manifest.get("git_commit"), manifest.get("notes") or []
     found = {
@@ -117,7 +117,7 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def description(result: RunResult) -> dict[str, str]:
-    """Return what the run found in words, as the tag that MLflow shows on its page; none if its folder lacks them."""
+    """Return the run's findings as the tag that MLflow shows as a description, or nothing if it has none."""
     path = Path(result.folder or "") / FINDINGS
     if not result.folder or not path.is_file():
         return {}
@@ -135,7 +135,7 @@ def judge(result: RunResult) -> str:
 
 
 def run_name(result: RunResult, chosen: str | None) -> str:
-    """Return the run's name: a sweep's job goes by its overrides, any other by the chosen name or what it is."""
+    """Return the run's name: the overrides of a sweep's job, otherwise the configured name or mode and judge."""
     sweep = result.manifest.get("sweep") or {}
     if overrides := sweep.get("overrides"):
         return without_password(", ".join(overrides))[:MAX_KEY]
@@ -149,7 +149,7 @@ def milliseconds(stamp: str | None) -> int | None:
 
 
 def judgment_table(result: RunResult) -> Table:
-    """Return the first judgments as a table, each with the texts it is about."""
+    """Return the first judgments as a table, each with its prompt and responses."""
     columns: dict[str, Callable[[Judgment], Any]] = {
         "item": lambda j: (
             f"{_item(j.case_id, j.unit)}, shown {letters(j.shown)}" + (f", {j.sample}" if j.sample else "")
@@ -196,15 +196,15 @@ def verdict_table(result: RunResult) -> Table:
 
 
 def table_note(tables: Mapping[str, Table], result: RunResult) -> str | None:
-    """Return what the tables `judgments` and `verdicts` leave out, or none where they hold every row."""
+    """Return how many rows the tables `judgments` and `verdicts` omit, or `None` if they have every row."""
     counts = {"judgments": len(result.judgments), "verdicts": len(result.verdicts)}
     held = {what: len(table["data"]) for what, table in tables.items()}
     cut = [f"the first {held[what]:,} of {n:,} {what}" for what, n in counts.items() if n > held[what]]
-    return f"tables hold {' and '.join(cut)}; the .jsonl files hold all" if cut else None
+    return f"tables hold {' and '.join(cut)}; the .jsonl files have all rows" if cut else None
 
 
 def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> Table:
-    """Lay out as many first rows as a table holds, without empty columns; the UI compares runs by the first column."""
+    """Return a table of the first rows that fit, without empty columns. The UI compares runs by the first column."""
     filled = list(_filling([[read(row) for read in columns.values()] for row in rows[:MAX_ROWS]]))
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in filled)]
     names = list(columns)
@@ -212,7 +212,7 @@ def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> 
 
 
 def _filling(rows: Sequence[list[Any]]) -> Iterator[list[Any]]:
-    """Yield rows until a table of them has `MAX_TABLE` characters; the first one always."""
+    """Yield rows until their table has `MAX_TABLE` characters, but at least one row."""
     size = 0
     for place, row in enumerate(rows):
         size += sum(len(value) if isinstance(value, str) else 8 for value in row)
@@ -222,7 +222,7 @@ def _filling(rows: Sequence[list[Any]]) -> Iterator[list[Any]]:
 
 
 def letters(indices: Unit) -> str:
-    """Return responses by the letters that people know them by: (0, 1) is AB, and from the 27th on by number."""
+    """Return responses by their letters: (0, 1) is AB; from the 27th on they are numbered."""
     return "".join(chr(ord("A") + i) if i < 26 else f"({i + 1})" for i in indices)
 
 

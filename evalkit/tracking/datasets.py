@@ -1,4 +1,4 @@
-"""Data sets that MLflow holds: its evaluation data sets, and files that a run logged, as rows to be judged."""
+"""Read rows from MLflow: its evaluation datasets, and files that a run logged."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _Found = TypeVar("_Found")
 
 
 def dataset_fetchers(config: TrackingConfig, *, folder: Path) -> Mapping[str, Fetch]:
-    """Return what fetches `mlflow:NAME` (or a data set's id) and `runs:/RUN_ID/PATH` from the tracking store.
+    """Return functions that fetch `mlflow:NAME` (or a dataset's id) and `runs:/RUN_ID/PATH` from the tracking store.
 
-    A record's columns are `inputs`, `outputs`, `expectations` and `tags`, each an object, and its `id`. `folder` is
-    where one stands; MLflow stays unimported until something is fetched.
+    A record's columns are `id`, `inputs`, `outputs`, `expectations` and `tags`; all but `id` are objects. Relative
+    stores start from `folder`. MLflow is imported only when something is fetched.
     """
 
     def dataset(named: str, _format: str | None) -> Source:
@@ -40,7 +40,7 @@ def dataset_fetchers(config: TrackingConfig, *, folder: Path) -> Mapping[str, Fe
 
 def _dataset(uri: str, named: str) -> Source:
     wanted = named.partition(":")[2].strip("/")
-    records = _said_in_one_line(uri, named, lambda: _records(uri, wanted, named))
+    records = _one_line_errors(uri, named, lambda: _records(uri, wanted, named))
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         for number, record in enumerate(records, 1):
@@ -54,20 +54,20 @@ def _records(uri: str, wanted: str, named: str) -> list[dict[str, Any]]:
     client = open_client(uri)
     from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
-    with _use_tracking_uri(uri):  # a data set loads its records from the store that the process uses
+    with _use_tracking_uri(uri):  # a dataset loads its records from the process's current store
         if wanted.startswith(_ID):
             found = client.get_dataset(wanted)
         else:
             quote = "'" if '"' in wanted else '"'
             several = client.search_datasets(filter_string=f"name = {quote}{wanted}{quote}", max_results=2)
             if len(several) != 1:
-                what = "several data sets of this name" if several else "no such data set"
+                what = "several datasets have this name" if several else "no such dataset"
                 remedy = f"name it by its id, {_ID}…" if several else "set tracking.uri to the store that holds it"
                 raise DatasetError(f"{what} in {without_password(uri)}", where=named, remedy=remedy)
             found = several[0]
         records: list[dict[str, Any]] = found.to_df().to_dict("records")
     if not records:
-        raise DatasetError("the data set holds no records", where=named, remedy="name one that does")
+        raise DatasetError("the dataset has no records", where=named, remedy="name one that has records")
     return records
 
 
@@ -75,16 +75,16 @@ def _artifact(uri: str, named: str, format_: str | None) -> Source:
     run_id, _, path = named.partition(":")[2].strip("/").partition("/")
     if not path:
         remedy = "write runs:/RUN_ID/PATH, the path of a file or folder among its artifacts"
-        raise DatasetError("names a run, and no file of it", where=named, remedy=remedy)
+        raise DatasetError("names a run but none of its files", where=named, remedy=remedy)
     folder = tempfile.TemporaryDirectory(prefix="evalkit-")
     atexit.register(folder.cleanup)
-    found = _said_in_one_line(uri, named, lambda: Path(open_client(uri).download_artifacts(run_id, path, folder.name)))
+    found = _one_line_errors(uri, named, lambda: Path(open_client(uri).download_artifacts(run_id, path, folder.name)))
     return downloaded(found, format_, named)
 
 
-def _said_in_one_line(uri: str, named: str, fetch: Callable[[], _Found]) -> _Found:
+def _one_line_errors(uri: str, named: str, fetch: Callable[[], _Found]) -> _Found:
     file = sqlite_file(uri)
-    if file is not None and not file.exists():  # which a client would make
+    if file is not None and not file.exists():  # a client would create it
         raise DatasetError(f"there is no tracking store at {uri}", where=named, remedy="set tracking.uri")
     try:
         with warnings.catch_warnings():

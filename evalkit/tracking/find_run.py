@@ -1,4 +1,4 @@
-"""A finished run by the word that people name it with: a run folder, or an MLflow run id."""
+"""Find a finished run by its folder or its MLflow run id."""
 
 from __future__ import annotations
 
@@ -27,23 +27,21 @@ _RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def is_run_id(word: str) -> bool:
-    """Say whether a word looks like an MLflow run id."""
+    """Return whether a word looks like an MLflow run id."""
     return bool(_RUN_ID.fullmatch(word))
 
 
 def fetch_run(uri: str, run_id: str, into: Path) -> Path:
-    """Download the run folder that was recorded as `run_id` into a folder, and return where it stands.
+    """Download the recorded folder of the run `run_id` into a folder, and return its path.
 
     Raises:
-        ConfigError: if the store has no such run, or the run no run folder.
+        ConfigError: if the store has no such run, or the run has no run folder.
         TrackingError: if the store cannot be reached.
     """
     with _one_line(uri, run_id):
         folder = Path(_download(uri, run_id, into))
     if not (folder / "manifest.json").is_file():
-        raise ConfigError(
-            "holds no run folder", where=f"MLflow run {run_id}", remedy="name a run that evalkit recorded"
-        )
+        raise ConfigError("has no run folder", where=f"MLflow run {run_id}", remedy="name a run that evalkit recorded")
     return folder
 
 
@@ -94,7 +92,7 @@ def _run(client: MlflowClient, uri: str, run_id: str) -> Run:
 
 @contextmanager
 def _one_line(uri: str, run_id: str) -> Iterator[None]:
-    """Turn any failure into one line."""
+    """Turn any error inside the block into one line."""
     file = sqlite_file(uri)
     if file is not None and not file.is_file():
         raise ConfigError(
@@ -114,17 +112,17 @@ def _one_line(uri: str, run_id: str) -> Iterator[None]:
 
 
 def find_run(word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path) -> RunResult:
-    """Return the run that `word` names.
+    """Return the run with this name.
 
     Args:
         word: a run folder, or the id of a run at MLflow.
         tracking: which store holds recorded runs.
-        folder: where one stands.
-        scratch: what is fetched goes there, and is needed as long as the run is.
+        folder: where relative stores start.
+        scratch: a folder for downloads, which must exist as long as the run is used.
 
     Raises:
         ConfigError: if there is no such run, or it is damaged.
-        TrackingError: if it has to be fetched and the store cannot be reached.
+        TrackingError: if it must be fetched and the store cannot be reached.
     """
     if (folder / word).exists() or not is_run_id(word):
         return read_run(folder / word)

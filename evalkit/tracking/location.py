@@ -1,4 +1,4 @@
-"""Where runs are recorded: from config, the environment, or the folder one stands in."""
+"""Where runs are recorded: from the config, the environment or the current folder."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql", "databrick
 def tracking_uri(config: TrackingConfig, folder: Path) -> str:
     """Return the URI of the tracking store: `tracking.uri`, else $MLFLOW_TRACKING_URI, else an SQLite file in `folder`.
 
-    Relative SQLite files are taken from `folder` and made absolute, so that the answer holds wherever it is used.
+    Relative SQLite files start from `folder` and are made absolute, so that the URI is valid in any folder.
 
     Raises:
-        ConfigError: if it is a URI that neither MLflow nor a plug-in of MLflow's knows.
+        ConfigError: if neither MLflow nor a plug-in of MLflow knows the URI.
     """
     uri = config.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
     if uri.startswith(SQLITE) and not uri.startswith(f"{SQLITE}:"):
@@ -42,7 +42,7 @@ def _check_scheme(uri: str) -> None:
 
 
 def _plugged(uri: str) -> bool:
-    """Say whether a plug-in of MLflow's knows a URI; SageMaker's, for one, are no URLs: `arn:aws:…`."""
+    """Return whether a plug-in of MLflow knows a URI. Some are not URLs, for example SageMaker's `arn:aws:…`."""
     from importlib.metadata import entry_points
 
     scheme, colon, _ = uri.partition(":")
@@ -50,27 +50,29 @@ def _plugged(uri: str) -> bool:
 
 
 def refuse_files(uri: str) -> None:
-    """Refuse a store of plain files: there a metric is a file, so that `x/low` cannot stand beside `x`.
+    """Refuse a file store: there each metric is a file, so `x` and `x/low` cannot both exist.
 
     Raises:
-        TrackingError: if `uri` is one.
+        TrackingError: if `uri` is a file store.
     """
     if uri.startswith("file:"):
-        raise TrackingError(f"tracking.uri: {uri} is a file store, which holds no intervals; use sqlite:///mlflow.db")
+        raise TrackingError(
+            f"tracking.uri: {uri} is a file store, which cannot store intervals; use sqlite:///mlflow.db"
+        )
 
 
 def server_environment() -> dict[str, str]:
     """Return the environment for a process that serves MLflow's pages.
 
-    MLflow's server imports LiteLLM where it is installed, and LiteLLM fetches its price list from the network as it is
-    imported: without one the server never comes up. What stands in the current folder is no module of its processes.
+    MLflow's server imports LiteLLM if it is installed, and LiteLLM fetches its price list from the network when it is
+    imported; without a network the server would not start. The current folder is not searched for modules.
     """
     quiet = {"PYTHONWARNINGS": "ignore", "PYTHONSAFEPATH": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
     return {**os.environ, **quiet, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """Return the file of an SQLite URI, or none for any other."""
+    """Return the file of an SQLite URI, or `None` for any other URI."""
     return Path(uri.removeprefix(SQLITE)) if uri.startswith(SQLITE) else None
 
 
@@ -79,7 +81,7 @@ _SECONDS = 5.0
 
 
 def check_tracking(uri: str) -> None:
-    """Check that something answers at a tracking URI, or that its file can be written.
+    """Check that a tracking server answers, or that the store's file can be written.
 
     Raises:
         TrackingError: if runs cannot be recorded there.

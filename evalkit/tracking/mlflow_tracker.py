@@ -1,4 +1,4 @@
-"""A finished run into MLflow: explicit run ids, batches, and no run that is active for the whole process."""
+"""Record finished runs in MLflow, with explicit run ids and batches; no run is active for the whole process."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _TABLES = {"judgments": "tables/judgments.json", "verdicts": "tables/verdicts.js
 
 @dataclass(frozen=True, slots=True)
 class MlflowTracker:
-    """Records runs in the MLflow store at `uri`; MLflow is imported by the first `record`."""
+    """Record runs in the MLflow store at `uri`; the first call imports MLflow."""
 
     uri: str
     config: TrackingConfig
 
     def record(self, result: RunResult) -> str:
-        """Record a run and return its MLflow run id; a run that is already there is not recorded twice.
+        """Record a run and return its MLflow run id; a recorded run is not recorded again.
 
         Raises:
-            TrackingError: if it could not be recorded; the run folder is complete all the same.
+            TrackingError: if it could not be recorded; the run folder is complete anyway.
         """
         with one_line_errors(self.uri, result.folder):
             client = self._client()
@@ -53,18 +53,18 @@ class MlflowTracker:
                 return run
 
     def renew(self, result: RunResult, run: str) -> None:
-        """Bring a recorded run up to date with a result that was held against another gate; other scores are not sent.
+        """Update a recorded run after its gate was decided again; results with other scores are not sent.
 
-        Nothing is done where there is no such run: it was recorded elsewhere.
+        If the store has no such run, it was recorded elsewhere and nothing is done.
 
         Raises:
-            TrackingError: if that could not be sent.
+            TrackingError: if the update could not be sent.
         """
         with one_line_errors(self.uri, result.folder):
             _renew(self._client(), run, result)
 
     def greet(self) -> None:
-        """Open the store once, so that it opens quickly when there is something to record."""
+        """Open the store once, so that it opens quickly when a run is recorded."""
         with one_line_errors(self.uri, None):
             self._client().get_prompt("evalkit")
 
@@ -72,7 +72,7 @@ class MlflowTracker:
         """Log files with the parent run of the sweep that `run` is a job of.
 
         Raises:
-            TrackingError: if they could not be sent; they stand where they stood.
+            TrackingError: if they could not be sent; they remain where they are.
         """
         with one_line_errors(self.uri, None):
             attach(self._client(), run, files)
@@ -86,7 +86,7 @@ class MlflowTracker:
         for run in find_runs(client, experiment, run_id=identity) if identity else []:
             if run.info.status == "FINISHED":
                 return str(run.info.run_id)
-            client.delete_run(run.info.run_id)  # what an interrupted attempt left
+            client.delete_run(run.info.run_id)  # left by an interrupted attempt
         return None
 
     def _send(self, client: MlflowClient, experiment: str, result: RunResult) -> str:
@@ -107,7 +107,7 @@ class MlflowTracker:
 
 
 def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
-    """Put what became of a run's gate in place of what was recorded of it: its tag, and the run's files."""
+    """Replace the recorded outcome of a run's gate: its tag and the run's files."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -118,7 +118,7 @@ def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
         return
     found = contents.tags(result, {})
     if any(known.get(tag) != found.get(tag) for tag in ("evalkit.run_id", "evalkit.config_hash")):
-        return  # the gate is of scores that the run does not have
+        return  # the gate belongs to other scores
     if GATE in found:
         client.set_tag(run, GATE, found[GATE])
     elif GATE in known:
@@ -128,7 +128,7 @@ def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
 
 
 def experiment_of(client: MlflowClient, uri: str, name: str) -> str:
-    """Return the id of an experiment, made if there is none; its artifacts stand beside an SQLite file."""
+    """Return the id of an experiment, which is created if needed; its artifacts are stored next to an SQLite file."""
     found = client.get_experiment_by_name(name) or _new_experiment(client, uri, name)
     if found.lifecycle_stage == "deleted":
         remedy = f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`"
@@ -140,15 +140,15 @@ def _new_experiment(client: MlflowClient, uri: str, name: str) -> Any:
     from mlflow.exceptions import MlflowException
 
     try:
-        client.create_experiment(name, artifact_location=_artifacts_beside(uri, name))
+        client.create_experiment(name, artifact_location=_artifact_location(uri, name))
     except MlflowException as problem:
-        if problem.error_code != "RESOURCE_ALREADY_EXISTS":  # else another process was quicker
+        if problem.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
             raise
     return client.get_experiment_by_name(name)
 
 
-def _artifacts_beside(uri: str, experiment: str) -> str | None:
-    """Return `mlruns/` beside an SQLite file; MLflow itself would take the folder one happens to stand in."""
+def _artifact_location(uri: str, experiment: str) -> str | None:
+    """Return `mlruns/` next to an SQLite file; MLflow's default is the current folder."""
     file = sqlite_file(uri)
     slug = re.sub(r"[^\w.-]+", "_", experiment).strip("._") or "experiment"
     return (file.parent / "mlruns" / slug).as_uri() if file else None

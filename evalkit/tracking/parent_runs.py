@@ -26,7 +26,7 @@ SWEEP, ROLE, PARENT = "evalkit.sweep", "evalkit.role", "mlflow.parentRunId"
 def child_tags(
     client: MlflowClient, experiment: str, sweep: Mapping[str, Any], *, started: int | None
 ) -> dict[str, str]:
-    """Return the tags that put a job's run under its sweep's parent run, which is made if there is none."""
+    """Return the tags that put a job's run under its sweep's parent run, which is created if needed."""
     return {PARENT: parent_run(client, experiment, sweep, started=started), SWEEP: _identity(sweep)}
 
 
@@ -42,10 +42,9 @@ def find_runs(client: MlflowClient, experiment: str, **wanted: str) -> list[Run]
 
 
 def parent_run(client: MlflowClient, experiment: str, sweep: Mapping[str, Any], *, started: int | None) -> str:
-    """Return the id of the sweep's parent run, made if there is none; its end is when its last job was recorded.
+    """Return the id of the sweep's parent run, which is created if needed. It ends when its last job is recorded.
 
-    Several processes may ask at once: on one machine they take turns, and of two parents made on different
-    machines the older one stays.
+    Processes on one machine take turns. If two machines each create a parent, the older one is kept.
     """
     identity = _identity(sweep)
     with one_at_a_time(f"{client.tracking_uri} {experiment} {identity}"):
@@ -67,14 +66,14 @@ def _create(client: MlflowClient, experiment: str, identity: str, sweep: Mapping
 _PARENT_RUN = "mlflow.parentRunId"
 _ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
 _TABLE = "tables/leaderboard.json"
-_NAMED = 3  # jobs that a description names
-_CONTRADICTIONS = 200  # pairs of jobs; a batch holds 1,000 metrics, and leaderboard.json all of them
+_NAMED = 3  # the most jobs in a description
+_CONTRADICTIONS = 200  # the most pairs of jobs: a batch has at most 1,000 metrics, and leaderboard.json has all pairs
 
 
 def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | None:
     """Log files with the parent of the run `child`, and return the parent's id, if any.
 
-    A CSV is logged as a table, too. A leaderboard in JSON becomes params, tags, metrics and a description.
+    A CSV is also logged as a table. A leaderboard in JSON becomes params, tags, metrics and a description.
     """
     parent = client.get_run(child).data.tags.get(_PARENT_RUN)
     if parent is None:
@@ -94,7 +93,7 @@ def _describe(client: MlflowClient, parent: str, board: Mapping[str, Any]) -> No
     from mlflow.entities import Metric, Param, RunTag
 
     known = client.get_run(parent).data.params
-    # MLflow refuses another value of a param, which a sweep that was extended would have: tags hold the present ones.
+    # MLflow cannot change a param, which extending a sweep would require: the tags have the current values.
     params = [Param(name, value) for name, value in definition(board).items() if name not in known]
     tags = [RunTag(name, value) for name, value in (tags_of(board) | {NOTE: description(board)}).items()]
     stamp = int(time.time() * 1000)
@@ -104,7 +103,7 @@ def _describe(client: MlflowClient, parent: str, board: Mapping[str, Any]) -> No
 
 
 def definition(board: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a sweep tried: `sweep.name`, `sweep.jobs`, and `sweep.KEY` with the values of each swept key."""
+    """Return a sweep's definition: `sweep.name`, `sweep.jobs`, and `sweep.KEY` with the values of each swept key."""
     sweep = board.get("sweep") or {}
     swept = {f"sweep.{key}": ", ".join(values) for key, values in (sweep.get("swept") or {}).items()}
     found = {"sweep.name": sweep.get("name"), "sweep.jobs": sweep.get("jobs"), **swept}
@@ -127,7 +126,7 @@ def tags_of(board: Mapping[str, Any]) -> dict[str, str]:
 
 
 def best_metrics(board: Mapping[str, Any]) -> dict[str, float]:
-    """Return the leaderboard's metrics of the best job, by the names that they have in the job's own run."""
+    """Return the best job's metrics in the leaderboard, by their names in the job's own run."""
     best = _best(board) or {"metrics": {}}
     main = dict(islice(best["metrics"].items(), MAIN))
     ends = {f"{name}{end}": values.get(key) for name, values in main.items() for end, key in _ENDS}
@@ -135,14 +134,14 @@ def best_metrics(board: Mapping[str, Any]) -> dict[str, float]:
 
 
 def contradictions(board: Mapping[str, Any]) -> dict[str, float]:
-    """Return how often scores contradict comparisons, by the names of the two jobs where there are several."""
+    """Return how often scores contradict comparisons, by the names of the two jobs if there are several pairs."""
     found = (board.get("contradictions") or [])[:_CONTRADICTIONS]
     names = {row["job"]: row["name"] for row in board["rows"]}
     values: dict[str, float | None] = {}
     for one in found:
-        whose = f"/{names[one['scores']]} against {names[one['comparisons']]}" if len(found) > 1 else ""
+        pair = f"/{names[one['scores']]} against {names[one['comparisons']]}" if len(found) > 1 else ""
         metric = one["metrics"]["between/contradiction"]
-        values |= {f"between/contradiction{whose}{end}": metric.get(key) for end, key in _ENDS}
+        values |= {f"between/contradiction{pair}{end}": metric.get(key) for end, key in _ENDS}
     return {param_name(name): float(value) for name, value in values.items() if value is not None}
 
 
@@ -150,7 +149,7 @@ def description(board: Mapping[str, Any]) -> str:
     """Return a sweep's outcome in words, as Markdown: the best job, and those that do not differ from it."""
     best, by, rows = _best(board), board.get("by"), board["rows"]
     if best is None or by is None:
-        why = "they judged different data sets" if by else "they have no measure of agreement in common"
+        why = "they judged different datasets" if by else "they have no measure of agreement in common"
         return f"The {len(rows)} jobs are not ranked: {why}. See `leaderboard.csv`."
     metric = best["metrics"].get(by) or {}
     value, low, high = (metric.get(key) for key in ("value", "low", "high"))

@@ -1,4 +1,4 @@
-"""The templates of a run as versions of MLflow prompts: a version for each content, and the run linked to it by tag."""
+"""Register the templates of a run as MLflow prompts, one version for each content, and link the run to them by tag."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 
 HASH, NOTE = "evalkit.sha256", "evalkit.prompts"
 LINKED = "mlflow.linkedPrompts"
-"""The tag by which MLflow's pages know the prompts of a run."""
+"""The tag with the prompts of a run."""
 _EXPERIMENTS = "_mlflow_experiment_ids"
-"""The tag by which they know the experiments of a prompt."""
+"""The tag with the experiments of a prompt."""
 _IS_PROMPT = "mlflow.prompt.is_prompt"
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def prompt_tags(client: MlflowClient, experiment: str, result: RunResult) -> dict[str, str]:
-    """Return the tags that link a run to its templates, each registered unless its content is.
+    """Register the templates whose content is not registered yet, and return the tags that link a run to them.
 
-    Where they cannot be, since the server has no prompts or does not let this user, a tag says so: that is no reason
-    to lose a run.
+    If the server has no prompts or refuses this user, a tag says so and the run is recorded without them.
     """
     from mlflow.exceptions import MlflowException
 
@@ -48,12 +47,12 @@ def registered_name(template: str) -> str:
     """Return the name of a template's MLflow prompt: `en/pairwise.md.j2` is `evalkit.en.pairwise`."""
     stem = template.removesuffix(".j2").removesuffix(".md").replace("/", ".")
     plain = _STRANGE.sub("-", stem)
-    told_apart = "" if plain == stem else f"-{hashlib.sha256(template.encode()).hexdigest()[:6]}"
-    return f"evalkit.{plain}{told_apart}"
+    suffix = "" if plain == stem else f"-{hashlib.sha256(template.encode()).hexdigest()[:6]}"
+    return f"evalkit.{plain}{suffix}"
 
 
 def _templates(result: RunResult) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, text and SHA-256 of each template whose text is in the run folder as it was used."""
+    """Yield the name, text and SHA-256 of each template whose text is in the run folder."""
     try:
         texts = json.loads((Path(result.folder or "") / PROMPTS).read_text("utf-8"))
     except (OSError, ValueError):
@@ -69,12 +68,12 @@ def _sha256(text: str, encoding: str) -> str:
 
 
 def _version(client: MlflowClient, experiment: str, name: str, text: str, digest: str) -> str:
-    """Return the number of the version that has this content, made if there is none."""
+    """Return the number of the version with this content, which is created if needed."""
     wanted = f"name = '{name}' AND tag.`{_IS_PROMPT}` = 'true' AND tag.`{HASH}` = '{digest}'"
     with one_at_a_time(f"{client.tracking_uri} prompt {name}"):
         known = client.get_prompt(name)
         if known is None:
-            client.create_prompt(name, "A template that evalkit asks judges with", {_EXPERIMENTS: f",{experiment},"})
+            client.create_prompt(name, "A judge prompt template of evalkit", {_EXPERIMENTS: f",{experiment},"})
         elif experiment not in (ids := [one for one in known.tags.get(_EXPERIMENTS, "").split(",") if one]):
             client.set_prompt_tag(name, _EXPERIMENTS, f",{','.join([*ids, experiment])},")
         if found := client.search_model_versions(wanted, max_results=1):

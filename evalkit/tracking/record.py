@@ -1,4 +1,4 @@
-"""A run that is complete on disk, told to its tracker: at once, or while something else is done."""
+"""Record a run that is complete on disk, at once or in the background."""
 
 from __future__ import annotations
 
@@ -15,31 +15,34 @@ from evalkit.types import RunResult
 
 @runtime_checkable
 class BackgroundRecording(Protocol):
-    """A tracker that can record a run while something else is done."""
+    """A tracker that can record a run in the background."""
 
     def begin(self, result: RunResult) -> Callable[[], str]:
-        """Begin to record a run; what is returned waits for that and returns the run's id."""
+        """Begin to record a run; return a function that waits and returns the run's id."""
 
 
 def begin_recording(config: TrackingConfig, result: RunResult, *, folder: Path) -> Callable[[], RunResult]:
-    """Begin to record a run; what is returned waits for that and returns the run with its id in the manifest.
+    """Begin to record a run; return a function that waits and returns the run with its id in the manifest.
 
-    A tracker that cannot do so records it at once. `folder` is where one stands.
+    Args:
+        config: which tracker records the run; one that cannot work in the background records it at once.
+        result: the run.
+        folder: where relative stores start.
 
     Raises:
-        TrackingError: if it could not be recorded; what is returned raises it too.
+        TrackingError: if the run could not be recorded; the returned function raises it too.
     """
     tracker = make_tracker(config, folder=folder)
     if tracker is None or result.folder is None:
         return lambda: result
     if isinstance(tracker, BackgroundRecording):
         wait = tracker.begin(result)
-        return lambda: _noted(config, result, wait())
-    recorded = _noted(config, result, tracker.record(result))
+        return lambda: _with_run_id(config, result, wait())
+    recorded = _with_run_id(config, result, tracker.record(result))
     return lambda: recorded
 
 
-def _noted(config: TrackingConfig, result: RunResult, run: str) -> RunResult:
+def _with_run_id(config: TrackingConfig, result: RunResult, run: str) -> RunResult:
     name = config.tracker
     where = {"mlflow_run_id": run} if name == MLFLOW else {"tracked": {"tracker": name, "id": str(run)}}
     recorded = replace(result, manifest={**result.manifest, **where})
@@ -49,17 +52,22 @@ def _noted(config: TrackingConfig, result: RunResult, run: str) -> RunResult:
 
 @runtime_checkable
 class GateTracker(Protocol):
-    """A tracker whose runs say what became of their gates."""
+    """A tracker that can update the outcome of a run's gate."""
 
     def renew(self, result: RunResult, run: str) -> None:
-        """Bring the run of this id up to date with a result whose gate was decided anew."""
+        """Update the run `run` after its gate was decided again."""
 
 
 def update_gate(config: TrackingConfig, result: RunResult, *, folder: Path) -> None:
-    """Tell MLflow what became of a run's gate, if the run was recorded there; `folder` is where one stands.
+    """Update the outcome of a run's gate in MLflow, if the run was recorded there.
+
+    Args:
+        config: which tracker recorded the run.
+        result: the run with its gate.
+        folder: where relative stores start.
 
     Raises:
-        TrackingError: if that could not be sent.
+        TrackingError: if the update could not be sent.
     """
     run = result.manifest.get("mlflow_run_id")
     tracker = make_tracker(config, folder=folder) if run and config.tracker == MLFLOW else None

@@ -1,4 +1,4 @@
-"""What people are asked to label as MLflow traces and review queues, and their feedback back as labels."""
+"""Send labeling tasks to MLflow as traces in review queues, and read annotators' feedback as labels."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _TITLES = {
     "response_b": "response B",
 }
 _PREVIEW, _WIDE = 1_000, 100_000
-"""How many characters of question and responses the review page shows: as many as MLflow's column holds, which SQLite
-does not limit."""
+"""How many characters of prompt and responses the review page shows: the size of MLflow's column, which SQLite does not
+limit."""
 _CUT = "… [cut: 'View full trace' has all of it]"
 
 
 def log_tasks(uri: str, experiment: str, result: RunResult, tasks: Sequence[Task], annotator: str) -> list[str]:
-    """Send tasks as traces of an experiment, in their order, and return their ids."""
+    """Send tasks as traces of an experiment, in order, and return their ids."""
     from mlflow.tracing.client import TracingClient
 
     tracing, now = TracingClient(uri), int(time.time() * 1000)
@@ -58,13 +58,13 @@ def log_tasks(uri: str, experiment: str, result: RunResult, tasks: Sequence[Task
 
 
 def run_of(result: RunResult) -> str:
-    """Return what a run is known by in its tasks' tags."""
+    """Return the id of a run in its tasks' tags."""
     return str(result.manifest.get("run_id") or result.folder)
 
 
 @dataclass(frozen=True, slots=True)
 class _Logged:
-    """One task as a trace; `started` in milliseconds since 1970."""
+    """One task as a trace. `started` is in milliseconds since 1970."""
 
     task: Task
     annotator: str
@@ -82,7 +82,7 @@ class _Logged:
         return f"tr-{self.identity[:32]}"
 
     def parts(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return what is asked, and the responses that are judged."""
+        """Return the prompt and the responses to label."""
         texts = {_TITLES[name]: text for name, text in self.task.texts.items()}
         return (
             {name: text for name, text in texts.items() if not name.startswith("response")},
@@ -92,15 +92,15 @@ class _Logged:
     def info(self, experiment: str) -> TraceInfo:
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-        asked, said = self.parts()
+        prompt, responses = self.parts()
         return TraceInfo(
             trace_id=self.trace_id,
             trace_location=TraceLocation.from_experiment_id(experiment),
             request_time=self.started,
             execution_duration=1,
             state=TraceState.OK,
-            request_preview=_page(asked, self.width),
-            response_preview=_page(said, self.width),
+            request_preview=_page(prompt, self.width),
+            response_preview=_page(responses, self.width),
             trace_metadata={},
             tags={
                 "mlflow.traceName": f"to label {self.place + 1}",
@@ -115,12 +115,12 @@ class _Logged:
     def span(self) -> Span:
         from mlflow.entities import Span
 
-        asked, said = self.parts()
+        prompt, responses = self.parts()
         values = {
             "mlflow.traceRequestId": self.trace_id,
             "mlflow.spanType": "CHAT_MODEL",
-            "mlflow.spanInputs": {"messages": [{"role": "user", "content": _page(asked)}]},
-            "mlflow.spanOutputs": {"choices": [{"message": {"role": "assistant", "content": _page(said)}}]},
+            "mlflow.spanInputs": {"messages": [{"role": "user", "content": _page(prompt)}]},
+            "mlflow.spanOutputs": {"choices": [{"message": {"role": "assistant", "content": _page(responses)}}]},
             "mlflow.message.format": "openai",
         }
         return Span.from_dict(
@@ -138,7 +138,7 @@ class _Logged:
 
 
 def _page(texts: Mapping[str, str], limit: int | None = None) -> str:
-    """Return texts under their titles as Markdown, one alone without; what goes beyond `limit` is cut, and says so."""
+    """Return texts under their titles as Markdown; a single text has no title, and texts beyond `limit` are cut."""
     if limit is not None:
         share = limit // len(texts) - 30
         texts = {name: text if len(text) <= share else text[: share - len(_CUT)] + _CUT for name, text in texts.items()}
@@ -148,12 +148,12 @@ def _page(texts: Mapping[str, str], limit: int | None = None) -> str:
 
 
 NOBODY = ("", "User", "default", "unknown")
-"""What MLflow's pages name the source of feedback on a server without sign-in: then the queue tells whose it is."""
+"""The name of feedback's source on a server without sign-in; the annotator is then the owner of the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelTarget:
-    """Where tasks went: the experiment's name and id, and for each annotator the place to label at."""
+    """Where tasks were sent: the experiment's name and id, and each annotator's queue."""
 
     experiment: str
     experiment_id: str
@@ -169,33 +169,41 @@ def send_tasks(
     seed: int,
     folder: Path,
 ) -> LabelTarget:
-    """Log what is to be labelled for each annotator by themselves: blind, in an order of chance, in a queue of theirs.
+    """Send tasks to a queue for each annotator: without verdicts, in random order.
 
-    Nobody sees what another says. They go to an experiment of their own, where no judge's verdict is.
+    Annotators do not see each other's labels. The tasks are in a separate experiment without the judge's verdicts.
+
+    Args:
+        config: which MLflow store to use.
+        result: the run to label.
+        units: the case id and responses of each task.
+        annotators: names of the annotators.
+        seed: seed of the order of tasks.
+        folder: where relative stores start.
 
     Raises:
         TrackingError: if MLflow cannot be reached or refuses.
     """
     uri = tracking_uri(config, folder)
-    with _told(uri):
+    with _one_line_errors(uri):
         from evalkit.tracking.mlflow_tracker import experiment_of
 
         client = open_client(uri)
         name = f"{config.experiment} labels"
         experiment = experiment_of(client, uri, name)
         queues = {}
-        asked = [_asked(trace) for trace in _traces(client, experiment, run_of(result))]
+        sent = [_task_of(trace) for trace in _traces(client, experiment, run_of(result))]
         for annotator in annotators:
             tasks = label_tasks(result, seed=_seed(seed, annotator), units=units)
-            new = [task for task in tasks if (annotator, task.case_id, task.unit) not in asked]
+            new = [task for task in tasks if (annotator, task.case_id, task.unit) not in sent]
             traces = log_tasks(uri, experiment, result, new, annotator)
-            there = f", {len(tasks) - len(new)} of them sent before" if len(new) < len(tasks) else ""
-            queues[annotator] = _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit)) + there
+            earlier = f", {len(tasks) - len(new)} of them sent earlier" if len(new) < len(tasks) else ""
+            queues[annotator] = _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit)) + earlier
         return LabelTarget(name, experiment, queues)
 
 
-def _asked(trace: Trace) -> tuple[str, str, Unit]:
-    """Return who was asked what by a trace."""
+def _task_of(trace: Trace) -> tuple[str, str, Unit]:
+    """Return a trace's annotator and task."""
     tags = trace.info.tags
     unit = tuple(sorted(shown_of(tags[SHOWN], f"trace {trace.info.trace_id}")))
     return tags.get(ANNOTATOR, ""), tags[CASE], unit
@@ -206,7 +214,7 @@ def _seed(seed: int, annotator: str) -> int:
 
 
 def _queue(uri: str, experiment: str, result: RunResult, annotator: str, traces: Sequence[str], size: int) -> str:
-    """Put traces into a review queue of the annotator's; a server without queues has the traces alone."""
+    """Put traces into the annotator's review queue; a server without queues has only the traces."""
     from mlflow.exceptions import MlflowException
     from mlflow.tracing.client import TracingClient
 
@@ -224,7 +232,7 @@ def _queue(uri: str, experiment: str, result: RunResult, annotator: str, traces:
     try:
         queue = tracing._get_review_queue_by_name(experiment, name)
     except MlflowException:
-        # On a server without sign-in everybody is `default`.
+        # On a server without sign-in every user is `default`.
         queue = tracing._create_review_queue(
             experiment, name=name, queue_type="custom", users=[annotator, "default"], schema_ids=[schema]
         )
@@ -240,45 +248,43 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
     name = QUESTIONS[size]
     if size == 2:
         entry: Any = InputCategorical(options=list(CHOICES))
-        told = "Which response answers the question better: A, B, or neither (TIE)?"
+        instruction = "Which response answers the question better: A, B, or neither (TIE)?"
     else:
         rubric = result.config.rubric
         entry = InputNumeric(min_value=rubric.min, max_value=rubric.max)
-        told = f"How good is the response, from {rubric.min:g} to {rubric.max:g}?"
+        instruction = f"How good is the response, from {rubric.min:g} to {rubric.max:g}?"
     try:
         found = tracing._get_label_schema_by_name(experiment, name)
     except MlflowException:
         found = tracing._create_label_schema(
-            experiment, name=name, type="feedback", input=entry, instruction=told, enable_comment=True
+            experiment, name=name, type="feedback", input=entry, instruction=instruction, enable_comment=True
         )
     return str(found.schema_id)
 
 
 def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> list[Label]:
-    """Return what people said in MLflow of a run's tasks, the last word of each annotator on each.
+    """Return the labels of a run's tasks in MLflow: the last feedback of each annotator on each task.
 
-    An annotator is the user whom MLflow names as the feedback's source; on a server without sign-in, where it names
-    none, the one whose queue the task is in.
+    The annotator is the user that MLflow names as the feedback's source, or the owner of the task's queue on a server
+    without sign-in.
 
     Raises:
-        ConfigError: if nobody has labelled anything, or a label is none.
+        ConfigError: if there are no labels, or one is invalid.
         TrackingError: if MLflow cannot be reached or refuses.
     """
     uri = tracking_uri(config, folder)
     if (file := sqlite_file(uri)) is not None and not file.is_file():
-        raise ConfigError(
-            "no such store", where=uri, remedy="`evalkit label RUN --to mlflow` makes it, or set tracking.uri"
-        )
-    with _told(uri):
+        raise ConfigError("no such store", where=uri, remedy="run `evalkit label RUN --to mlflow`, or set tracking.uri")
+    with _one_line_errors(uri):
         client = open_client(uri)
         found = client.get_experiment_by_name(f"{config.experiment} labels")
         traces = list(_traces(client, str(found.experiment_id), run_of(result))) if found else []
-        said = [(trace, one) for trace in traces for one in _given(trace)]
-    if not said:
-        remedy = "`evalkit label RUN --to mlflow` asks them" if not traces else "they label in MLflow: `evalkit ui`"
-        raise ConfigError(f"nobody has labelled anything of this run, of {len(traces)} tasks", where=uri, remedy=remedy)
+        feedback = [(trace, one) for trace in traces for one in _given(trace)]
+    if not feedback:
+        remedy = "run `evalkit label RUN --to mlflow`" if not traces else "annotators label in MLflow: `evalkit ui`"
+        raise ConfigError(f"none of this run's {len(traces)} tasks has a label", where=uri, remedy=remedy)
     labels: dict[tuple[str, Unit, str], Label] = {}
-    for trace, one in sorted(said, key=lambda pair: pair[1].create_time_ms or 0):
+    for trace, one in sorted(feedback, key=lambda pair: pair[1].create_time_ms or 0):
         label = _label(trace, one)
         labels[label.case_id, label.unit, label.annotator] = label
     return list(labels.values())
@@ -327,8 +333,8 @@ def _grade(value: Any, place: str) -> float:
 
 
 @contextmanager
-def _told(uri: str) -> Iterator[None]:
-    """Turn whatever goes wrong with MLflow into one line."""
+def _one_line_errors(uri: str) -> Iterator[None]:
+    """Turn any MLflow error inside the block into one line."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""A sample of judgments as MLflow traces: what was asked, what came back, and what it was taken to say."""
+"""Record a sample of judgments as MLflow traces: request, answer and parsed judgment."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _KINDS: tuple[Kind, ...] = ("missing", "flip", "mismatch", "tie", "plain")
 
 
 def choose(result: RunResult, count: int) -> list[Judgment]:
-    """Return `count` judgments: in turn from missing, flipped, mislabelled, tied and plain units.
+    """Return `count` judgments: in turn from missing, flipped, mislabeled, tied and other units.
 
-    The passes of one unit stay together.
+    The passes of a unit stay together.
     """
     by_unit: dict[tuple[str, Unit], list[int]] = {}
-    lost: set[tuple[str, Unit]] = set()
+    missing: set[tuple[str, Unit]] = set()
     for place, judgment in enumerate(result.judgments):
         unit = (judgment.case_id, judgment.unit)
         by_unit.setdefault(unit, []).append(place)
         if judgment.status not in ("ok", "repaired"):
-            lost.add(unit)
+            missing.add(unit)
     kinds: dict[Kind, list[list[int]]] = {name: [] for name in _KINDS}
     for verdict in result.verdicts:
         unit = (verdict.case_id, verdict.unit)
         if places := by_unit.pop(unit, None):
-            kinds[kind(verdict, lost=unit in lost)].append(places)
+            kinds[kind(verdict, missing=unit in missing)].append(places)
     kinds["plain"].extend(by_unit.values())
     chosen = islice((place for places in _in_turn(list(kinds.values())) for place in places), count)
     return [result.judgments[place] for place in chosen]
 
 
-def kind(verdict: Verdict, *, lost: bool) -> Kind:
-    """Return what is most notable of a unit; `lost` says that a judgment of it could not be read."""
-    if lost:
+def kind(verdict: Verdict, *, missing: bool) -> Kind:
+    """Return the most notable property of a unit; `missing` says that one of its judgments is missing."""
+    if missing:
         return "missing"
     if verdict.orders and verdict.orders.consistent is False:
         return "flip"
@@ -61,12 +61,12 @@ def _in_turn(queues: list[list[list[int]]]) -> Iterator[list[int]]:
 
 
 QUESTIONS = {2: "better response", 1: "grade"}
-"""The name of people's feedback on pairs, and on single responses."""
+"""The name of annotators' feedback on pairs, and on single responses."""
 
 
 def assess(judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str) -> list[Assessment]:
-    """Return a feedback for each criterion and for the whole, the verdict, what people said and what was expected."""
-    return [*_by_judge(judgment, judge), *_by_rules(verdict), *_by_people(verdict, case)]
+    """Return feedback by criterion and overall, the verdict, the annotators' labels and the expected label."""
+    return [*_by_judge(judgment, judge), *_by_rules(verdict), *_by_annotators(verdict, case)]
 
 
 def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
@@ -80,8 +80,8 @@ def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
     if judgment.error is not None:
         found.append(Feedback(name="judgment", error=f"{judgment.status}: {judgment.error}", source=source))
     elif judgment.value is not None:
-        words = rationale(judgment.answer)
-        found.append(Feedback(name="judgment", value=judgment.value, source=source, rationale=words))
+        reasoning = rationale(judgment.answer)
+        found.append(Feedback(name="judgment", value=judgment.value, source=source, rationale=reasoning))
     return found
 
 
@@ -95,43 +95,44 @@ def _by_rules(verdict: Verdict | None) -> list[Assessment]:
     return [Feedback(name="verdict", value=value, source=AssessmentSource("CODE", "evalkit"), rationale=verdict.reason)]
 
 
-def _by_people(verdict: Verdict | None, case: Case | None) -> list[Assessment]:
-    """Return each person's label as their feedback, and the label that the judge is held to as what was expected."""
+def _by_annotators(verdict: Verdict | None, case: Case | None) -> list[Assessment]:
+    """Return each annotator's label as feedback, and the label of the case as the expectation."""
     from mlflow.entities import AssessmentSource, Expectation, Feedback
 
     label = label_of(verdict, case)
-    said = dict(_said(verdict, case)) or ({} if label is None else {"label": label})
+    labels = dict(_labels_of(verdict, case)) or ({} if label is None else {"label": label})
     name = QUESTIONS[1 if verdict is not None and len(verdict.unit) == 1 else 2]
     found: list[Assessment] = [
-        Feedback(name=name, value=value, source=AssessmentSource("HUMAN", person)) for person, value in said.items()
+        Feedback(name=name, value=value, source=AssessmentSource("HUMAN", annotator))
+        for annotator, value in labels.items()
     ]
     return found if label is None else [*found, Expectation("label", label, source=AssessmentSource("HUMAN", "label"))]
 
 
-def _said(verdict: Verdict | None, case: Case | None) -> Iterator[tuple[str, str | float]]:
-    """Yield each person's name with what they said of a unit: a choice of its pair, or the grade of its response."""
+def _labels_of(verdict: Verdict | None, case: Case | None) -> Iterator[tuple[str, str | float]]:
+    """Yield each annotator's name with their label of a unit: a choice for a pair, or a grade for a response."""
     if verdict is None or case is None:
         return
-    for person, label in case.labels.items():
+    for annotator, label in case.labels.items():
         if (choice := choice_for(label, verdict.unit)) is not None:
-            yield person, choice
+            yield annotator, choice
         elif (
             len(verdict.unit) == 1
             and (grades := annotation_grades(label))
             and (grade := grades[verdict.unit[0]]) is not None
         ):
-            yield person, grade
+            yield annotator, grade
 
 
 def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
-    """Return people's label of a unit: the verdict's, or the grade of the one response it is about."""
+    """Return the label of a unit: the verdict's, or the grade of its only response."""
     if verdict is None or verdict.label is not None or case is None:
         return verdict.label if verdict else None
     return case.responses[verdict.unit[0]].grade if len(verdict.unit) == 1 else None
 
 
 def rationale(answer: Mapping[str, Any] | None, criterion: str | None = None) -> str | None:
-    """Return the judge's words for a criterion, or for the whole, wherever its answer keeps them."""
+    """Return the judge's reasoning on a criterion, or overall, from any of the answer formats."""
     if answer is None:
         return None
     if criterion is None:
@@ -158,7 +159,7 @@ _PREVIEW = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TracedJudgment:
-    """One judgment with all that a trace tells of it; `started` in milliseconds since 1970."""
+    """One judgment with what its trace shows. `started` is in milliseconds since 1970."""
 
     judgment: Judgment
     case: Case | None
@@ -170,7 +171,7 @@ class TracedJudgment:
 
     @property
     def trace_id(self) -> str:
-        """The id that MLflow knows the trace by."""
+        """The trace's id in MLflow."""
         return f"tr-{self.identity[:32]}"
 
     @property
@@ -187,8 +188,15 @@ class TracedJudgment:
 def log_traces(uri: str, experiment: str, run: str, result: RunResult, count: int) -> int:
     """Send `count` judgments as traces of the MLflow run `run` and return how many were sent.
 
-    Each trace is one write with its assessments, and all their spans are one more: MLflow's fluent API would take
-    several writes for each.
+    Each trace with its assessments is one write, and all spans together are one more; MLflow's fluent API would need
+    several writes per trace.
+
+    Args:
+        uri: the MLflow store.
+        experiment: id of the experiment.
+        run: id of the MLflow run.
+        result: the evalkit run.
+        count: how many judgments to send.
 
     Raises:
         TrackingError: if the server does not take spans.
@@ -211,7 +219,7 @@ def log_traces(uri: str, experiment: str, run: str, result: RunResult, count: in
 
 
 def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[TracedJudgment]:
-    """Return judgments with their cases and verdicts, which are looked for in one pass."""
+    """Return judgments with their cases and verdicts, found in one pass."""
     units = {(judgment.case_id, judgment.unit) for judgment in chosen}
     ids = {case_id for case_id, _ in units}
     cases = {case.id: case for case in result.cases if case.id in ids}
@@ -281,31 +289,31 @@ def _cost(judgment: Judgment) -> dict[str, float]:
 
 def _spans(judged: TracedJudgment) -> list[Span]:
     judgment, completion = judged.judgment, judged.judgment.completion
-    asked = _asked(judged)
+    inputs = _inputs(judged)
     names = ("status", "value", "confidence", "answer", "read_by", "error")
     read = {name: value for name in names if (value := getattr(judgment, name)) is not None}
-    said = {"completion": completion.text} if completion else {"error": judgment.error}
+    outputs = {"completion": completion.text} if completion else {"error": judgment.error}
     call = {
         "mlflow.llm.model": (completion and completion.model) or judged.judge,
         "mlflow.chat.tokenUsage": _usage(judgment),
-        # Always given, if only as {}: where it is absent MLflow imports LiteLLM to look a price up.
+        # Always set, even to {}: if it is missing, MLflow imports LiteLLM to look up a price.
         "mlflow.llm.cost": _cost(judgment),
     }
-    root = {"mlflow.spanType": "EVALUATOR", "mlflow.spanInputs": asked, "mlflow.spanOutputs": read}
-    leaf = {"mlflow.spanType": "CHAT_MODEL", "mlflow.spanInputs": asked, "mlflow.spanOutputs": said, **call}
+    root = {"mlflow.spanType": "EVALUATOR", "mlflow.spanInputs": inputs, "mlflow.spanOutputs": read}
+    leaf = {"mlflow.spanType": "CHAT_MODEL", "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs, **call}
     return [_span(judged, 1, judged.name, root), _span(judged, 2, judged.judge, leaf)]
 
 
-def _asked(judged: TracedJudgment) -> dict[str, Any]:
+def _inputs(judged: TracedJudgment) -> dict[str, Any]:
     case, shown = judged.case, judged.judgment.shown
     if case is None:
         return {"case_id": judged.judgment.case_id}
-    asked: dict[str, Any] = {"case_id": case.id, "prompt": case.prompt}
-    asked |= {key: text for key in ("context", "reference") if (text := getattr(case, key)) is not None}
+    inputs: dict[str, Any] = {"case_id": case.id, "prompt": case.prompt}
+    inputs |= {key: text for key in ("context", "reference") if (text := getattr(case, key)) is not None}
     for place, index in enumerate(shown):
         name = f"response {contents.letters((index,))}"
-        asked[name if len(shown) == 1 else f"{name}, shown {_ordinal(place)}"] = case.responses[index].text
-    return asked
+        inputs[name if len(shown) == 1 else f"{name}, shown {_ordinal(place)}"] = case.responses[index].text
+    return inputs
 
 
 def _ordinal(place: int) -> str:

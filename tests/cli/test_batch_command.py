@@ -247,7 +247,7 @@ def test_only_answers_to_requests_that_were_written_are_stored(call: Call, provi
     write_rows("answers.jsonl", hostile)
     done = call("batch", "read", "answers.jsonl")
     assert done.out.splitlines()[:2] == [
-        "4 answers stored in batch.sqlite, 1 answers were there already",
+        "4 answers stored in batch.sqlite, 1 were already stored",
         "r.jsonl: 4 of 16 requests have an answer",
     ]
     assert "answers.jsonl:30" in done.err

@@ -146,7 +146,7 @@ def test_a_recorded_run_that_is_not_ours(make_run: Make, tmp_path: Path, capsys:
     run_id = client.create_run(experiment).info.run_id
     client.log_text(run_id, "hello", "note.txt")
     assert main(["compare", run_id, str(two), f"tracking.uri=sqlite:///{tmp_path / 'mlflow.db'}"]) == 1
-    assert f"MLflow run {run_id}: holds no run folder; name a run" in capsys.readouterr().err
+    assert f"MLflow run {run_id}: has no run folder; name a run" in capsys.readouterr().err
 
 
 def test_runs_that_share_judge_and_folder_name_go_by_their_paths(

@@ -120,7 +120,7 @@ def test_a_rule_that_cannot_be_read_is_said_with_its_place(run: Call, call: Call
     (tmp_path / "study.yaml").write_text("defaults: [config, _self_]\ngate:\n  tie_rate: five\n")
     assert call("run", "study.yaml", status=1).line().startswith("study.yaml:3: gate.tie_rate.value: is not a bound")
     said = run("gate.agreement/kappa='>= 0.6'", status=1).line()
-    assert said.endswith("write 'gate={METRIC: \"RULE\"}': a metric's name cannot stand before the =")
+    assert said.endswith("write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the =")
 
 
 def test_what_others_judged_is_held_against_a_gate_too(call: Call, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_folder_of_a_run_is_told_from_a_study(call: Call, tmp_path: Path) -> N
 
 def test_what_an_export_would_pass_over_is_refused(call: Call) -> None:
     said = call("export", "run", "--to", "csv", "--n", "5", status=1).line()
-    assert said.startswith("--to csv: holds every judgment")
+    assert said.startswith("--to csv: exports every judgment")
     assert call("export", "run", status=1).line().startswith("evalkit export: needs --to; try evalkit export --help")
 
 

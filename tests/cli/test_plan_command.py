@@ -45,7 +45,7 @@ def words(provider: Provider, *more: str, model: str = "fake") -> list[str]:
 def dollars(planned: Done) -> float:
     """The last number of the table's last row."""
     rows = [line for line in planned.out.splitlines() if line.startswith(("the run", "all, "))]
-    return float(rows[-1].split()[-1])
+    return float(rows[-1].split()[-1].removeprefix("$"))
 
 
 def paid(*runs: str) -> float:
@@ -88,7 +88,7 @@ def test_a_panel_is_priced_judge_by_judge(call: Call, provider: Provider) -> Non
     alone = call("plan", *words(provider, PRICE))
     assert dollars(planned) == pytest.approx(3 * dollars(alone), rel=0.01)
     unknown = call("plan", *panel(one, ""))
-    assert "price unknown: j1; set it in US$ per million tokens" in unknown.out
+    assert "price unknown: j1; set it in $ per million tokens" in unknown.out
     call("run", *panel(one, two), *BRIEF, "hydra.run.dir=panel")
     assert dollars(call("plan", *panel(one, two))) == 0
 
@@ -132,7 +132,7 @@ def test_a_pilot_is_paid_once_and_the_run_goes_on_from_it(call: Call, provider: 
     planned = call("plan", *words(provider, PRICE), "--pilot", "8")
     assert len(provider.requests) == 8
     assert re.search(r"length of answers: \d+ tokens from 8 stored for the same prompts \(± [1-9]\d*\)\.", planned.out)
-    said = re.search(r"pilot: 8 requests drawn at random, 8 calls sent, (.*?) prompt and .*\$(.*); stored", planned.out)
+    said = re.search(r"pilot: 8 random requests, 8 calls sent, (.*?) prompt and .*\$(.*); stored", planned.out)
     assert said
     assert call("plan", *words(provider, PRICE), "--pilot=8").out.endswith(
         "0 calls sent, 0 prompt and 0 answer tokens, $0\n"
@@ -150,7 +150,7 @@ def test_a_pilot_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call: 
     )
     panel = ["judge=panel", f"judge.judges=[{judges}]", "output=bracket", *DATA]
     planned = call("plan", *panel, "tie.threshold=0,0.5", "--pilot", "3", "-m")
-    assert "pilot: 12 requests drawn at random, 6 calls sent, " in planned.out
+    assert "pilot: 12 random requests, 6 calls sent, " in planned.out
     asked = [[body["messages"] for body in provider.requests if body["model"] == f"m{k}"] for k in range(2)]
     assert len(asked[0]) == 3
     assert sorted(map(str, asked[0])) == sorted(map(str, asked[1]))
@@ -164,7 +164,7 @@ def test_a_pilot_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call: 
         (["--pilot", "swap=none"], "evalkit plan: --pilot: 'swap=none' is not an integer above 0; try"),
         (
             ["--pilot", "4", "store.mode=off"],
-            "store.mode: with 'off' what a pilot pays for is paid for again by the run",
+            "store.mode: with 'off', the run would pay again for the requests of the pilot",
         ),
         (["--pilot", "4", "gate={agreement/acuracy: '> 0'}"], "gate.agreement/acuracy: no such metric"),
     ],
@@ -184,7 +184,7 @@ def test_a_pilot_without_an_answer_is_told_and_the_plan_guesses(call: Call, prov
 
 
 def test_a_guess_says_what_would_measure_it(call: Call, provider: Provider) -> None:
-    assert "--pilot 20 would measure it" in call("plan", *words(provider, PRICE)).out
+    assert "--pilot 20 measures it for the price" in call("plan", *words(provider, PRICE)).out
     call("run", *words(provider, PRICE, "dataset.limit=2"), *BRIEF, "hydra.run.dir=some")
     assert "would measure" not in call("plan", *words(provider, PRICE)).out
 

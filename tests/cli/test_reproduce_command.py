@@ -178,7 +178,7 @@ def test_an_edited_answer_is_noticed(call: Call, ran: Path) -> None:
 def test_a_folder_without_its_templates_needs_the_store(call: Call, ran: Path, tmp_path: Path) -> None:
     (ran / "prompts.json").unlink()
     out = " ".join(call("reproduce", "first").out.split())
-    assert "note: prompts.json is missing, so the data set and the store were read" in out
+    assert "note: prompts.json is missing, so the dataset and the store were read" in out
     assert "Reproduced: all" in out
     call("store", "prune", "--older-than", "0d")
     assert "answers that are not in the store" in call("reproduce", "first", status=4).out

@@ -23,7 +23,7 @@ def test_stats_say_what_is_stored(path, capsys):
     said = capsys.readouterr().out
     assert f"{path}: 2 answers" in said
     assert [line.split() for line in said.splitlines() if line.startswith("openai")] == [
-        ["openai/gpt", "1", "1,500", "0.5000"]
+        ["openai/gpt", "1", "1,500", "$0.5000"]
     ]
     assert [line.split()[-1] for line in said.splitlines() if line.startswith("local")] == ["–"]
 
@@ -35,8 +35,8 @@ def test_export_and_import_carry_answers_to_another_store(path, tmp_path, capsys
     assert main(["store", "import", str(file), f"store.url={other}"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"2 answers written to {file}",
-        f"2 answers added to {other}, 0 were there already",
-        f"0 answers added to {other}, 2 were there already",
+        f"2 answers added to {other}, 0 were already stored",
+        f"0 answers added to {other}, 2 were already stored",
     ]
 
 

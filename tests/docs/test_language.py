@@ -44,11 +44,10 @@ FINISHED = (  # packages and modules of evalkit/ whose texts and comments are ch
     *("prompting", "evaluators", "parsing", "datasets", "interop", "benchmarks"),
     *("import_run.py", "reproduction.py"),
     *("types.py", "protocols.py", "errors.py", "plugins.py", "testing.py", "pytest_plugin.py"),
-    "scoring",
+    *("scoring", "report", "tracking", "cli", "hydra_app", "api.py"),
 )
 UNWANTED_IN_CODE = {
-    **{word: better for word, better in UNWANTED.items() if word != r"\bUS\$"},
-    r"\bUS\$ ?\d": "$0.12",
+    **UNWANTED,
     r"\bnone (where|if|without|in it|there)\b": "`None` if",
     r"\bSay (whether|what)\b": "Return whether",
     r"\b(of one's own|lets? go of|letting go of)\b": "custom, close",

@@ -146,9 +146,7 @@ def test_a_list_cannot_be_composed_and_says_so(tmp_path: Path, monkeypatch: pyte
     write(tmp_path, "conf/criteria/wrong.yaml", "tone:\n  wieght: 3\n")
     monkeypatch.chdir(tmp_path)
     for words in (["criteria=[general,mine]"], ["criteria=mine", "criteria.tone.weight=2"]):
-        assert said(*words).startswith(
-            "criteria: one is a list, and only a mapping by name can be changed; write NAME: {"
-        )
+        assert said(*words).startswith("criteria: a list of criteria cannot be changed or combined; write NAME: {")
     assert (
         said("criteria=wrong")
         == "conf/criteria/wrong.yaml:2: criteria.tone.wieght: no such key; did you mean 'weight'?"

@@ -170,5 +170,5 @@ def test_nobody_has_said_anything(folder, another, monkeypatch, capsys):
     capsys.readouterr()
     assert main(["label", str(another), "--from", "mlflow"]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "nobody has labelled anything of this run, of 0 tasks" in line
+    assert "none of this run's 0 tasks has a label" in line
     assert "`evalkit label RUN --to mlflow` asks them" in line

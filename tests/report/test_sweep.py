@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
+from evalkit.cli.summary import _legend
 from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.figures.sweep_figures import by_metric, pareto_front, significance_groups
@@ -159,3 +161,38 @@ def test_one_metric_of_all_keeps_the_order_of_the_leaderboard():
 @pytest.mark.parametrize(("cost", "told"), [(0.094, True), (0.096, False)])
 def test_a_few_per_cent_cheaper_is_no_finding(cost, told):
     assert any("of what L costs ($" in text for text in said(board(costs=(0.1, cost, 0.001)))) == told
+
+
+def lacking(found: Leaderboard, missing: dict[str, int]) -> Leaderboard:
+    """The leaderboard with so many answers missing in some jobs."""
+    rows = tuple(
+        replace(row, metrics={name: replace(m, missing=missing.get(row.job, 0)) for name, m in row.metrics.items()})
+        for row in found.rows
+    )
+    return replace(found, rows=rows)
+
+
+def test_many_missing_answers_are_reported_and_few_are_not():
+    few = said(lacking(board(), {"0": 9}))
+    assert not any("missing" in text for text in few)
+    texts = said(lacking(board(), {"0": 100, "2": 50}))
+    assert texts[1] == (
+        "Many answers are missing in 2 of 3 configurations: L (33%); C (20%). Missing answers do not count in their "
+        "accuracy (agreement with labels): fix them before you choose."
+    )
+    [one] = [text for text in said(lacking(board(), {"1": 100})) if "missing" in text]
+    assert one.startswith(
+        "Many answers are missing in 1 of 3 configurations: S (33%). Missing answers do not count in its"
+    )
+
+
+def test_a_best_job_with_many_missing_answers_is_no_good_news():
+    found = board(rates=(0.95, 0.5, 0.5))
+    tones = [
+        contest_findings(one, dict(zip("012", "LSC", strict=True)), {})[0].tone
+        for one in (found, lacking(found, {"0": 50}))
+    ]
+    assert tones == ["good", "warn"]
+    assert "Many answers are missing, and metrics exclude them: " + NAMES[0] + " (20%)." in _legend(
+        lacking(found, {"0": 50})
+    )

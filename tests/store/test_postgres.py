@@ -289,7 +289,7 @@ def test_answers_are_copied_between_stores_both_ways(call, url, tmp_path):
         target.put_many([(rows[0].key, "m", Completion("mine"))])
     done = call("store", "copy", "from.sqlite", url)
     where = store_location(url)
-    assert done.out == f"2,498 answers added to {where}, 1 were there already; 1 were damaged and omitted\n"
+    assert done.out == f"2,498 answers added to {where}, 1 were already stored; 1 were damaged and omitted\n"
     assert call("store", "copy", f"sqlite:///{tmp_path}/from.sqlite", url).out.startswith("0 answers added")
     assert call("store", "copy", url, "back.sqlite").out.startswith("2,499 answers added to back.sqlite, 0 were")
     back = SqliteStore(tmp_path / "back.sqlite")

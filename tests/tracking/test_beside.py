@@ -99,11 +99,13 @@ def test_what_was_begun_when_the_recorder_ended_is_recorded_here_and_what_was_in
     assert recorded(store, end())[""][1] == "FINISHED"
     left = Worker(store)
     end = BackgroundTracker(left, here).begin(written(tmp_path / "other", "interrupted"))
-    monkeypatch.setattr(left, "_answer", _interrupted)
+    monkeypatch.setattr(left, "_read", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         BackgroundTracker(left, here).record(written(tmp_path / "next", "next"))
     assert not left.runs
-    with pytest.raises(TrackingError, match="interrupted before it was recorded in MLflow: `evalkit track` sends it"):
+    with pytest.raises(
+        TrackingError, match="interrupted before the run was recorded in MLflow: `evalkit track` sends it"
+    ):
         end()
 
 
@@ -181,7 +183,7 @@ def test_a_run_too_large_to_be_read_again_is_recorded_here(store, tmp_path, monk
 def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path, monkeypatch):
     started = Worker(store)
 
-    monkeypatch.setattr(started, "_answer", _interrupted)
+    monkeypatch.setattr(started, "_read", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         started.record(store, SETTINGS, str(tmp_path))
     assert not started.runs

@@ -94,7 +94,7 @@ def test_a_table_is_capped_and_says_so(make_result, tmp_path, monkeypatch):
     tables = {"judgments": contents.judgment_table(result), "verdicts": contents.verdict_table(result)}
     assert [len(table["data"]) for table in tables.values()] == [10, 8]
     said = contents.table_note(tables, result)
-    assert said == "tables hold the first 10 of 16 judgments; the .jsonl files hold all"
+    assert said == "tables hold the first 10 of 16 judgments; the .jsonl files have all rows"
 
 
 def test_a_table_of_long_texts_holds_fewer_rows(make_result, tmp_path, monkeypatch):

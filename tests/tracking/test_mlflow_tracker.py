@@ -255,7 +255,7 @@ def test_a_single_response_and_a_case_that_is_gone_still_make_traces(store, make
 
 
 def test_a_file_store_is_refused_in_one_line(make_result, tmp_path):
-    with pytest.raises(TrackingError, match="is a file store, which holds no intervals; use sqlite"):
+    with pytest.raises(TrackingError, match="is a file store, which cannot store intervals; use sqlite"):
         tracker((tmp_path / "mlruns").as_uri()).record(make_result(tmp_path / "run"))
 
 

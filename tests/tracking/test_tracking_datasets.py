@@ -52,8 +52,8 @@ def test_an_evaluation_data_set_by_name_and_by_id(store: str) -> None:
     assert found == [(f"Q{i}", f"A{i}", f"E{i}", str(i)) for i in range(3)]
     assert all(case.id.startswith("dr-") for case in by_name.cases)
     assert by_name.source == "mlflow:quiz"
-    assert "mlflow:quzi: no such data set in sqlite:" in complaint(store, "mlflow:quzi")
-    assert complaint(store, "mlflow:empty").startswith("mlflow:empty: the data set holds no records")
+    assert "mlflow:quzi: no such dataset in sqlite:" in complaint(store, "mlflow:quzi")
+    assert complaint(store, "mlflow:empty").startswith("mlflow:empty: the dataset has no records")
     assert "cannot be fetched" in complaint(store, "mlflow:d-0123456789abcdef0123456789abcdef")
 
 
@@ -72,7 +72,7 @@ def test_a_file_and_a_folder_that_a_run_logged(store: str, tmp_path: Path) -> No
     (tmp_path / "bad.jsonl").write_text("{", encoding="utf-8")
     client.log_artifact(run, str(tmp_path / "bad.jsonl"))
     assert complaint(store, f"runs:/{run}/bad.jsonl").startswith(f"runs:/{run}/bad.jsonl:1: the row is not JSON")
-    assert "names a run, and no file of it" in complaint(store, f"runs:/{run}")
+    assert "names a run but none of its files" in complaint(store, f"runs:/{run}")
     assert "cannot be fetched" in complaint(store, f"runs:/{run}/nothing.jsonl")
 
 

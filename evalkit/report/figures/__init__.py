@@ -1,4 +1,4 @@
-"""The figures of a run's report: SVG drawn by code of our own, no library and no script."""
+"""The figures of a run's report: SVG without a library or scripts."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from evalkit.types import RunResult
 __all__ = ["Figure", "run_figures"]
 
 
-def run_figures(result: RunResult, tallies: RunCounts, further: Mapping[str, Any]) -> list[Figure]:
-    """Return every figure that a run has data for, in the order in which they stand on the page.
+def run_figures(result: RunResult, counts: RunCounts, details: Mapping[str, Any]) -> list[Figure]:
+    """Return every figure that a run has data for, in the order of the page.
 
-    `further` holds what the run folder's further JSON files do, by name without suffix.
+    Args:
+        result: the run.
+        counts: the counts over its cases.
+        details: the content of the run folder's detail files, by name without suffix.
     """
-    drawn = [
+    figures = [
         *main_figures(result.metrics),
-        ranking(further.get("ranking") or {}),
-        confusion(further.get("confusion") or {}),
-        passes(tallies.passes),
-        lengths(tallies.lengths, result.config.scoring.confidence),
-        reliability(further.get("reliability") or {}),
-        frontier(further.get("frontier") or [], result.config.tie.threshold),
-        histogram(tallies.scores, tallies.grades),
-        cycles(further.get("conflicts") or {}),
+        ranking(details.get("ranking") or {}),
+        confusion(details.get("confusion") or {}),
+        passes(counts.passes),
+        lengths(counts.lengths, result.config.scoring.confidence),
+        reliability(details.get("reliability") or {}),
+        frontier(details.get("frontier") or [], result.config.tie.threshold),
+        histogram(counts.scores, counts.grades),
+        cycles(details.get("conflicts") or {}),
         corrected(result.metrics),
-        costs(tallies.judges, len(result.cases)),
+        costs(counts.judges, len(result.cases)),
     ]
-    return [figure for figure in drawn if figure is not None]
+    return [figure for figure in figures if figure is not None]

@@ -95,7 +95,7 @@ _FIGURES: dict[str, tuple[Text, Text]] = {
             "Vertical lines: {level} intervals. Stored answers count at their original cost."
         ),
     ),
-    "told_apart": (
+    "differences": (
         gettext("Which configurations differ"),
         gettext(
             "Filled: the two differ significantly (Holm over all pairs, {level}). Empty: no significant difference, "
@@ -144,7 +144,7 @@ _LABELS: dict[str, Text] = {
     "verdict": gettext("verdict"),
     "first_order": gettext("A first"),
     "second_order": gettext("B first"),
-    "cost": gettext("US$ per case"),
+    "cost": gettext("$ per case"),
     "tokens_a_case": gettext("tokens per case"),
 }
 

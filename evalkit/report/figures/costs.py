@@ -1,4 +1,4 @@
-"""What the answers took: tokens, money and time, by judge; and estimates set right by labels."""
+"""Tokens, cost and latency of the answers by judge, and rates corrected by labels."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ CORRECTED = ("win_rate/a", "win_rate/b", "tie_rate")
 
 
 def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
-    """Return tokens for a case, money for a case and latency of each judge; none where no usage is known."""
+    """Return tokens per case, cost per case and latency of each judge; `None` if no usage is known."""
     used = {name: one for name, one in judges.items() if one.answers}
     totals = {name: (one.prompt_tokens + one.completion_tokens) / max(1, cases) for name, one in used.items()}
     if not totals or not max(totals.values()):
         return None
     axis = Axis(0.0, max(totals.values()), LEFT, RIGHT)
-    drawn: list[Markup] = []
+    elements: list[Markup] = []
     bottom = ROW * len(used)
     for x, label in axis.ticks(3):
-        drawn += [line(x, 0.0, x, bottom, "grid"), text(x, bottom + 16, label, "tick")]
+        elements += [line(x, 0.0, x, bottom, "grid"), text(x, bottom + 16, label, "tick")]
     for place, (name, one) in enumerate(used.items()):
-        drawn += _judge(name, one, max(1, cases), axis, ROW * place)
-    drawn.append(text((LEFT + RIGHT) / 2, bottom + 34, LABELS["tokens_a_case"], "axis"))
+        elements += _judge(name, one, max(1, cases), axis, ROW * place)
+    elements.append(text((LEFT + RIGHT) / 2, bottom + 34, LABELS["tokens_a_case"], "axis"))
     title, caption = FIGURES["costs"]
-    return Figure("costs", title, canvas(WIDTH, bottom + 40, *drawn, label=title), caption, wide=True)
+    return Figure("costs", title, canvas(WIDTH, bottom + 40, *elements, label=title), caption, wide=True)
 
 
 def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[Markup]:
@@ -43,9 +43,9 @@ def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[M
     middle = axis(prompt)
     money = "-" if one.unpriced else dollars(one.cost_usd / cases)
     half, most = one.latency(0.5), one.latency(0.9)
-    said = gettext("{money} per case", money=money)
+    label = gettext("{money} per case", money=money)
     if half is not None and most is not None:
-        said = gettext("{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=said, half=half, most=most)
+        label = gettext("{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=label, half=half, most=most)
     return [
         text(LEFT - 12, y + 26, shorten(name, 24), "name"),
         node(
@@ -54,7 +54,7 @@ def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[M
             node("rect", class_="bar bar0", x=axis.start, y=y + 12, width=middle - axis.start, height=20),
             node("rect", class_="bar bar1", x=middle, y=y + 12, width=axis(prompt + completion) - middle, height=20),
         ),
-        text(RIGHT + 16, y + 26, in_every_language(said), "value"),
+        text(RIGHT + 16, y + 26, in_every_language(label), "value"),
     ]
 
 

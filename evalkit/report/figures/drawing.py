@@ -1,4 +1,4 @@
-"""Small pieces that SVG drawings are made of; every text that is put in is escaped."""
+"""Elements of SVG drawings; every text is escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evalkit.report.metric_names import Words
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One drawing with its title and what to know to read it; a `wide` one takes the width of the page."""
+    """A drawing with its title and caption; a `wide` one has the width of the page."""
 
     name: str
     title: Words
@@ -24,7 +24,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Values from `low` to `high` on pixels from `start` to `end`; values beyond are moved to the nearer end."""
+    """Maps values from `low` to `high` to pixels from `start` to `end`; values outside are moved to the nearest end."""
 
     low: float
     high: float
@@ -32,7 +32,7 @@ class Axis:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Return where a value stands; where nothing can be told apart, at the start."""
+        """Return the position of a value, or `start` if the axis has no length."""
         span = self.high - self.low
         if not 0 < span < inf or isnan(value):
             return self.start
@@ -40,12 +40,12 @@ class Axis:
         return self.start + (self.end - self.start) * ((inside - self.low) / span)
 
     def ticks(self, count: int = 4) -> list[tuple[float, str]]:
-        """Return (place, label) of about `count` round values; none on an axis without a finite length."""
+        """Return (position, label) of about `count` round values, or none for an axis without a finite length."""
         step = _round_step((self.high - self.low) / count)
         if step is None:
             return []
         first, last = self.low / step - 1e-9, self.high / step + 1e-9
-        if last - first > 2 * count + 2 or max(abs(first), abs(last)) > _FINEST:  # steps that floats cannot tell apart
+        if last - first > 2 * count + 2 or max(abs(first), abs(last)) > _FINEST:  # steps below the precision of floats
             return []
         return [(self(k * step), f"{k * step:,.10g}") for k in range(ceil(first), floor(last) + 1)]
 
@@ -54,14 +54,14 @@ _FINEST = 2.0**50
 
 
 def _round_step(raw: float) -> float | None:
-    """Return the least of 1, 2, 2.5, 5 and 10 times a power of ten that is not below `raw`, if there is one."""
+    """Return the smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is at least `raw`, if there is one."""
     if not 0 < raw < inf or (power := 10.0 ** floor(log10(raw))) == 0:
         return None
     return next((power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999), None)
 
 
 def node(tag: str, *children: object, **attributes: object) -> Markup:
-    """Return an element; `class_` and `text_anchor` are written `class` and `text-anchor`, what is none is left out."""
+    """Return an element. `class_` and `text_anchor` become `class` and `text-anchor`; `None` values are omitted."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(_value(value))}"'
         for name, value in attributes.items()
@@ -76,7 +76,7 @@ def _value(value: object) -> str:
 
 
 def canvas(width: float, height: float, *children: object, label: Words) -> Markup:
-    """Return a drawing of so many pixels, which shrinks with the page."""
+    """Return a drawing of this size in pixels, which shrinks with the page."""
     return node(
         "svg",
         node("title", f"{label[0]} · {label[1]}"),
@@ -88,13 +88,14 @@ def canvas(width: float, height: float, *children: object, label: Words) -> Mark
 
 
 def text(x: float, y: float, words: Words | str, class_: str = "", **attributes: object) -> Markup:
-    """Return a text in one language or in both, of which the page shows one."""
+    """Return a text in both languages, of which the page shows one, or once if they are equal."""
     if isinstance(words, str) or words[0] == words[1]:
-        said = words if isinstance(words, str) else words[0]
-        return node("text", said, x=x, y=y, class_=class_ or None, **attributes)
+        content = words if isinstance(words, str) else words[0]
+        return node("text", content, x=x, y=y, class_=class_ or None, **attributes)
     both = zip(("en", "zh"), words, strict=True)
     return Markup("").join(
-        node("text", said, x=x, y=y, class_=f"{class_} {language}".strip(), **attributes) for language, said in both
+        node("text", content, x=x, y=y, class_=f"{class_} {language}".strip(), **attributes)
+        for language, content in both
     )
 
 
@@ -110,17 +111,17 @@ def path(points: Iterable[tuple[float, float]], class_: str) -> Markup:
 
 
 def grid(x: Axis, y: Axis, labels: tuple[Words, Words], percent: bool = True) -> list[Markup]:
-    """Return the grid, ticks and names of a plot's two axes."""
-    drawn = []
+    """Return the grid, ticks and labels of a plot's two axes."""
+    elements = []
     for place, label in x.ticks():
-        drawn.append(line(place, y.start, place, y.end, "grid"))
-        drawn.append(text(place, y.start + 16, _percent(label) if percent else label, "tick"))
+        elements.append(line(place, y.start, place, y.end, "grid"))
+        elements.append(text(place, y.start + 16, _percent(label) if percent else label, "tick"))
     for place, label in y.ticks():
-        drawn.append(line(x.start, place, x.end, place, "grid"))
-        drawn.append(text(x.start - 6, place + 4, _percent(label) if percent else label, "tick end"))
-    drawn.append(text((x.start + x.end) / 2, y.start + 34, labels[0], "axis"))
-    drawn.append(text(x.start, y.end - 10, labels[1], "axis start"))
-    return drawn
+        elements.append(line(x.start, place, x.end, place, "grid"))
+        elements.append(text(x.start - 6, place + 4, _percent(label) if percent else label, "tick end"))
+    elements.append(text((x.start + x.end) / 2, y.start + 34, labels[0], "axis"))
+    elements.append(text(x.start, y.end - 10, labels[1], "axis start"))
+    return elements
 
 
 def _percent(label: str) -> str:
@@ -128,15 +129,15 @@ def _percent(label: str) -> str:
 
 
 def legend(x: float, y: float, entries: Sequence[tuple[str, Words]]) -> list[Markup]:
-    """Return the names of several lines, each below the other after a piece of it."""
-    drawn = []
+    """Return a legend with one line per entry, each after a sample of its line."""
+    elements = []
     for place, (class_, words) in enumerate(entries):
         at = y + 18 * place
-        drawn += [line(x, at - 4, x + 18, at - 4, class_), text(x + 24, at, words, "key")]
-    return drawn
+        elements += [line(x, at - 4, x + 18, at - 4, class_), text(x + 24, at, words, "key")]
+    return elements
 
 
-def room(names: Iterable[str], beside: float, most: float) -> float:
-    """Return the pixels that the longest of `names` takes and those `beside` it, `most` at the largest."""
+def label_width(names: Iterable[str], extra: float, limit: float) -> float:
+    """Return the width of the longest of `names` plus `extra`, in pixels, but at most `limit`."""
     longest = max((sum(8.5 if letter.isascii() else 14.0 for letter in name) for name in names), default=0.0)
-    return min(most, longest + beside)
+    return min(limit, longest + extra)

@@ -35,7 +35,7 @@ COEFFICIENTS = ("agreement/kappa", "agreement/pearson", "agreement/spearman", "a
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One value with its interval, and the name it stands under; `chance` is marked, `faint` is drawn lightly."""
+    """One value with its name and interval; `chance` is marked, and `faint` rows are pale."""
 
     words: Words
     metric: Metric
@@ -45,9 +45,9 @@ class Row:
 
 
 def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
-    """Return the main rates (0 to 1) and coefficients (-1 to 1), those of them that have an interval.
+    """Return figures of the main rates (0 to 1) and coefficients (-1 to 1).
 
-    An interval without width is no finding: of scores no cycle can arise.
+    Intervals without width are omitted, because they show nothing: for example, scores cannot have cycles.
     """
     panels = [
         _panel("rates", _rows(metrics, RATES, _by_chance(metrics)), 0.0, 1.0),
@@ -57,7 +57,7 @@ def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
 
 
 def _by_chance(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Return the agreement that chance would give: what kappa sets to 0, with its ties; 0.5 where it is not known."""
+    """Return the agreement by chance: where kappa is 0, ties included; 0.5 if kappa is unknown."""
     accuracy, kappa = metrics.get("agreement/accuracy"), metrics.get("agreement/kappa")
     if accuracy is None or kappa is None or accuracy.value is None or kappa.value is None or kappa.value >= 1:
         return {"agreement/accuracy": 0.5}
@@ -65,9 +65,9 @@ def _by_chance(metrics: Mapping[str, Metric]) -> dict[str, float]:
 
 
 def _rows(metrics: Mapping[str, Metric], names: Iterable[str], chance: Mapping[str, float]) -> list[Row]:
-    there = [metric for name in names if (metric := metrics.get(name)) is not None and metric.low != metric.high]
+    known = [metric for name in names if (metric := metrics.get(name)) is not None and metric.low != metric.high]
     return [
-        Row(metric_words(metric.name), metric, chance.get(metric.name, CATALOG.chance(metric.name))) for metric in there
+        Row(metric_words(metric.name), metric, chance.get(metric.name, CATALOG.chance(metric.name))) for metric in known
     ]
 
 
@@ -77,20 +77,28 @@ def _panel(name: str, rows: Sequence[Row], low: float, high: float) -> Figure | 
 
 
 def forest(rows: Sequence[Row], low: float, high: float, label: Words, left: float = LEFT) -> Markup:
-    """Return a drawing of the rows on an axis from `low` to `high`, with names in `left` pixels."""
+    """Return a forest plot.
+
+    Args:
+        rows: the values with their names.
+        low: the lower end of the axis.
+        high: the upper end of the axis.
+        label: the title for screen readers.
+        left: the width of the names in pixels.
+    """
     axis, bottom = Axis(low, high, left, left + RIGHT - LEFT), ROW * len(rows)
     ticks = [
-        Markup("").join([line(x, 0.0, x, bottom + 2, "grid"), text(x, bottom + 18, said, "tick")])
-        for x, said in axis.ticks()
+        Markup("").join([line(x, 0.0, x, bottom + 2, "grid"), text(x, bottom + 18, tick, "tick")])
+        for x, tick in axis.ticks()
     ]
-    drawn = [_drawn(row, axis, ROW * (place + 0.5)) for place, row in enumerate(rows)]
-    return canvas(WIDTH + left - LEFT, bottom + 24, *ticks, *drawn, label=label)
+    elements = [_row_parts(row, axis, ROW * (place + 0.5)) for place, row in enumerate(rows)]
+    return canvas(WIDTH + left - LEFT, bottom + 24, *ticks, *elements, label=label)
 
 
-def _drawn(row: Row, axis: Axis, y: float) -> Markup:
-    metric, said = row.metric, interval(row.metric, row.digits)
+def _row_parts(row: Row, axis: Axis, y: float) -> Markup:
+    metric, shown = row.metric, interval(row.metric, row.digits)
     parts = [
-        node("title", f"{metric.name} {said}"),
+        node("title", f"{metric.name} {shown}"),
         node("rect", class_="hit", x=0, y=y - ROW / 2, width=axis.end + WIDTH - RIGHT, height=ROW),
         text(axis.start - 14, y + 4, (_fitted(row.words[0], axis), _fitted(row.words[1], axis)), "name"),
     ]
@@ -102,7 +110,7 @@ def _drawn(row: Row, axis: Axis, y: float) -> Markup:
         parts.append(line(axis(metric.worst_low), y, axis(metric.worst_high), y, "worst"))
     if metric.value is not None:
         parts.append(node("circle", class_="dot", cx=axis(metric.value), cy=y, r=5))
-    parts.append(text(axis.end + 16, y + 4, said, "value"))
+    parts.append(text(axis.end + 16, y + 4, shown, "value"))
     return node("g", *parts, class_="faint" if row.faint else None)
 
 
@@ -111,7 +119,7 @@ def _fitted(name: str, axis: Axis) -> str:
 
 
 def bounds(rows: Sequence[Row]) -> tuple[float, float]:
-    """Return ends of an axis that holds every value and interval, with a margin."""
+    """Return the ends of an axis that contains every value and interval, with a margin."""
     ends = [x for row in rows for x in (row.metric.value, row.metric.low, row.metric.high) if x is not None]
     if not ends:
         return 0.0, 1.0

@@ -1,4 +1,4 @@
-"""A figure of the page as a file of its own: the page's style for drawings, in light colours, inside it."""
+"""Write figures of the page as separate SVG files, with the page's light style inline."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from evalkit.report.page import asset
 
 _MARGIN, _HEAD = 16, 40
 _OPENING = re.compile(r'^<svg viewBox="0 0 (\d+) (\d+)"[^>]*>')
-_COLOUR = re.compile(r"(--\w+): light-dark\((#\w+), #\w+\)")
+_COLOR = re.compile(r"(--\w+): light-dark\((#\w+), #\w+\)")
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FONT = '"Segoe UI", "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", system-ui, sans-serif'
 
 
 def alone(figure: Figure, language: str) -> str:
-    """Return a figure as an SVG document with its title above it, in `en` or `zh`, on a light ground."""
+    """Return a figure as an SVG document with its title, in `en` or `zh`, on a light background."""
     opening = _OPENING.match(figure.svg)
     assert opening is not None, figure.name
     width, height = int(opening[1]) + 2 * _MARGIN, int(opening[2]) + _HEAD + 2 * _MARGIN
     hidden = "en" if language == "zh" else "zh"
     body = str(figure.svg)[opening.end() :]
     title = escape(figure.title[language == "zh"])
-    drawn = Markup(
+    elements = Markup(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="{-_MARGIN} {-_HEAD - _MARGIN} {width} {height}" role="img" lang="{language}">'
         f"<style>{_style()}\nsvg .{hidden} {{ display: none; }}</style>"
         f'<rect class="ground" x="{-_MARGIN}" y="{-_HEAD - _MARGIN}" width="{width}" height="{height}"/>'
         f'<text class="heading" x="0" y="{-_HEAD + 8}">{title}</text>{body}'
     )
-    return _NOT_XML.sub("�", drawn)
+    return _NOT_XML.sub("�", elements)
 
 
 @cache
 def _style() -> str:
-    """Return the page's rules for drawings, each colour by its light value."""
+    """Return the page's style rules for drawings, with light colors."""
     sheet = asset("report.css")
-    colours = dict(_COLOUR.findall(sheet))
+    colors = dict(_COLOR.findall(sheet))
     rules = [line for line in sheet.splitlines() if line.startswith("svg ") and not line.startswith("svg {")]
     own = [
         f"svg {{ font-family: {_FONT}; }}",
         "svg .ground { fill: var(--page); }",
         "svg text.heading { font-size: 15px; font-weight: 600; }",
     ]
-    return re.sub(r"var\((--\w+)\)", lambda name: colours[name[1]], "\n".join([*own, *rules]))
+    return re.sub(r"var\((--\w+)\)", lambda name: colors[name[1]], "\n".join([*own, *rules]))

@@ -1,4 +1,4 @@
-"""The configurations of a sweep: what agreement costs, and who is told apart from whom."""
+"""Figures of a sweep: metrics by configuration, agreement against cost, and significant differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
 from evalkit.report.figures.captions import FIGURES, LABELS
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, path, room, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, label_width, line, node, path, text
 from evalkit.report.figures.forest import Row, bounds, forest
 from evalkit.report.metric_names import metric_words
 from evalkit.scoring.catalog import CATALOG
@@ -22,7 +22,7 @@ SIDE, MARGIN, LEFT = 20.0, 390.0, 390.0
 
 
 def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> Figure | None:
-    """Return one metric of every configuration with its interval, in the order of the leaderboard."""
+    """Return one metric of every configuration, in the order of the leaderboard."""
     known = [
         (row, metric) for row in rows[:MOST_ROWS] if (metric := row.metrics.get(name)) and metric.value is not None
     ]
@@ -30,14 +30,14 @@ def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> 
         return None
     spec = CATALOG[name]
     digits = _digits([metric for _, metric in known]) if spec.high is None and spec.low == 0 else 2
-    drawn = [Row((names[row.job],) * 2, metric, CATALOG.chance(name), digits=digits) for row, metric in known]
-    least, most = bounds(drawn)
+    elements = [Row((names[row.job],) * 2, metric, CATALOG.chance(name), digits=digits) for row, metric in known]
+    least, most = bounds(elements)
     low, high = least if spec.low is None else spec.low, most if spec.high is None else spec.high
-    if low == -1 and all((one.metric.low or one.metric.value or 0) >= 0 for one in drawn):
+    if low == -1 and all((one.metric.low or one.metric.value or 0) >= 0 for one in elements):
         low = 0.0
-    title, left = metric_words(name), room((names[row.job] for row in rows), 28.0, LEFT)
+    title, left = metric_words(name), label_width((names[row.job] for row in rows), 28.0, LEFT)
     return Figure(
-        name.replace("/", "-"), title, forest(drawn, low, high, title, left), FIGURES["by_metric"][1], wide=True
+        name.replace("/", "-"), title, forest(elements, low, high, title, left), FIGURES["by_metric"][1], wide=True
     )
 
 
@@ -47,29 +47,29 @@ def _digits(metrics: Sequence[Metric]) -> int:
 
 
 def pareto_front(rows: Sequence[Standing], by: str | None, names: Mapping[str, str]) -> Figure | None:
-    """Return what each configuration agrees and costs, and the line of those that nobody beats for less."""
+    """Return agreement against cost for each configuration, with the Pareto front as a line."""
     known = [(row, *_both(row, by)) for row in rows if row.pareto is not None]
     points = [(row, metric, cost) for row, metric, cost in known if metric is not None and cost is not None]
     if len({cost for _, _, cost in points}) < 2:
         return None
     values = [x for _, metric, _ in points for x in (metric.value, metric.low, metric.high) if x is not None]
     margin = 0.05 * (max(values) - min(values)) or 0.05
-    x, places, unit = _money([cost for *_, cost in points])
+    x, places, unit = _cost_axis([cost for *_, cost in points])
     y = Axis(min(values) - margin, max(values) + margin, HEIGHT - 48, 30.0)
-    drawn = [text(x.start, 18.0, metric_words(by or ""), "axis start")]
+    elements = [text(x.start, 18.0, metric_words(by or ""), "axis start")]
     for at, label in y.ticks():
-        drawn += [line(x.start, at, x.end, at, "grid"), text(x.start - 6, at + 4, label, "tick end")]
+        elements += [line(x.start, at, x.end, at, "grid"), text(x.start - 6, at + 4, label, "tick end")]
     for at, label in unit:
-        drawn += [line(at, y.start, at, y.end, "grid"), text(at, y.start + 16, label, "tick")]
-    drawn.append(text((x.start + x.end) / 2, HEIGHT - 10, LABELS["cost"], "axis"))
+        elements += [line(at, y.start, at, y.end, "grid"), text(at, y.start + 16, label, "tick")]
+    elements.append(text((x.start + x.end) / 2, HEIGHT - 10, LABELS["cost"], "axis"))
     best = sorted((places[cost], y(metric.value or 0.0)) for row, metric, cost in points if row.pareto)
-    drawn.append(path(best, "curve"))
+    elements.append(path(best, "curve"))
     shown: dict[tuple[float, float], list[tuple[Standing, Metric]]] = {}
     for row, metric, cost in points:
         shown.setdefault((places[cost], y(metric.value or 0.0)), []).append((row, metric))
-    drawn += [_point(*place, same, y, names, x) for place, same in shown.items()]
+    elements += [_point(*place, same, y, names, x) for place, same in shown.items()]
     title, caption = FIGURES["front"]
-    return Figure("front", title, canvas(WIDTH, HEIGHT, *drawn, label=title), caption, wide=True)
+    return Figure("front", title, canvas(WIDTH, HEIGHT, *elements, label=title), caption, wide=True)
 
 
 def _both(row: Standing, by: str | None) -> tuple[Metric | None, float | None]:
@@ -78,8 +78,8 @@ def _both(row: Standing, by: str | None) -> tuple[Metric | None, float | None]:
     return (metric if known else None), (cost.value if cost else None)
 
 
-def _money(costs: Sequence[float]) -> tuple[Axis, dict[float, float], list[tuple[float, str]]]:
-    """Return an axis of costs, by powers of ten where they differ much: its places by cost, and its ticks."""
+def _cost_axis(costs: Sequence[float]) -> tuple[Axis, dict[float, float], list[tuple[float, str]]]:
+    """Return an axis of costs, logarithmic if they differ much; the position of each cost; and the ticks."""
     start, end = 60.0, WIDTH - 20
     low, high = min(costs), max(costs)
     if low > 0 and high / low > 8:
@@ -94,10 +94,10 @@ def _money(costs: Sequence[float]) -> tuple[Axis, dict[float, float], list[tuple
 def _point(
     at: float, value: float, same: Sequence[tuple[Standing, Metric]], y: Axis, names: Mapping[str, str], x: Axis
 ) -> Markup:
-    """Return the dot of configurations that agree and cost alike."""
+    """Return the dot of configurations with the same agreement and cost."""
     row, metric = same[0]
     name = names[row.job] + (f" (+{len(same) - 1})" if len(same) > 1 else "")
-    parts = [node("title", "\n".join(f"{names[one.job]}: {interval(said)}" for one, said in same))]
+    parts = [node("title", "\n".join(f"{names[one.job]}: {interval(metric)}" for one, metric in same))]
     if metric.low is not None and metric.high is not None:
         parts.append(line(at, y(metric.low), at, y(metric.high), "whisker" if row.pareto else "faint"))
     if row.pareto:
@@ -110,28 +110,30 @@ def _point(
 def significance_groups(
     rows: Sequence[Standing], contrasts: Sequence[Contrast], alpha: float, names: Mapping[str, str]
 ) -> Figure | None:
-    """Return a square for each pair of configurations, filled where they are told apart."""
+    """Return a square for each pair of configurations, filled if they differ significantly."""
     ranked = [row for row in rows if row.letters is not None][:MOST_SQUARES]
     if len(ranked) < 3:
         return None
     known = {frozenset((one.first, one.second)): one for one in contrasts}
-    margin = room((names[row.job] for row in ranked), 48.0, MARGIN)
-    drawn: list[Markup] = []
+    margin = label_width((names[row.job] for row in ranked), 48.0, MARGIN)
+    elements: list[Markup] = []
     side = SIDE if len(ranked) <= LARGE else SIDE * LARGE / len(ranked) + 2
     for i, row in enumerate(ranked):
         y = 26 + side * i
-        drawn.append(
+        elements.append(
             text(margin - 34, y + side / 2 + 4, shorten(names[row.job], 52), "name" if side > 15 else "key end")
         )
-        drawn.append(text(margin - 8, y + side / 2 + 4, str(i + 1), "tick end"))
+        elements.append(text(margin - 8, y + side / 2 + 4, str(i + 1), "tick end"))
         if side > 15 or i % 5 == 4:
-            drawn.append(text(margin + side * (i + 0.5), 18.0, str(i + 1), "tick"))
+            elements.append(text(margin + side * (i + 0.5), 18.0, str(i + 1), "tick"))
         for j, other in enumerate(ranked):
             if i != j and (found := known.get(frozenset((row.job, other.job)))):
-                drawn.append(_square(margin + side * j, y, side, found, alpha))
+                elements.append(_square(margin + side * j, y, side, found, alpha))
     size = side * len(ranked)
-    title, caption = FIGURES["told_apart"]
-    return Figure("told-apart", title, canvas(margin + size + 4, size + 32, *drawn, label=title), caption, wide=True)
+    title, caption = FIGURES["differences"]
+    return Figure(
+        "differences", title, canvas(margin + size + 4, size + 32, *elements, label=title), caption, wide=True
+    )
 
 
 def _square(x: float, y: float, side: float, found: Contrast, alpha: float) -> Markup:

@@ -1,4 +1,4 @@
-"""The systems behind the responses: their ranking, and the circles in which a case's verdicts run."""
+"""Figures of the compared systems: their ranking, and cases with cyclic verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIDE, RADIUS, NODE = 230.0, 78.0, 15.0
 
 
 def ranking(found: Mapping[str, Any]) -> Figure | None:
-    """Return the systems with the intervals of their ratings, or of their win rates where these are all there is."""
+    """Return the systems with their ratings and intervals, or with win rates if ratings are undetermined."""
     systems: Sequence[Mapping[str, Any]] = (found.get("systems") or ())[:MOST_SYSTEMS]
     if len(systems) < 2:
         return None
@@ -34,23 +34,23 @@ def ranking(found: Mapping[str, Any]) -> Figure | None:
 
 
 def metric_of(name: str, numbers: Mapping[str, Any]) -> Metric:
-    """Return a metric of what a run folder's file says of it."""
+    """Return a metric from its entry in a file of the run folder."""
     return Metric(name, numbers["value"], numbers.get("low"), numbers.get("high"), numbers.get("n") or 0)
 
 
 def cycles(found: Mapping[str, Any]) -> Figure | None:
-    """Return the first cases whose verdicts run in circles, drawn as graphs; none where none do."""
+    """Return the first cases with cyclic verdicts as graphs, or `None` if there are none."""
     cases: Sequence[Mapping[str, Any]] = [one for one in found.get("cases") or () if one["cycles"]][:MOST_CYCLES]
     if not cases:
         return None
     across = min(len(cases), 4)
     down = -(-len(cases) // across)
-    drawn = [
+    elements = [
         node("g", *_graph(one), transform=f"translate({SIDE * (place % across):.0f} {SIDE * (place // across):.0f})")
         for place, one in enumerate(cases)
     ]
     title, caption = FIGURES["cycles"]
-    return Figure("cycles", title, canvas(SIDE * across, SIDE * down, *drawn, label=title), caption, wide=True)
+    return Figure("cycles", title, canvas(SIDE * across, SIDE * down, *elements, label=title), caption, wide=True)
 
 
 def _graph(case: Mapping[str, Any]) -> list[Markup]:
@@ -60,11 +60,11 @@ def _graph(case: Mapping[str, Any]) -> list[Markup]:
     place = {k: (middle[0] + RADIUS * cos(a), middle[1] + RADIUS * sin(a)) for k, a in angle.items()}
     wins = sorted({pair for cycle in case["cycles"] for pair in zip(cycle, [*cycle[1:], cycle[0]], strict=True)})
     reverse = {tuple(pair) for pair in case["reverse"]}
-    drawn = [_arrow(place[a], place[b], "arrow reverse" if (a, b) in reverse else "arrow") for a, b in wins]
+    elements = [_arrow(place[a], place[b], "arrow reverse" if (a, b) in reverse else "arrow") for a, b in wins]
     for k in members:
         x, y = place[k]
         model = case["models"][k] if k < len(case["models"]) else None
-        drawn.append(
+        elements.append(
             node(
                 "g",
                 node("title", f"{letter(k)} {model or ''}"),
@@ -72,11 +72,11 @@ def _graph(case: Mapping[str, Any]) -> list[Markup]:
                 text(x, y + 5, letter(k), "cellvalue"),
             )
         )
-    return [text(SIDE / 2, 14.0, shorten(str(case["case_id"]), 28), "tick"), *drawn]
+    return [text(SIDE / 2, 14.0, shorten(str(case["case_id"]), 28), "tick"), *elements]
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], class_: str) -> Markup:
-    """Return an arrow between the rims of two nodes, its head a triangle at the loser."""
+    """Return an arrow between two nodes, with its head at the loser."""
     (x1, y1), (x2, y2) = start, end
     size = hypot(x2 - x1, y2 - y1) or 1.0
     ux, uy = (x2 - x1) / size, (y2 - y1) / size

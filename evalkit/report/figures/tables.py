@@ -1,4 +1,4 @@
-"""Two-way tables drawn as squares: label against verdict, and one order against the other."""
+"""Tables as squares: labels against verdicts, and one order against the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evalkit.report.metric_names import Words
 from evalkit.types import Winner
 
 CELL, LEFT, TOP = (78.0, 46.0), 96.0, 52.0
-STRONG = 0.75  # of a row; above it a cell is so bright in dark colours that dark letters are read better
+STRONG = 0.75  # share of a row; cells above it are bright in the dark theme and need dark text
 CLASSES = ("A", "TIE", "B")
 _NAMES = {
     "A": LABELS["a"],
@@ -24,7 +24,7 @@ _NAMES = {
 
 
 def confusion(table: Mapping[str, Any]) -> Figure | None:
-    """Return how often each label met each verdict; none where nothing did."""
+    """Return the confusion table of labels and verdicts, or `None` if it is empty."""
     labels: Mapping[str, Mapping[str, int]] = table.get("labels") or {}
     rows = [name for name in CLASSES if sum(labels.get(name, {}).values())]
     if not rows:
@@ -36,7 +36,7 @@ def confusion(table: Mapping[str, Any]) -> Figure | None:
 
 
 def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure | None:
-    """Return what the first order said against what the second did; none where pairs were shown in one order."""
+    """Return the verdicts of the first order against the second; `None` if pairs were shown in one order."""
     if not sum(n for (first, second), n in counted.items() if first and second):
         return None
     names = {**dict.fromkeys(CLASSES), "missing": None}
@@ -51,19 +51,21 @@ def _table(
     rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]], axes: tuple[str, str], title: Words
 ) -> Markup:
     width, height = CELL
-    drawn = [
+    elements = [
         text(LEFT + width * len(columns) / 2, 16.0, LABELS[axes[1]], "axis"),
         text(0.0, TOP - 12, LABELS[axes[0]], "axis start"),
     ]
     for place, column in enumerate(columns):
-        drawn.append(text(LEFT + width * (place + 0.5), TOP - 12, _NAMES[column], "tick"))
+        elements.append(text(LEFT + width * (place + 0.5), TOP - 12, _NAMES[column], "tick"))
     for i, (row, line) in enumerate(zip(rows, counts, strict=True)):
         total = sum(line)
-        drawn.append(text(LEFT - 10, TOP + height * (i + 0.5) + 4, _NAMES[row], "tick end"))
+        elements.append(text(LEFT - 10, TOP + height * (i + 0.5) + 4, _NAMES[row], "tick end"))
         for j, n in enumerate(line):
-            drawn.append(_cell(LEFT + width * j, TOP + height * i, n, n / total if total else 0.0, row == columns[j]))
+            elements.append(
+                _cell(LEFT + width * j, TOP + height * i, n, n / total if total else 0.0, row == columns[j])
+            )
     size = LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4
-    return canvas(*size, *drawn, label=title)
+    return canvas(*size, *elements, label=title)
 
 
 def _cell(x: float, y: float, n: int, share: float, same: bool) -> Markup:

@@ -372,9 +372,9 @@ DIAGNOSTIC_ROWS: Final = (
     # Cost.
     MetricSpec(
         "cost/per_case",
-        "Cost per case, US$",
+        "Cost per case, $",
         "Mean over cases of the cost of their answers when they were requested, stored answers included.",
-        unit="US$",
+        unit="$",
         high=None,
         better="lower",
     ),

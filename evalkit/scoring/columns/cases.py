@@ -104,11 +104,11 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
     lengths = flat(cases, lambda c: [len(r.text) or np.nan for r in c.responses])
     graded = grades(cases)
     label = sign(graded[first] - graded[second])
-    choice, further_labels = _choices(cases)
+    choice, annotator_labels = _choices(cases)
     own = (i == 0) & (j == 1) & (choice[case] != NONE)
     label[own] = choice[case[own]]
     pairs = PairColumns(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
-    for number, labels in further_labels.items():
+    for number, labels in annotator_labels.items():
         _label_pairs(pairs, number, labels)
     return pairs
 
@@ -129,12 +129,12 @@ def _label_pairs(pairs: PairColumns, case: int, labels: Sequence[Annotation]) ->
 
 def _choices(cases: Sequence[Case]) -> tuple[Codes, dict[int, list[Annotation]]]:
     """Return each case's label of its first pair, and the annotations that label other pairs, by case index."""
-    codes, further_labels = [], {}
+    codes, annotator_labels = [], {}
     for number, case in enumerate(cases):
         codes.append(CODES[case.label])
         if case.labels and any(isinstance(labels, Mapping) for labels in case.labels.values()):
-            further_labels[number] = list(case.labels.values())
-    return np.array(codes, dtype=np.int8), further_labels
+            annotator_labels[number] = list(case.labels.values())
+    return np.array(codes, dtype=np.int8), annotator_labels
 
 
 def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floats:
