@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -28,6 +28,7 @@ __all__ = [
     "InstructionWriter",
     "Judge",
     "ScoreReader",
+    "SharedState",
     "Store",
     "StoreBackend",
     "Tracker",
@@ -147,6 +148,23 @@ class ClaimChecker(Protocol):
 
         The engine asks right before it sends a request. If the claim is lost, it claims the key again and reads the
         store again.
+        """
+        ...
+
+
+@runtime_checkable
+class SharedState(Protocol):
+    """What a store also has if its users can share small texts by name: limits, budgets, submitted batches."""
+
+    def states(self, prefix: str) -> Mapping[str, str]:
+        """Return the texts whose names start with `prefix`, in the order of their names."""
+        ...
+
+    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
+        """Replace a text by what `change` returns, while nobody else changes it; durable when this returns.
+
+        `change` gets the text (`None` if there is none) and the store's time in seconds, and returns the new text, or
+        `None` to remove it. It may be called again if the connection is lost.
         """
         ...
 

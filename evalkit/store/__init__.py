@@ -16,10 +16,10 @@ from evalkit.config import StoreConfig
 from evalkit.core.redaction import redact, without_password
 from evalkit.errors import EvalkitError, PluginError, StoreError
 from evalkit.plugins import STORES, find
-from evalkit.protocols import ClaimChecker, Store, StoreBackend
+from evalkit.protocols import ClaimChecker, SharedState, Store, StoreBackend
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
-__all__ = ["BACKENDS", "backend_of", "open_store", "open_url", "store_location", "store_url"]
+__all__ = ["BACKENDS", "backend_of", "open_store", "open_url", "shared_state", "store_location", "store_url"]
 
 BACKENDS: Mapping[str, str] = MappingProxyType(
     {
@@ -94,6 +94,12 @@ def open_store(config: StoreConfig) -> Store | None:
     return None if config.mode == "off" else open_url(store_url(config.url), read_only=config.mode == "read_only")
 
 
+def shared_state(store: Store | None) -> SharedState | None:
+    """Return a store as the place of its users' shared state; `None` if it has none."""
+    inner = store._store if isinstance(store, _GuardedStore) else store
+    return store if isinstance(store, SharedState) and isinstance(inner, SharedState) else None
+
+
 class _Guard:
     """Turns any error of a third-party backend into a StoreError on one line, without secrets."""
 
@@ -143,6 +149,14 @@ class _GuardedStore(Store):
     def holds(self, key: str) -> bool:
         store = self._store
         return not isinstance(store, ClaimChecker) or self._guard(lambda: store.holds(key))
+
+    def states(self, prefix: str) -> Mapping[str, str]:
+        store = cast("SharedState", self._store)
+        return self._guard(lambda: store.states(prefix))
+
+    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
+        store = cast("SharedState", self._store)
+        self._guard(lambda: store.change_state(name, change))
 
     def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
         return self._guard(lambda: self._store.recent(model, limit))

@@ -40,6 +40,7 @@ MIGRATIONS = (
       created double precision NOT NULL, value bytea NOT NULL, digest bigint NOT NULL
     )
     """,
+    "CREATE TABLE evalkit_state (name bytea PRIMARY KEY, value bytea NOT NULL)",
 )
 """Statements that bring a store from the version of their index to the next one; the first creates it."""
 RECONNECT_SECONDS = 15.0
@@ -343,6 +344,39 @@ class PostgresStore(Store):
         with self._session.lock:
             self._session.check()
             return self._held.get(_place(key)) == key
+
+    def states(self, prefix: str) -> Mapping[str, str]:
+        """Return the texts whose names start with `prefix`.
+
+        Raises:
+            StoreError: If the server fails.
+        """
+        query = "SELECT name, value FROM evalkit_state WHERE substring(name FOR %s) = %b ORDER BY name"
+        rows = self._fetched(query, len(prefix.encode()), prefix.encode())
+        return {name.decode(): value.decode() for name, value in rows}
+
+    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
+        """Replace a text by what `change` returns for it and the server's time.
+
+        Raises:
+            StoreError: If the server fails.
+        """
+        key = name.encode()
+
+        def work(connection: Connection) -> None:
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_place(f"state {name}"),))
+                # Another statement: one that waits for the lock sees what was there before.
+                query = "SELECT (SELECT value FROM evalkit_state WHERE name = %b), extract(epoch FROM clock_timestamp())"
+                old, now = _one(connection, query, key)
+                new = change(None if old is None else bytes(old).decode(), float(now))
+                if new is None:
+                    connection.execute("DELETE FROM evalkit_state WHERE name = %b", (key,))
+                else:
+                    put = "INSERT INTO evalkit_state VALUES (%b, %b) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+                    connection.execute(put, (key, new.encode()))
+
+        self._writer.run(work)
 
     def recent(self, model: str, limit: int = 500) -> list[Completion]:
         """Return a model's last completions among the last `LOOKED_AT` rows, at most `limit`, without damaged ones.

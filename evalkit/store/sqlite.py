@@ -7,8 +7,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -87,14 +87,20 @@ def _prepare(db: sqlite3.Connection) -> None:
     # FULL: in WAL mode, NORMAL does not flush at commit, and a power failure would lose acknowledged answers.
     db.execute("PRAGMA synchronous = FULL")
     if pragma(db, "user_version") < SCHEMA_VERSION:
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with _transaction(db):
             _migrate(db, pragma(db, "user_version"))
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
 
 def _migrate(db: sqlite3.Connection, version: int) -> None:
@@ -139,6 +145,7 @@ _INSERT = (
     "ON CONFLICT (key) DO UPDATE SET model = excluded.model, created = excluded.created, "
     "value = excluded.value, digest = excluded.digest"
 )
+_STATE = "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL)"  # older versions ignore it
 _ADD = "INSERT OR IGNORE INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?)"
 RECENT_ROWS = 5_000
 """The number of last rows to search for a model's recent completions: there is no index by model."""
@@ -255,6 +262,41 @@ class SqliteStore(Store):
         with self._claims_lock:
             if self._claims is not None:
                 self._claims.release(key)
+
+    def states(self, prefix: str) -> Mapping[str, str]:
+        """Return the texts whose names start with `prefix`.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
+        query = "SELECT name, value FROM state WHERE substr(name, 1, ?) = ? ORDER BY name"
+        return dict(self._in_state(lambda db: db.execute(query, (len(prefix), prefix)).fetchall()))
+
+    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
+        """Replace a text by what `change` returns for it and the machine's time.
+
+        Raises:
+            StoreError: If the file cannot be written.
+        """
+
+        def work(db: sqlite3.Connection) -> None:
+            row = db.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
+            new = change(None if row is None else row[0], time.time())
+            db.execute("DELETE FROM state WHERE name = ?", (name,))
+            if new is not None:
+                db.execute("INSERT INTO state VALUES (?, ?)", (name, new))
+
+        self._in_state(work)
+
+    def _in_state(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def transaction() -> T:
+            self._keep_file()
+            with _transaction(self._db):
+                self._db.execute(_STATE)
+                return work(self._db)
+
+        with self._file_lock:
+            return self.guard(transaction)
 
     def recent(self, model: str, limit: int = 500) -> list[Completion]:
         """Return a model's last `limit` completions among the last `RECENT_ROWS` rows, without damaged ones.
@@ -464,15 +506,8 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _commit(db: sqlite3.Connection, rows: Sequence[Row], statement: str) -> int:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        written = db.executemany(statement, rows).rowcount
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-    return written
+    with _transaction(db):
+        return db.executemany(statement, rows).rowcount
 
 
 def _select(db: sqlite3.Connection, select: str, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:

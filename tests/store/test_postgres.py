@@ -25,6 +25,8 @@ from tests.support.servers import free_port
 
 pytestmark = pytest.mark.postgres
 FULL = Completion("x", usage=Usage(7, 3), cost_usd=0.25, logprobs=(TokenLogprob("é", -0.5, (("a", -9999.0),), (195,)),))
+VERSION = len(module.MIGRATIONS)
+NEWER = rf"newer evalkit \(store version {VERSION + 1}, this one reads {VERSION}\); update"
 HOLDER = """
 import sys
 from evalkit.store.postgres import PostgresStore
@@ -126,7 +128,7 @@ def test_many_stores_are_created_at_once(url):
     for thread in threads:
         thread.join()
     assert not problems
-    assert execute(url, "SELECT version FROM evalkit_store") == [(1,)]
+    assert execute(url, "SELECT version FROM evalkit_store") == [(VERSION,)]
 
 
 def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_refused(url, monkeypatch):
@@ -135,14 +137,14 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_refused(url, monk
     store.close()
     monkeypatch.setattr(module, "MIGRATIONS", (*module.MIGRATIONS, "ALTER TABLE evalkit_completions ADD extra text"))
     PostgresStore(url, read_only=True).close()
-    assert execute(url, "SELECT version FROM evalkit_store") == [(1,)]
+    assert execute(url, "SELECT version FROM evalkit_store") == [(VERSION,)]
     store = PostgresStore(url)
     assert store.get_many(["a"]) == {"a": FULL}
-    assert (store.describe().version, execute(url, "SELECT extra FROM evalkit_completions")) == (2, [(None,)])
+    assert (store.describe().version, execute(url, "SELECT extra FROM evalkit_completions")) == (VERSION + 1, [(None,)])
     store.close()
     monkeypatch.undo()
     for read_only in (False, True):
-        with pytest.raises(StoreError, match=r"newer evalkit \(store version 2, this one reads 1\); update") as error:
+        with pytest.raises(StoreError, match=NEWER) as error:
             PostgresStore(url, read_only=read_only)
         one_line(error.value)
 
@@ -156,7 +158,7 @@ def test_a_migration_that_fails_changes_nothing(url, monkeypatch):
     one_line(error.value)
     monkeypatch.undo()
     store = PostgresStore(url)
-    assert store.describe().version == 1
+    assert store.describe().version == VERSION
     store.close()
 
 
