@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.audit import Audit, AuditPlan, is_audit, split
+from evalkit.batch.jobs import BatchRun
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
@@ -222,6 +223,7 @@ def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: b
 async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
     """Judge one case and return its judgments and verdicts; only the store is written."""
     config = with_examples(config, base=project())
+    config = config.model_copy(update={"runner": config.runner.model_copy(update={"kind": "online"})})
     evaluator = build_evaluator(config)
     judged = await ask_judges(config, [case], evaluator)
     free = {"bootstrap": 0, "cluster": None}
@@ -249,19 +251,27 @@ async def ask_judges(
     """
     store = open_store(config.store)
     judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
+    spent = spent if config.runner.budget_scope == "sweep" else None
+    batches = None
     try:
-        return await judge_cases(
+        if config.runner.kind == "batch":
+            batches = BatchRun(config, cases, evaluator, store, observe, spent)
+        if batches is not None and (stopped := await batches.collect()) is not None:
+            return stopped
+        asked = [one if batches is None else batches.judge(one) for one in judges]
+        judged = await judge_cases(
             cases,
             evaluator,
-            judges,
+            asked,
             store,
             config.runner,
             store_mode=config.store.mode,
-            arbiter=arbiter,
+            arbiter=arbiter if batches is None or arbiter is None else batches.judge(arbiter),
             observe=observe,
             spool=folder,
-            spent=spent if config.runner.budget_scope == "sweep" else None,
+            spent=spent if batches is None else batches.spent,
         )
+        return judged if batches is None else batches.counted(judged)
     finally:
         for judge in judges:
             await judge.close()

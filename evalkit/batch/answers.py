@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from evalkit.batch.files import RequestIndex
 from evalkit.batch.requests import BatchTarget
 from evalkit.config import Price
 from evalkit.core.hashing import is_content_key
+from evalkit.engine.progress import Tally
 from evalkit.errors import CallError, ConfigError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.openai_protocol import answer_in_line
@@ -22,6 +23,7 @@ from evalkit.judges.responses import bad_response, completion_of, priced, sane
 from evalkit.protocols import Store
 from evalkit.types import Completion, Rung, StoredCompletion
 
+Outcome: TypeAlias = CallError | Completion
 _AT_ONCE, _BYTES_AT_ONCE = 500, 16 * 2**20
 _AROUND = 2**16
 """Bytes that a line may have besides the largest answer."""
@@ -34,10 +36,13 @@ class _FaultError(Exception):
         what: What is wrong with it, as words after `3 lines`.
         detail: The provider's message.
         number: The number of the file that its request is in, if it has one.
+        outcome: What the request came to, with its key.
     """
 
-    def __init__(self, what: str, detail: str = "", number: int | None = None) -> None:
-        self.what, self.detail, self.number = what, detail, number
+    def __init__(
+        self, what: str, detail: str = "", number: int | None = None, outcome: tuple[str, Outcome] | None = None
+    ) -> None:
+        self.what, self.detail, self.number, self.outcome = what, detail, number, outcome
         super().__init__(what)
 
 
@@ -51,6 +56,8 @@ class ReadReport:
         faults: The lines without an answer to store, by what is wrong with them.
         examples: The first of these lines, with its file and number, by the same names.
         files: The numbers of the files of requests with an answer or an error.
+        outcomes: The failures and refusals by content key.
+        paid: The tokens and the cost of answers.
     """
 
     stored: int = 0
@@ -58,6 +65,8 @@ class ReadReport:
     faults: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     files: set[int] = field(default_factory=set)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    paid: Tally = field(default_factory=Tally)
 
     def count(self, fault: _FaultError, place: str) -> None:
         """Count a line without an answer."""
@@ -65,6 +74,8 @@ class ReadReport:
         self.examples.setdefault(fault.what, f"{place}: {fault.detail}" if fault.detail else place)
         if fault.number is not None:
             self.files.add(fault.number)
+        if fault.outcome is not None:
+            self.outcomes |= [fault.outcome]
 
 
 def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> ReadReport:
@@ -88,6 +99,7 @@ def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> Re
                 report.count(fault, place)
                 continue
             report.files.add(number)
+            report.paid.count_paid(found.completion)
             batch.append(found)
             size += len(line or b"")
             if len(batch) == _AT_ONCE or size > _BYTES_AT_ONCE:
@@ -147,9 +159,14 @@ def _read_line(line: bytes | None, index: RequestIndex, weighable: set[int]) -> 
     try:
         completion = _completion(row, target, rung, number, weighable)
     except CallError as error:
-        raise _FaultError(f"failed ({error.kind})", clean_message(error.message), number) from None
+        outcome: Outcome = error
+        if error.kind == "content_filter":
+            outcome = Completion("", finish_reason="content_filter", refusal=error.message, rung=rung)
+        elif row.get("error") and not row.get("response"):  # the batch did not send it: it expired, for example
+            outcome = CallError(error.kind, error.message, retryable=True)
+        raise _FaultError(f"failed ({error.kind})", clean_message(error.message), number, (key, outcome)) from None
     if completion.refusal is not None:
-        raise _FaultError("refused by the model", clean_message(completion.refusal), number)
+        raise _FaultError("refused by the model", clean_message(completion.refusal), number, (key, completion))
     return number, StoredCompletion(key, target.model, time.time(), completion)
 
 

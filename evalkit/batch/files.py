@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import groupby
@@ -77,6 +77,11 @@ class RequestIndex:
         except (ValueError, TypeError, LookupError, RecursionError):
             remedy = "restore the file, or write the requests again"
             raise ConfigError("is not an index of `evalkit batch write`", where=str(path), remedy=remedy) from None
+
+    def add(self, file: RequestFile, rungs: Mapping[str, Rung]) -> None:
+        """Add the requests of a file, each with its rung."""
+        self._keys |= {bytes.fromhex(key): (len(self.files), rung) for key, rung in rungs.items()}
+        self.files.append((Path(), file))
 
     def __contains__(self, key: str) -> bool:
         return bytes.fromhex(key) in self._keys

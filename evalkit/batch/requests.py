@@ -16,6 +16,7 @@ from evalkit.errors import CallError
 from evalkit.judges import make_arbiter, make_judges, setup
 from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import ModelJudge
+from evalkit.judges.pricing import batch_entry
 from evalkit.protocols import CompletionCache, Evaluator, Judge
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Rung
 
@@ -51,7 +52,10 @@ class BatchTarget:
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """One recorded request: its content key, its target, its rung, and its place in the order of shared prefixes."""
+    """One recorded request: its content key, its target, its rung, its place in the order of shared prefixes.
+
+    `ceiling` is the most that it can cost in US$, `None` if that is unknown.
+    """
 
     key: str
     target: BatchTarget
@@ -59,6 +63,7 @@ class BatchRequest:
     prefix: tuple[str, str]
     position: int
     size: int
+    ceiling: float | None
 
 
 @dataclass(slots=True)
@@ -86,7 +91,14 @@ class Round:
     _systems: dict[str, str] = field(default_factory=dict)
 
     def add(
-        self, key: str, target: BatchTarget, rung: Rung, request: JudgeRequest, body: Mapping[str, Any], rounds: int
+        self,
+        key: str,
+        target: BatchTarget,
+        rung: Rung,
+        request: JudgeRequest,
+        body: Mapping[str, Any],
+        rounds: int,
+        ceiling: float | None = None,
     ) -> None:
         """Add a request, unless an equal one is in the round."""
         if key in self._keys:
@@ -97,7 +109,7 @@ class Round:
         system = first if request.messages[0]["role"] == "system" else ""
         prompt = "\n".join(rest if system else [first, *rest])[:_SORTED_BY]
         prefix = (self._systems.setdefault(system, system), prompt)
-        self.requests.append(BatchRequest(key, target, rung, prefix, len(self.lines), len(line)))
+        self.requests.append(BatchRequest(key, target, rung, prefix, len(self.lines), len(line), ceiling))
         self.lines.append(line)
         self.tokens += prompt_tokens(request)
         self.rounds = max(self.rounds, rounds)
@@ -138,6 +150,10 @@ class RecordingJudge(ModelJudge):
             config.logprobs is True,
             config.max_answer_bytes,
         )
+
+    def ceiling(self, request: JudgeRequest) -> float | None:
+        """Return the most that a request of a batch can cost in US$; `None` if that is unknown."""
+        return setup.ceiling(batch_entry(self.transport.entry()), self.config, request)
 
     async def _open(self) -> tuple[setup.Target, Shape]:
         transport: Any = self.transport
@@ -183,10 +199,10 @@ async def record_round(
 
     def record(by: RecordingJudge, request: JudgeRequest, rung: Rung, body: Mapping[str, Any]) -> None:
         rounds = _turns(request) + (third_pass and not request.third)
-        into.add(call_key(by.spec, request), by.target, rung, request, body, rounds)
+        into.add(call_key(by.spec, request), by.target, rung, request, body, rounds, by.ceiling(request))
 
     def recording(one: Judge) -> Judge:
-        if (reason := _reason_against(one)) is None:
+        if (reason := reason_against(one)) is None:
             assert isinstance(one, ModelJudge)
             into.batched.add(one.spec.name)
             return RecordingJudge(one, record)
@@ -208,7 +224,7 @@ def _turns(request: JudgeRequest) -> int:
     return 1 if request.then is None else 1 + _turns(request.then)
 
 
-def _reason_against(one: Judge) -> str | None:
+def reason_against(one: Judge) -> str | None:
     """Return why a judge cannot be batched; `None` if it can."""
     if getattr(one, "free", False):
         return f"{one.spec.model} runs in evalkit's own process"

@@ -138,6 +138,7 @@ class Part:
     judge: JudgeConfig
     plan: Plan
     length: Length
+    batch: bool = False
 
     def after(self, others: Sequence[Part]) -> Part:
         """Return this part without requests that are also in `others`."""
@@ -153,7 +154,7 @@ class Part:
         """The cost of these requests in USD, `None` if the judge's price is unknown."""
         if not self.plan.unique:
             return 0.0
-        if (price := price_of(self.judge)) is None:
+        if (price := price_of(self.judge, batch=self.batch)) is None:
             return None
         return (self.plan.prompt_tokens * price.input + self.answer_tokens * price.output) / 1e6
 
@@ -214,6 +215,8 @@ def _mean(kind: Kind, origin: Origin) -> Length:
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
     """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency if latency is known."""
     asked = [part for part in parts if part.plan.unique]
+    if runner.kind == "batch":
+        return None if asked else 0.0
     found = [
         amount / limit
         for part in asked
@@ -274,7 +277,8 @@ def _pilot(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> 
     plan_requests(job, job.evaluator, [spec], None, sample)
     log("note", f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored")
     swap = config.swap.model_copy(update={"resolve": "tie", "arbiter": None})
-    alone = config.model_copy(update={"judge": judge, "swap": swap})
+    online = config.runner.model_copy(update={"kind": "online"})
+    alone = config.model_copy(update={"judge": judge, "swap": swap, "runner": online})
     judged = run_async(ask_judges(alone, sample.cases, SubsetEvaluator(job.evaluator, sample)))
     from evalkit.cli.run import failure_lines  # imports everything that a run needs
 
@@ -361,7 +365,8 @@ def _part(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: Store | N
     def latest() -> Sequence[Completion]:
         return store.recent(spec.model) if store is not None else []
 
-    return Part(judge, plan, estimate_length(plan, latest, judge.max_tokens))
+    batch = job.config.runner.kind == "batch"
+    return Part(judge, plan, estimate_length(plan, latest, judge.max_tokens), batch)
 
 
 def print_plans(jobs: Sequence[JobPlan]) -> None:
@@ -444,4 +449,5 @@ def _around(lengths: Sequence[Length]) -> str:
 def _unpriced(parts: Sequence[Part]) -> Iterator[str]:
     if names := sorted({part.judge.label for part in parts if part.cost is None}):
         example = "'judge.price={input: 0.15, output: 0.6}'"
-        yield f"price unknown: {', '.join(names)}; set it in $ per million tokens, for example {example}"
+        of = "batch price" if any(part.batch for part in parts) else "price"
+        yield f"{of} unknown: {', '.join(names)}; set it in $ per million tokens, for example {example}"

@@ -160,6 +160,8 @@ def _print_result(result: RunResult) -> None:
 def _interruption(job: Job, judged: JudgingResult) -> str:
     answers = sum(judgment.status != "failed" for judgment in judged.judgments)
     share = f"{answers:,} of {judged.whole:,}" if judged.whole is not None else f"{answers:,}"
+    if judged.stopped not in (None, "interrupted"):
+        return f"interrupted: {judged.stopped}"
     if job.config.store.mode == "off":
         return f"interrupted after {share} answers; none is stored, because store.mode is off"
     return f"interrupted: {share} answers are stored; run again to continue"

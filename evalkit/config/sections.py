@@ -379,6 +379,8 @@ class RunnerConfig(Section):
 
     kind: Literal["online", "batch"] = "online"
     """How requests are sent: one by one (`online`), or together through the provider's batch API (`batch`)."""
+    poll: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds between two looks at running batches."""
     concurrency: Annotated[int, Field(gt=0)] = 16
     """Maximum number of concurrent calls."""
     timeout: Annotated[float, Field(gt=0)] = 120.0

@@ -44,7 +44,7 @@ class Budget:
     def __init__(self, runner: RunnerConfig, total: Spent | None = None) -> None:
         self._calls, self._usd = runner.budget_calls, runner.budget_usd
         self._total = total or Spent()
-        self._of_sweep = " by the sweep" if total is not None else ""
+        self._of_sweep = " by the sweep" if runner.budget_scope == "sweep" else ""
         self.reserved = 0.0
         self._in_flight = 0
         self._settled = asyncio.Condition()
@@ -77,7 +77,7 @@ class Budget:
         """
         reservation = Reservation(ceiling or 0.0)
         if self._usd is not None:
-            reservation = await self._room_for(_require_known(ceiling), limited, self._usd)
+            reservation = await self._room_for(require_known(ceiling), limited, self._usd)
         if self._calls is not None and self.calls >= self._calls:
             raise BudgetReached(f"runner.budget_calls={self._calls} is reached{self._of_sweep}")
         self._total.calls += 1
@@ -139,7 +139,12 @@ class AnswerLengths:
         return max(LEAST, longest)
 
 
-def _require_known(ceiling: float | None) -> float:
+def require_known(ceiling: float | None) -> float:
+    """Return the most that a call can cost.
+
+    Raises:
+        ConfigError: If it is unknown.
+    """
     if ceiling is None:
         raise ConfigError(
             "the cost of a call is unknown",

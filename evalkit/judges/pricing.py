@@ -34,7 +34,13 @@ def price_list() -> Mapping[str, Any]:
     return {}
 
 
-def price_of(config: JudgeConfig) -> Price | None:
+def batch_entry(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an entry of the price list with its batch prices as its prices; few have any."""
+    names = ("input_cost_per_token", "output_cost_per_token")
+    return {**entry, **{name: entry.get(f"{name}_batches") for name in names}}
+
+
+def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
     """Return the price of a judge's tokens, from its config or the price list; `None` if it is unknown.
 
     The price list does not apply to a judge with an `api_base`.
@@ -45,6 +51,7 @@ def price_of(config: JudgeConfig) -> Price | None:
     if model.startswith(FREE):
         return Price(input=0, output=0)
     listed = price_list().get(model) or price_list().get(model.partition("/")[2]) or {}
+    listed = batch_entry(listed) if batch else listed
     reading, writing = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
     if config.api_base is not None or reading is None or writing is None:
         return None
@@ -83,7 +90,7 @@ def listed_cost(
     if entry is None or prompt is None or written is None or tier not in _BASE_TIERS or not _flat(entry, prompt):
         return None
     if batch:
-        reading, writing = entry.get("input_cost_per_token_batches"), entry.get("output_cost_per_token_batches")
+        reading, writing = (batch_entry(entry)[f"{way}_cost_per_token"] for way in ("input", "output"))
         return None if reading is None or writing is None else float(prompt * reading + written * writing) or None
     each, reused = entry["input_cost_per_token"], min(cached, prompt)
     reread = entry.get("cache_read_input_token_cost", None if provider in _DISCOUNTING else each)

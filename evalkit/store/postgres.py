@@ -367,14 +367,16 @@ class PostgresStore(Store):
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_place(f"state {name}"),))
                 # Another statement: one that waits for the lock sees what was there before.
-                query = "SELECT (SELECT value FROM evalkit_state WHERE name = %b), extract(epoch FROM clock_timestamp())"
+                query = (
+                    "SELECT (SELECT value FROM evalkit_state WHERE name = %b), extract(epoch FROM clock_timestamp())"
+                )
                 old, now = _one(connection, query, key)
                 new = change(None if old is None else bytes(old).decode(), float(now))
                 if new is None:
                     connection.execute("DELETE FROM evalkit_state WHERE name = %b", (key,))
                 else:
-                    put = "INSERT INTO evalkit_state VALUES (%b, %b) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-                    connection.execute(put, (key, new.encode()))
+                    put = "INSERT INTO evalkit_state VALUES (%b, %b) ON CONFLICT (name) DO UPDATE"
+                    connection.execute(f"{put} SET value = excluded.value", (key, new.encode()))
 
         self._writer.run(work)
 

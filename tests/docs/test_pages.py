@@ -108,7 +108,9 @@ def test_every_kind_of_block_is_known() -> None:
     assert kinds <= {"bash", "python", "yaml", "toml", "json", "csv", "text", "console"}
     # A console block is shown and not run: it installs, opens a page, calls a provider, or needs more.
     console = [text for blocks in PAGES.values() for kind, _, text in blocks if kind == "console"]
-    assert all(re.search(r"pip install|evalkit ui|curl https|batch read|postgresql://", text) for text in console)
+    assert all(
+        re.search(r"pip install|evalkit ui|curl https|batch read|=batch|postgresql://", text) for text in console
+    )
 
 
 def test_the_two_commands_are_the_ones_that_ci_runs() -> None:

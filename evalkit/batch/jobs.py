@@ -1,0 +1,346 @@
+"""Judge through a provider's batch API: submit the requests of a round, wait, and collect, until nothing is missing.
+
+Each batch is a text in the store's shared state, written before the batch is created and removed after its answers are
+stored. A command that ends at any point is repeated, and goes on with these batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from json import dumps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time
+from typing import Any
+from uuid import uuid4
+
+from evalkit.batch.answers import read_answers
+from evalkit.batch.files import RequestFile, RequestIndex, index_of, write_round
+from evalkit.batch.requests import BatchRequest, BatchTarget, Round, reason_against, record_round
+from evalkit.config import RunConfig
+from evalkit.core.hashing import is_content_key
+from evalkit.engine import JudgingResult, Progress
+from evalkit.engine.budget import require_known
+from evalkit.engine.dispatch import FIRST_LOOK
+from evalkit.engine.event_loop import on_interrupt
+from evalkit.engine.progress import Tally
+from evalkit.engine.requests import call_key
+from evalkit.errors import CallError, ConfigError, StoreError
+from evalkit.judges.batch_api import BatchApi, BatchStatus
+from evalkit.protocols import ClaimChecker, Evaluator, Judge, Store
+from evalkit.store import shared_state
+from evalkit.types import Calls, Case, Completion, JudgeRequest, JudgeSpec, Rung, Spent
+
+_NAMES, _LOCK = "batch/", "batches"
+_DAY = 86_400.0
+_KEPT_DAYS = 30
+"""Days after which a batch that its provider does not know is forgotten; until then, the key may be the wrong one."""
+_log = logging.getLogger("evalkit.batch")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingBatch:
+    """A batch whose answers are not stored: its requests, the most it can cost, and its id once it has one."""
+
+    file: RequestFile
+    rungs: dict[str, Rung]
+    created: float
+    reserved: float
+    batch: str | None = None
+
+
+@cache
+def _codec() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(PendingBatch).validator
+
+
+class _CollectedJudge:
+    """A judge whose answers came in batches: stored, or else an outcome, which is what a call would have led to."""
+
+    free = True
+
+    def __init__(self, spec: JudgeSpec, outcomes: dict[str, CallError | Completion]) -> None:
+        self.spec, self._outcomes = spec, outcomes
+
+    def ceiling(self, _: JudgeRequest) -> float:
+        return 0.0
+
+    async def complete(self, request: JudgeRequest) -> Completion:
+        outcome = self._outcomes.get(call_key(self.spec, request))
+        if isinstance(outcome, Completion):
+            return outcome
+        kind, message = (outcome.kind, outcome.message) if outcome else ("not_stored", "in no batch; repeat the run")
+        raise CallError(kind, message, retryable=False)
+
+    async def close(self) -> None:
+        pass
+
+
+class BatchRun:
+    """The batches of one run.
+
+    Args:
+        config: The config of the run.
+        cases: The cases to judge.
+        evaluator: Plans the requests.
+        store: Where answers are stored, and what is submitted.
+        observe: Called after each look at the batches.
+        spent: The budget spent so far, shared with other runs.
+
+    Raises:
+        ConfigError: If the store cannot be used for batches.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        cases: Iterable[Case],
+        evaluator: Evaluator,
+        store: Store | None,
+        observe: Callable[[Progress], None] | None,
+        spent: Spent | None,
+    ) -> None:
+        if config.store.mode != "read_write":
+            what = f"with '{config.store.mode}' answers of batches would be lost"
+            raise ConfigError(what, where="store.mode", remedy="set store.mode=read_write")
+        if store is None or (state := shared_state(store)) is None:
+            raise ConfigError("this store cannot keep batches", where="store.url", remedy="use SQLite or PostgreSQL")
+        self._config, self._cases, self._evaluator, self._observe = config, cases, evaluator, observe
+        self._store, self._state, self._spent = store, state, spent or Spent()
+        members = [*config.judge.members, *([config.swap.arbiter] if config.swap.arbiter else [])]
+        self._apis = {(one.model, one.api_base): BatchApi(one, config.runner.timeout) for one in members}
+        self._outcomes: dict[str, CallError | Completion] = {}
+        self._attempts: Counter[str] = Counter()
+        self._tally = Tally()
+        self._stopped: str | None = None
+        self._skips = False
+        self._waiting: dict[str, PendingBatch] = {}
+
+    async def collect(self) -> JudgingResult | None:
+        """Submit, wait and collect until nothing can be sent; return the result of a run that a signal stopped.
+
+        Raises:
+            ConfigError: If a batch cannot be submitted, or failed as a whole.
+            JudgeSetupError: If a judge cannot be called at all.
+            StoreError: If the store fails.
+        """
+        signals: list[int] = []
+        task = asyncio.current_task()
+        assert task is not None
+
+        def stop(number: int) -> None:
+            signals.append(number)
+            task.cancel()
+
+        try:
+            with on_interrupt(stop):
+                while await self._submit_round(signals):
+                    await self._wait()
+        except asyncio.CancelledError:
+            if not signals:
+                raise
+            requests, batches = sum(len(one.rungs) for one in self._waiting.values()), len(self._waiting)
+            sent = f"{requests:,} requests are in {batches} batch{'es' * (batches != 1)} at the provider"
+            text = f"{sent if batches else 'what was submitted is kept'}; repeat the command to go on"
+            return JudgingResult((), Calls(), {}, None, interrupted=True, stopped=text, signal=signals[0])
+        return None
+
+    def judge(self, one: Judge) -> Judge:
+        """Return the judge to score with: one that calls nobody, if its requests were batched."""
+        return one if reason_against(one) else _CollectedJudge(one.spec, self._outcomes)
+
+    @property
+    def spent(self) -> Spent:
+        """What the judges that were not batched must leave of the budget."""
+        return self._spent if self._skips else Spent()
+
+    def counted(self, judged: JudgingResult) -> JudgingResult:
+        """Return a result in which the answers of these batches count as sent and paid for."""
+        calls, paid = judged.calls, self._tally
+        sent = min(paid.sent, calls.stored)
+        calls = replace(calls, stored=calls.stored - sent, sent=calls.sent + sent, retried=calls.retried + paid.retried)
+        tokens = {name: count + judged.tokens.get(name, 0) for name, count in paid.tokens().items()}
+        costs = (judged.cost_usd, paid.cost_usd)
+        cost = None if None in costs else sum(cost for cost in costs if cost is not None)
+        return replace(judged, calls=calls, tokens=tokens, cost_usd=cost, stopped=judged.stopped or self._stopped)
+
+    async def _submit_round(self, signals: list[int]) -> bool:
+        """Submit the requests that are missing and in no batch, and return whether there are batches to wait for."""
+        while not await asyncio.to_thread(self._store.claim, _LOCK):  # another command is submitting
+            await asyncio.sleep(10 * FIRST_LOOK)
+        try:
+            pending = {tag: one async for tag, one in self._pending()}
+            found = Round()
+            judged = await record_round(self._config, self._cases, self._evaluator, self._store, found)
+            if judged.interrupted:
+                signals.append(judged.signal or 2)
+                raise asyncio.CancelledError
+            self._skips = bool(found.skipped)
+            if found.skipped and not found.batched:
+                name, reason = next(iter(found.skipped.items()))
+                raise ConfigError(f"judge {name} cannot be batched: {reason}", remedy="set runner=default")
+            places = {key: tag for tag, one in pending.items() for key in one.rungs}
+            missing = [one for one in found.requests if not self._is_final(one.key)]
+            waiting = {places[one.key] for one in missing if one.key in places}
+            self._waiting = {tag: pending[tag] for tag in waiting}
+            found.requests = self._affordable([one for one in missing if one.key not in places])
+            if found.requests:
+                await self._submit(found)
+            return bool(self._waiting)
+        finally:
+            await asyncio.to_thread(self._store.release, _LOCK)
+
+    def _is_final(self, key: str) -> bool:
+        """Return whether a request without a stored answer is not sent again."""
+        outcome = self._outcomes.get(key)
+        if isinstance(outcome, CallError):
+            return not outcome.retryable or self._attempts[key] > self._config.runner.retries
+        return outcome is not None
+
+    def _affordable(self, requests: Sequence[BatchRequest]) -> list[BatchRequest]:
+        """Return the first requests that the budget covers, at the most that each can cost.
+
+        Raises:
+            ConfigError: If there is a cap in US$, and the cost of a request is unknown.
+        """
+        runner, spent = self._config.runner, self._spent
+        taken = spent.usd + sum(one.reserved for one in self._waiting.values())
+        for place, one in enumerate(requests):
+            reason = None
+            if runner.budget_usd is not None:
+                taken += require_known(one.ceiling)
+                reason = f"runner.budget_usd={runner.budget_usd:g} is reached" if taken > runner.budget_usd else None
+            if runner.budget_calls is not None and spent.calls + place >= runner.budget_calls:
+                reason = f"runner.budget_calls={runner.budget_calls} is reached"
+            if reason is not None:
+                if not place and not self._waiting:
+                    self._stopped = reason
+                    self._outcomes |= {one.key: CallError("budget", reason, retryable=False) for one in requests}
+                return list(requests[:place])
+        return list(requests)
+
+    async def _submit(self, found: Round) -> None:
+        ceilings = {one.key: one.ceiling or 0.0 for one in found.requests}
+        for target in {one.target for one in found.requests}:
+            await self._api(target).open()
+        with TemporaryDirectory(prefix="evalkit-batch-") as folder:
+            path, index = Path(folder, "requests.jsonl"), RequestIndex()
+            files = await asyncio.to_thread(write_round, path, found, store=None)
+            index.load(index_of(path))
+            for number, (file, count) in enumerate(files):
+                rungs = {key: index[key][1] for key, _ in index.keys_of({number})}
+                one = PendingBatch(file, rungs, time(), sum(ceilings[key] for key in rungs))
+                tag = uuid4().hex
+                await self._save(tag, one)
+                if isinstance(self._store, ClaimChecker) and not self._store.holds(_LOCK):
+                    raise StoreError("the store's connection was lost while a batch was submitted; repeat the command")
+                try:
+                    batch = await self._api(file.target).submit(path.with_name(file.name), tag)
+                except CallError as error:
+                    what = f"{file.target.model}: no batch could be created ({error.message})"
+                    raise ConfigError(what, remedy="repeat the command; what was submitted is kept") from error
+                self._waiting[tag] = one = replace(one, batch=batch)
+                await self._save(tag, one)
+                self._spent.calls += count
+                self._attempts.update(rungs.keys())
+                self._tally.retried += sum(self._attempts[key] > 1 for key in rungs)
+                _log.warning("batch %s: %s requests to %s", batch, f"{count:,}", file.target.name)
+
+    async def _pending(self) -> Any:
+        """Yield each batch by its tag; one that was created without its id being stored is found by its tag."""
+        for name, text in (await asyncio.to_thread(self._state.states, _NAMES)).items():
+            try:
+                one: PendingBatch = _codec().validate_json(text)
+                if not all(map(is_content_key, one.rungs)):
+                    raise ValueError(name)
+            except ValueError:
+                what = f"the store has a damaged batch '{name}'; update evalkit, or use another store.url"
+                raise StoreError(what) from None
+            tag, target = name.removeprefix(_NAMES), one.file.target
+            if one.batch is None and (target.model, target.api_base) in self._apis:
+                api = self._api(target)
+                await api.open()
+                one = replace(one, batch=await api.find(tag, one.created - _DAY))
+                await self._save(tag, None if one.batch is None else one)
+                if one.batch is None:  # it was never created
+                    continue
+            yield tag, one
+
+    async def _wait(self) -> None:
+        """Wait until every batch has ended, and store its answers."""
+        total = sum(len(one.rungs) for one in self._waiting.values())
+        ended = 0
+        while True:
+            done = ended
+            for tag, one in list(self._waiting.items()):
+                status = await self._look(one)
+                if status is not None and status.ended:
+                    await self._collect(tag, one, status)
+                    ended += len(one.rungs)
+                done += len(one.rungs) if status is None or status.ended else status.done
+            if self._observe is not None:
+                self._observe(replace(self._tally, done=done, sent=total).progress(total))
+            if not self._waiting:
+                return
+            await asyncio.sleep(self._config.runner.poll)
+
+    async def _look(self, one: PendingBatch) -> BatchStatus | None:
+        api, batch = self._api(one.file.target), one.batch or ""
+        await api.open()
+        try:
+            return await api.look(batch)
+        except CallError as error:
+            if error.kind == "not_found" and time() - one.created > _KEPT_DAYS * _DAY:
+                return BatchStatus(batch, "forgotten by the provider", True, 0, (), "")
+            if not error.retryable:
+                remedy = "use the key and address with which it was submitted"
+                raise ConfigError(f"batch {batch}: {error.message}", remedy=remedy) from error
+            _log.warning("batch %s: %s; it is looked up again", batch, error.message)
+            return None
+
+    async def _collect(self, tag: str, one: PendingBatch, status: BatchStatus) -> None:
+        index = RequestIndex()
+        index.add(one.file, one.rungs)
+        with TemporaryDirectory(prefix="evalkit-batch-") as folder:
+            paths = [Path(folder, f"{place}.jsonl") for place, _ in enumerate(status.files)]
+            for file, path in zip(status.files, paths, strict=True):
+                await self._api(one.file.target).download(file, path)
+            report = await asyncio.to_thread(read_answers, paths, index, self._store)
+        found = await asyncio.to_thread(self._store.get_many, list(one.rungs))
+        lost = CallError("bad_response", f"batch {status.id} ({status.status}) has no answer to it", retryable=True)
+        self._outcomes |= {key: report.outcomes.get(key, lost) for key in one.rungs if key not in found}
+        self._tally.sent += report.stored
+        self._count(
+            one,
+            report.paid,
+            sum(count for what, count in report.faults.items() if "bad_resp" in what or "refused" in what),
+        )
+        await self._save(tag, None)
+        del self._waiting[tag]
+        if status.status in ("failed", "cancelled"):
+            what = f"batch {status.id} {'was cancelled' if status.status == 'cancelled' else 'failed'}"
+            remedy = "its answers are stored; repeat the command to submit the rest"
+            raise ConfigError(what + (f" ({status.error})" if status.error else ""), remedy=remedy)
+
+    def _count(self, one: PendingBatch, paid: Tally, unread: int) -> None:
+        """Count what a batch cost: all that was reserved if that is not known."""
+        most = one.reserved * unread / len(one.rungs)
+        self._spent.usd += one.reserved if paid.cost_usd is None else min(one.reserved, paid.cost_usd + most)
+        tally, costs = self._tally, (self._tally.cost_usd, paid.cost_usd)
+        tally.prompt_tokens += paid.prompt_tokens
+        tally.completion_tokens += paid.completion_tokens
+        tally.cost_usd = None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    def _api(self, target: BatchTarget) -> BatchApi:
+        return self._apis[target.model, target.api_base]
+
+    async def _save(self, tag: str, one: PendingBatch | None) -> None:
+        text = None if one is None else dumps(asdict(one))
+        await asyncio.to_thread(self._state.change_state, f"{_NAMES}{tag}", lambda *_: text)

@@ -1,0 +1,153 @@
+"""Send a file of requests to a provider's batch API through LiteLLM, and get its answers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from evalkit.config import JudgeConfig
+from evalkit.errors import CallError, JudgeSetupError
+from evalkit.judges import setup
+from evalkit.judges.error_mapping import call_error, clean_message
+
+TAG = "evalkit"
+"""The key of the metadata by which a batch is found again."""
+_PROVIDERS = ("openai", "hosted_vllm", "litellm_proxy")
+"""The providers whose files and batches LiteLLM passes on in OpenAI's format."""
+_ENDED = ("completed", "failed", "expired", "cancelled")
+_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStatus:
+    """A batch at its provider.
+
+    Attributes:
+        id: Its id.
+        status: Its status in OpenAI's words.
+        ended: Whether it will not change any more.
+        done: The requests with an answer or an error.
+        files: The ids of the files of answers and errors, as far as there are any.
+        error: Why the whole batch failed.
+    """
+
+    id: str
+    status: str
+    ended: bool
+    done: int
+    files: tuple[str, ...]
+    error: str
+
+
+class BatchApi:
+    """The batch API of one judge's provider. Nothing is sent twice: a call that may have succeeded is not repeated.
+
+    Args:
+        config: The config of one judge, not of a panel.
+        timeout: The timeout of one call, in seconds.
+    """
+
+    def __init__(self, config: JudgeConfig, timeout: float) -> None:
+        self._config, self._timeout = config, timeout
+        self._litellm: Any = None
+        self._target: setup.Target | None = None
+        self._settings: dict[str, Any] = {}
+
+    async def open(self) -> None:
+        """Import LiteLLM, and check the provider, key and endpoint.
+
+        Raises:
+            JudgeSetupError: If no batch can be submitted.
+        """
+        from evalkit.judges.litellm_transport import load_litellm
+
+        if self._target is not None:
+            return
+        self._litellm = await asyncio.to_thread(load_litellm)
+        target = setup.resolve_target(self._litellm, self._config)
+        if target.provider not in _PROVIDERS:
+            raise JudgeSetupError(
+                f"{target.model}: evalkit cannot create batches of provider {target.provider} through LiteLLM",
+                where="runner.kind",
+                remedy="use runner=default, `evalkit batch write`, or a LiteLLM proxy (litellm_proxy/…)",
+            )
+        await setup.check(target, judge=self._config.label)
+        _, _, key, base = self._litellm.get_llm_provider(target.model, api_base=self._config.api_base)
+        known = {"api_key": key, "api_base": base, **target.settings}
+        self._settings = {name: value for name, value in known.items() if value is not None and name != "model"}
+        # Neither LiteLLM nor OpenAI's client may repeat a call: the first one may have created a batch.
+        self._settings |= {"custom_llm_provider": target.provider, "max_retries": 0, "num_retries": 0}
+        self._target = target
+
+    async def submit(self, file: Path, tag: str) -> str:
+        """Upload a file of requests, create a batch with a tag in its metadata, and return the batch's id.
+
+        Raises:
+            CallError: If that fails; the batch may exist all the same.
+            JudgeSetupError: If no batch can be submitted.
+        """
+        uploaded = await self._call("create_file", file=(f"{tag}.jsonl", file.read_bytes()), purpose="batch")
+        created = await self._call(
+            "create_batch",
+            completion_window="24h",
+            endpoint="/v1/chat/completions",
+            input_file_id=uploaded.id,
+            metadata={TAG: tag},
+        )
+        return str(created.id)
+
+    async def find(self, tag: str, since: float) -> str | None:
+        """Return the id of the batch with a tag, created after a time in seconds since 1970; `None` if there is none.
+
+        Raises:
+            CallError: If the batches cannot be listed.
+        """
+        after: str | None = None
+        while True:
+            page = await self._call("list_batches", limit=_PAGE, **({} if after is None else {"after": after}))
+            rows = list(getattr(page, "data", None) or ())
+            for row in rows:
+                if (getattr(row, "metadata", None) or {}).get(TAG) == tag:
+                    return str(row.id)
+            last = rows[-1] if rows and getattr(page, "has_more", False) else None
+            if last is None or last.id == after or (last.created_at or 0) < since:
+                return None
+            after = last.id
+
+    async def look(self, batch: str) -> BatchStatus:
+        """Return the status of a batch.
+
+        Raises:
+            CallError: If the provider does not tell.
+        """
+        found = await self._call("retrieve_batch", batch_id=batch)
+        counts, errors = found.request_counts, getattr(found.errors, "data", None) or ()
+        done = 0 if counts is None else (counts.completed or 0) + (counts.failed or 0)
+        files = tuple(name for name in (found.output_file_id, found.error_file_id) if name)
+        error = clean_message("; ".join(str(one.message) for one in errors))
+        return BatchStatus(batch, found.status, found.status in _ENDED, done, files, error)
+
+    async def download(self, file: str, path: Path) -> None:
+        """Write a file of the provider to `path`.
+
+        Raises:
+            CallError: If it cannot be read.
+        """
+        content = await self._call("file_content", file_id=file)
+        await asyncio.to_thread(path.write_bytes, content.content)
+
+    async def _call(self, name: str, **arguments: Any) -> Any:
+        # LiteLLM makes a client for each of these calls, and never closes it.
+        settings = {**self._settings, "timeout": self._timeout, "extra_headers": {"Connection": "close"}}
+        work = partial(getattr(self._litellm, name), **arguments, **settings)
+        try:
+            return await asyncio.to_thread(work)
+        except Exception as error:
+            mapped = call_error(error)
+            assert self._target is not None
+            if mapped.kind == "auth":
+                raise setup.setup_error(self._target, mapped) from error
+            raise CallError(mapped.kind, mapped.message, retryable=mapped.retryable) from error
