@@ -69,7 +69,14 @@ def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = N
     container = partial(Spool[Case], folder=folder or Path.cwd())
     mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(
-        config.dataset, mode=mode, base=project(), frame=cases, fetch=fetch, describe=_describe, container=container
+        config.dataset,
+        mode=mode,
+        base=project(),
+        frame=cases,
+        fetch=fetch,
+        describe=_describe,
+        container=container,
+        items=config.mode.items,
     )
     return Materials(dataset, evaluator)
 
@@ -80,7 +87,8 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset cannot be used.
     """
-    return iter_cases(config.dataset, mode=config.mode.name, base=project(), fetch=_fetch(config), describe=_describe)
+    mode, items = config.mode.name, config.mode.items
+    return iter_cases(config.dataset, mode=mode, base=project(), fetch=_fetch(config), describe=_describe, items=items)
 
 
 def build_evaluator(config: RunConfig) -> Evaluator:

@@ -147,9 +147,9 @@ def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
             yield f"{where}: a first request has turn {request.turn} and sample {request.sample}: turn must be 0"
         if not request.messages or not all(_is_message(message) for message in request.messages):
             yield f"{where}: messages must be at least one text with a role"
-    identities = [(request.unit, request.shown, request.sample) for request in requests]
-    for identity in {one for one in identities if identities.count(one) > 1}:
-        yield f"case '{case.id}': unit, order and sample {identity} are requested twice"
+    identities = [(request.unit, request.shown, request.sample, request.items) for request in requests]
+    for *identity, _ in {one for one in identities if identities.count(one) > 1}:
+        yield f"case '{case.id}': unit, order and sample {tuple(identity)} are requested twice"
     keys = [call_key(_SPEC, request.then or request) for request in requests]
     if len(set(keys)) < len(keys):
         yield f"case '{case.id}': two requests have the same content key, so they would share one answer"
@@ -220,7 +220,8 @@ def _leans(judgment: Judgment) -> bool:
 
 
 def _has_value(judgment: Judgment) -> bool:
-    return judgment.value is not None or bool(judgment.criteria) or judgment.ranking is not None
+    own = judgment.value is not None or bool(judgment.criteria) or judgment.ranking is not None
+    return own or any(judgment.items.values())
 
 
 def _read(evaluator: Evaluator, request: JudgeRequest, completion: Completion) -> tuple[Judgment | None, list[str]]:

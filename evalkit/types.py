@@ -17,8 +17,12 @@ __all__ = [
     "AnswerFormat",
     "Calls",
     "Case",
+    "ChecklistItem",
     "Completion",
     "Failure",
+    "ItemAnswer",
+    "ItemReason",
+    "ItemVerdict",
     "JudgeRequest",
     "JudgeSpec",
     "Judgment",
@@ -45,6 +49,8 @@ __all__ = [
 Winner: TypeAlias = Literal["A", "B", "TIE"]
 Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"]
 Reason: TypeAlias = Literal["judged", "threshold", "swap_disagreement", "forced", "missing", "split", "equal_scores"]
+ItemAnswer: TypeAlias = Literal["met", "not_met", "cannot_assess"]
+ItemReason: TypeAlias = Literal["judged", "prerequisite", "undetermined", "split", "missing"]
 Rung: TypeAlias = Literal["json_schema", "tool", "json_object", "text"]
 Unit: TypeAlias = tuple[int, ...]
 Annotation: TypeAlias = Winner | tuple[float | None, ...] | Mapping[str, Winner]
@@ -76,6 +82,35 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
+class ChecklistItem:
+    """One requirement of a case, or a group of requirements: an item that others name as their `parent`.
+
+    Attributes:
+        id: The item's id, unique in its case.
+        criterion: What the judge checks.
+        points: The points of a met item; negative for something that a response must not do.
+        weight: The weight among the parts of the same parent.
+        required: Whether the rule `required` needs it.
+        after: The ids of the items that must be met first.
+        tags: The tags that metrics are grouped by.
+        parent: The id of the group that it is a part of.
+        labels: The answers of each annotator, one for each response of the case.
+        numbered: Whether the id is only the item's number in its case.
+    """
+
+    id: str
+    criterion: str
+    points: float = 1.0
+    weight: float = 1.0
+    required: bool = False
+    after: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    parent: str | None = None
+    labels: Mapping[str, tuple[ItemAnswer | None, ...]] = field(default_factory=dict)
+    numbered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One row of a dataset.
 
@@ -89,6 +124,7 @@ class Case:
         metadata: All other fields of the row.
         labels: The label of each annotator: a choice between the first two responses, a grade per response, or choices
             by pair (`0,2`); see `evalkit.core.annotations`.
+        checklist: The items of the case's checklist, each group before its parts.
     """
 
     id: str
@@ -99,6 +135,7 @@ class Case:
     label: Winner | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, Annotation] = field(default_factory=dict)
+    checklist: tuple[ChecklistItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +164,7 @@ class JudgeRequest:
         third: Whether this is the third judgment of a pair whose two orders disagree.
         max_tokens: A limit for this call only, set by a budget. It is not in the content key, because an answer that it
             cuts off is not stored.
+        items: The ids of the checklist items to judge, in the order shown.
     """
 
     case_id: str
@@ -141,6 +179,7 @@ class JudgeRequest:
     shared: bool = False
     third: bool = False
     max_tokens: int | None = None
+    items: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +317,7 @@ class Judgment:
         weighted: The expected values, if log-probabilities were requested and returned.
         arbiter: The judge of a third judgment, for a pair on which the two orders, judged by `judge`, disagree.
         earlier: The completions of the keys before the last one, or of all keys without a `completion`.
+        items: The answer to each requested checklist item, by id; `None` if it is missing.
     """
 
     case_id: str
@@ -301,6 +341,7 @@ class Judgment:
     weighted: WeightedJudgment | None = None
     arbiter: str | None = None
     earlier: tuple[Completion, ...] = ()
+    items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +359,28 @@ class Orders:
     second: Winner | None
     consistent: bool | None
     third: Winner | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemVerdict:
+    """One checklist item of one response, with its samples combined.
+
+    Attributes:
+        id: The item's id.
+        answer: The answer that counts; `None` if it is missing.
+        reason: Its source. `prerequisite` is a not_met that follows from an item in `after` that is not met;
+            `undetermined` is a missing answer because it is not known whether such an item is met.
+        judged: The judge's own answer, whatever its prerequisites.
+        explanation: The judge's reason.
+        label: The annotators' answer.
+    """
+
+    id: str
+    answer: ItemAnswer | None
+    reason: ItemReason
+    judged: ItemAnswer | None = None
+    explanation: str = ""
+    label: ItemAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +402,7 @@ class Verdict:
         judge: The judge's name.
         votes: The winner or score of each judge of a panel, by name.
         incomplete: Whether one of the two orders is missing.
+        items: The checklist items of a single response.
     """
 
     case_id: str
@@ -354,6 +418,7 @@ class Verdict:
     judge: str = ""
     votes: Mapping[str, Winner | float | None] = field(default_factory=dict)
     incomplete: bool = False
+    items: tuple[ItemVerdict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
 from evalkit.config.gate import GateConfig, LeadRule, MetricRule
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults
 from evalkit.config.sections import (
+    CHECKLIST,
+    SCORED_MODES,
     SIMULATED,
     Criterion,
     Example,
@@ -25,7 +27,9 @@ from evalkit.config.sections import (
 )
 
 __all__ = [
+    "CHECKLIST",
     "NOT_MEASURED",
+    "SCORED_MODES",
     "SIMULATED",
     "Criterion",
     "DatasetConfig",

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from evalkit.config.data import DatasetConfig
 from evalkit.config.gate import GateConfig
 from evalkit.config.sections import (
+    CHECKLIST,
     Criteria,
     JudgeConfig,
     ModeConfig,
@@ -112,10 +113,13 @@ class RunConfig(Section):
             found.append(f"scoring.weights.{unknown[0]}: no such criterion: choose from {', '.join(names)}")
         if names and not sum(self.raw_weights().values()):
             found.append("criteria: every weight is 0: give at least one criterion a weight above 0")
-        if self.mode.name == "pointwise" and self.swap.policy != "none":
+        if self.mode.scores and self.swap.policy != "none":
             found.append(
-                f"swap.policy: '{self.swap.policy}' needs two responses, but mode pointwise shows one: set swap=none"
+                f"swap.policy: '{self.swap.policy}' needs two responses, but mode {self.mode.name} shows one: set "
+                "swap=none"
             )
+        if self.mode.name == CHECKLIST and (self.rubric.min, self.rubric.max) != (0, 1):
+            found.append("rubric: a checklist's score is from 0 to 1: set rubric=share")
         if self.scoring.normalize in ("none", "minmax") and self.tie.threshold > self.margin_span():
             found.append(
                 f"tie.threshold: {self.tie.threshold:g} is larger than the largest possible difference "
@@ -174,7 +178,7 @@ class RunConfig(Section):
 
     def margin_span(self) -> float:
         """Return the largest possible difference between two responses, in the units of `tie.threshold`."""
-        by_score = self.mode.name == "pointwise" and self.scoring.normalize != "minmax"
+        by_score = self.mode.scores and self.scoring.normalize != "minmax"
         return self.rubric.scale.span if by_score else 1.0
 
     def raw_weights(self) -> dict[str, float]:
@@ -237,7 +241,10 @@ class RunConfig(Section):
         """Yield notes on texts of a Chinese prompt that are in another language."""
         if self.prompt.language != "zh":
             return
-        if not _CHINESE.search(" ".join(f"{name} {one.description}" for name, one in self.criteria.items())):
+        shows_criteria = self.mode.name != CHECKLIST
+        if shows_criteria and not _CHINESE.search(
+            " ".join(f"{name} {one.description}" for name, one in self.criteria.items())
+        ):
             yield "prompt.language is zh, but the criteria are not in Chinese: set for example criteria=general_zh"
         levels = " ".join(self.rubric.levels.values()) if self.mode.name == "pointwise" else ""
         if levels and not _CHINESE.search(levels):

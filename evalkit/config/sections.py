@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from evalkit.core.checklists import read_items
 from evalkit.core.scale import Scale
+from evalkit.types import ChecklistItem
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -23,6 +26,8 @@ Name = Annotated[str, AfterValidator(_one_line)]
 Levels = dict[float, str]
 SIMULATED = "simulated/"
 """The prefix of simulated judges' models, which are functions with known faults."""
+CHECKLIST = "checklist"
+SCORED_MODES = ("pointwise", CHECKLIST)
 _SHORT_SCALE = 10
 Spelling = Annotated[str, Field(coerce_numbers_to_str=True)]
 
@@ -152,13 +157,37 @@ class ModeConfig(PluginSection):
     named: ClassVar[str] = "name"
 
     name: Name = "pairwise"
-    """`pairwise`, `pointwise`, `listwise`, or the name of a plug-in's mode."""
+    """`pairwise`, `pointwise`, `listwise`, `checklist`, or the name of a plug-in's mode."""
     samples: Annotated[int, Field(gt=0)] = 1
     """Number of samples of each request."""
     commit_first: bool = False
     """Let the judge answer the task itself before it judges."""
+    ask: Literal["each", "together"] | Annotated[int, Field(gt=0)] = "each"
+    """With `checklist`: ask for each item alone, for all items `together`, or for this many items in one request."""
+    checklist: tuple[dict[str, Any] | str, ...] = ()
+    """With `checklist`: items of all cases, before those of the case. An item is a text, or `criterion` with optional
+    `id`, `points`, `weight`, `required`, `after` (ids), `tags`, and `parts` (items).
+    """
     params: dict[str, Any] = {}
     """Settings of a plug-in's mode."""
+
+    @field_validator("checklist")
+    @classmethod
+    def _items(cls, value: tuple[dict[str, Any] | str, ...]) -> tuple[dict[str, Any] | str, ...]:
+        if value and any(item.labels for item in read_items(value, prefix="")):
+            raise ValueError("an item of all cases has a label: label the items of cases in the dataset")
+        return value
+
+    @property
+    def items(self) -> tuple[ChecklistItem, ...]:
+        """The checklist items of all cases, named by their numbers unless they have ids."""
+        found = read_items(self.checklist, prefix="") if self.checklist else ()
+        return tuple(replace(item, numbered=False) for item in found)
+
+    @property
+    def scores(self) -> bool:
+        """Whether it scores single responses."""
+        return self.name in SCORED_MODES
 
 
 class Criterion(Section):
@@ -339,6 +368,11 @@ class ScoringConfig(Section):
     """
     combine: Literal["mean", "median", "majority"] = "mean"
     """How several samples become one number; `majority` takes the mean of the most frequent values."""
+    checklist: Literal["points", "weighted", "share", "required"] = "points"
+    """How checklist items become a score from 0 to 1: the `points` met over all positive points, the weighted mean of
+    the parts at each level of the tree (`weighted`), the `share` of items, or 1 if all `required` items (all items, if
+    none is marked) are fulfilled. An item with negative points is fulfilled if it is not met.
+    """
     weighted: bool = True
     """Judge by expected values if `judge.logprobs` requested token probabilities."""
     conflict_edges: Literal["verdict", "net", "both", "single", "ties"] = "verdict"

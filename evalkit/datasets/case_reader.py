@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from evalkit.config import DatasetConfig
+from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
+from evalkit.core.checklists import ChecklistError, read_items
 from evalkit.datasets.expressions import RowFault
 from evalkit.datasets.field_mapping import ABSENT, Columns, Getter, Layout, plain_row
 from evalkit.datasets.formats import Row
@@ -23,12 +24,12 @@ from evalkit.datasets.labels import (
 )
 from evalkit.datasets.text import SkippedRow, Tally, Texts
 from evalkit.errors import DatasetError, did_you_mean
-from evalkit.types import Annotation, Case, Response, Winner
+from evalkit.types import Annotation, Case, ChecklistItem, Response, Winner
 
-_ALONE = frozenset({"pointwise"})
 _PARTS = frozenset({"text", "model", "label", "grade", "labels"})
 NUMBERED = "cases without an id, identified by row number"
 SAME = "cases with two identical responses"
+UNUSED_IN_ITEMS = "checklist items with a '{:.40}', which is not used"
 UNUSED = "responses with a '{}', which is not used"
 
 
@@ -37,19 +38,26 @@ class CaseReader:
 
     Args:
         config: The dataset settings.
-        mode: The mode of the run; all modes except `pointwise` need two responses.
+        mode: The mode of the run; all modes except `pointwise` and `checklist` need two responses.
         joins: The joins, each in the column with its name.
         tally: The counter for notes.
+        items: The checklist items of all cases.
     """
 
     def __init__(
-        self, config: DatasetConfig, mode: str, joins: Sequence[Join] = (), tally: Tally | None = None
+        self,
+        config: DatasetConfig,
+        mode: str,
+        joins: Sequence[Join] = (),
+        tally: Tally | None = None,
+        items: tuple[ChecklistItem, ...] = (),
     ) -> None:
-        self.columns = Columns(config.fields, frozenset(config.join))
+        self._checklists, self._items = mode == CHECKLIST, items
+        self.columns = Columns(config.fields, frozenset(config.join), checklists=self._checklists)
         self.tally = Tally() if tally is None else tally
         self._texts = Texts(config, self.tally)
         self._labels = Labels(config.label_map)
-        self._least = 1 if mode in _ALONE else 2
+        self._least = 1 if mode in SCORED_MODES else 2
         self._mode, self._joins = mode, joins
         self._answers = [join.name for join in joins if join.adds == "responses"]
         self._said = [join.name for join in joins if join.adds == "labels"]
@@ -141,7 +149,31 @@ class CaseReader:
             label,
             metadata,
             people,
+            self._checklist(row, layout, len(responses), place),
         )
+
+    def _checklist(self, row: Row, layout: Layout, responses: int, place: str) -> tuple[ChecklistItem, ...]:
+        """Return the checklist of a case; empty in other modes unless the field is mapped."""
+        get = layout.found.get("checklist")
+        value = ABSENT if get is None else get(row)
+        if value is ABSENT and self.columns.is_mapped("checklist"):
+            value = self.columns.need(row, "checklist", place)
+        if value is ABSENT and not self._checklists:
+            return ()
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            value = _parsed(value, "checklist", place)
+
+        def unused(key: str) -> None:
+            self.tally.add(UNUSED_IN_ITEMS.format(key), place)
+
+        try:
+            given = () if value is ABSENT or value is None else value
+            return read_items(given, responses=responses, shared=self._items, unused=unused)
+        except ChecklistError as bad:
+            remedy = bad.remedy
+            if value is ABSENT:
+                remedy = f"name its column in dataset.fields.checklist (the columns are {', '.join(list(row)[:8])})"
+            raise DatasetError(bad.what, where=place, remedy=remedy) from None
 
     def _people(
         self, row: Row, layout: Layout, responses: tuple[Response, ...], metadata: dict[str, Any], place: str
@@ -203,7 +235,7 @@ class CaseReader:
 
     def _listed(self, value: Any, place: str) -> tuple[Response, ...]:
         if isinstance(value, str) and value.lstrip().startswith("["):
-            value = _parsed(value, place)
+            value = _parsed(value, "responses", place)
         if not isinstance(value, list):
             raise DatasetError(
                 "responses is not a list", where=place, remedy="write a list of texts or of {model, text}"
@@ -239,8 +271,8 @@ class CaseReader:
             self.tally.add(SAME, place)
 
 
-def _parsed(text: str, place: str) -> Any:
+def _parsed(text: str, field: str, place: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
-        raise DatasetError("responses is not a JSON list", where=place, remedy="fix the JSON") from None
+    except (ValueError, RecursionError):
+        raise DatasetError(f"{field} is not a JSON list", where=place, remedy="fix the JSON") from None

@@ -27,7 +27,9 @@ FIELDS: Final = (
     "model_b",
     "label",
     "labels",
+    "checklist",
 )
+CHECKLIST: Final = "checklist"
 ABSENT: Final = object()
 _SHAPES: Final = ("responses", "response_a", "response")
 _ENDS: Final = {
@@ -68,13 +70,17 @@ class Columns:
     Args:
         fields: Field → column, path in a column, or template.
         added: Columns added by joins, which are not metadata.
+        checklists: Whether a column `checklist` is a field even if it is not mapped.
     """
 
-    def __init__(self, fields: Mapping[str, str], added: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, fields: Mapping[str, str], added: frozenset[str] = frozenset(), *, checklists: bool = False
+    ) -> None:
         for field in fields:
             if field not in FIELDS:
                 raise ConfigError("no such field", where=f"dataset.fields.{field}", remedy=did_you_mean(field, FIELDS))
         self._mapped, self._added = dict(fields), added
+        self._checklist = frozenset({CHECKLIST} if checklists or CHECKLIST in fields else ())
         self._unseen = {field: column for field, column in fields.items() if not is_template(column)}
         self._last: Row = {}
         self._getters = {field: getter(fields.get(field, field), f"dataset.fields.{field}") for field in FIELDS}
@@ -130,7 +136,7 @@ class Columns:
         shape = self._shape(row)
         ends = _ENDS.get(shape, ())
         of_responses = {name for end in ends for name in end} or {"responses"}
-        used = _OF_A_CASE | of_responses
+        used = _OF_A_CASE | of_responses | self._checklist
         found = {field: get for field in used if (get := self._present(field, row)) is not None}
         labels = self._present("labels", row)
         if labels is not None:
@@ -152,7 +158,7 @@ class Columns:
 
     def _pair(self, shape: str, found: Mapping[str, Getter], row: Row) -> Callable[[Row], tuple[Any, ...]] | None:
         columns = [self._mapped.get(field, field) for field in _PAIR]
-        others = {"context", "reference", "labels"} & found.keys()
+        others = {"context", "reference", "labels"} & found.keys() or self._checklist
         if shape != "response_a" or self._added or others or not all(column in row for column in columns):
             return None
         return itemgetter(*columns)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from glob import has_magic
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from evalkit.datasets.sources import Fetch, Source, open_source
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark
-from evalkit.types import Case
+from evalkit.types import Case, ChecklistItem
 
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 """As in `canonical_json`, but with one encoder, because it is called for each case."""
@@ -68,7 +68,8 @@ def _content(case: Case) -> dict[str, Any]:
         "metadata": dict(case.metadata),
     }
     # A new key would change the fingerprint of every dataset that does not have it.
-    return {**content, "labels": dict(case.labels)} if case.labels else content
+    content = {**content, "labels": dict(case.labels)} if case.labels else content
+    return {**content, "checklist": [asdict(item) for item in case.checklist]} if case.checklist else content
 
 
 HELD = 2**14
@@ -166,6 +167,7 @@ class CaseStream:
         mode: The mode of the run.
         base: A folder to search for joined files after the current one.
         describe: Describes a file that has no cases, if it knows its content.
+        items: The checklist items of all cases.
     """
 
     def __init__(
@@ -176,6 +178,7 @@ class CaseStream:
         mode: str,
         base: Path | None = None,
         describe: Describe | None = None,
+        items: tuple[ChecklistItem, ...] = (),
     ) -> None:
         self.source = source.name
         self.benchmark = None if config.benchmark is None else find_benchmark(config.benchmark)
@@ -183,7 +186,7 @@ class CaseStream:
         self._files, self._tally, self._describe = source.files, Tally(), describe
         self._left_out = source.left_out
         self._joins = build_joins(config.join, base, self._tally)
-        self._reader = CaseReader(config, mode, self._joins, self._tally)
+        self._reader = CaseReader(config, mode, self._joins, self._tally, items)
         self._choice = Choice(config)
         self._ids = Ids()
         self._labeled = self.rows = 0
@@ -266,10 +269,11 @@ def iter_cases(
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
     describe: Describe | None = None,
+    items: tuple[ChecklistItem, ...] = (),
 ) -> CaseStream:
     """Return a stream of the cases of a config; see `load_cases`."""
     source = open_source(config, base=base, frame=frame, fetch=fetch)
-    return CaseStream(config, source, mode=mode, base=base, describe=describe)
+    return CaseStream(config, source, mode=mode, base=base, describe=describe, items=items)
 
 
 def load_cases(
@@ -281,23 +285,25 @@ def load_cases(
     fetch: Mapping[str, Fetch] | None = None,
     describe: Describe | None = None,
     container: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
+    items: tuple[ChecklistItem, ...] = (),
 ) -> Dataset:
     """Load the cases of a config.
 
     Args:
         config: The dataset settings.
-        mode: The mode of the run; all modes except `pointwise` need two responses.
+        mode: The mode of the run; all modes except `pointwise` and `checklist` need two responses.
         base: A folder to search for files after the current one.
         frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
         fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
         describe: Describes a file that has no cases, if it knows its content.
         container: Makes a sequence of the cases; by default one that keeps many of them in a file.
+        items: The checklist items of all cases.
 
     Raises:
         ConfigError: If the settings are invalid.
         DatasetError: If a file or a row cannot be read as cases; the message names file and line.
     """
-    stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch, describe=describe)
+    stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch, describe=describe, items=items)
     sha = Fingerprint()
     cases = container(sha.through(stream))
     found = sha.hexdigest()

@@ -201,7 +201,7 @@ class _Run:
             self._finish(call, judgment)
 
     def _finish(self, call: PlannedCall, judgment: Judgment) -> None:
-        if call.after:
+        if call.after and not call.request.items:  # a checklist's follow-up asks the same judge for missing items
             owner = self._judges[call.group.judge].spec.name
             judgment = replace(judgment, judge=owner, arbiter=self._judges[call.judge].spec.name)
         self._done.add(call, judgment)
@@ -319,10 +319,10 @@ def _steps_left(request: JudgeRequest) -> int:
 
 def _failed(request: JudgeRequest, failure: Failure, keys: tuple[str, ...]) -> Judgment:
     blank = Judgment(request.case_id, request.unit, request.shown, request.sample, request.judge, "failed")
-    return replace(blank, error=failure.message, error_kind=failure.kind, keys=keys)
+    items = dict.fromkeys(request.items)
+    return replace(blank, error=failure.message, error_kind=failure.kind, keys=keys, items=items)
 
 
 def _unparseable(request: JudgeRequest, why: str) -> Judgment:
-    return Judgment(
-        request.case_id, request.unit, request.shown, request.sample, request.judge, "unparseable", error=why
-    )
+    blank = Judgment(request.case_id, request.unit, request.shown, request.sample, request.judge, "unparseable")
+    return replace(blank, error=why, items=dict.fromkeys(request.items))

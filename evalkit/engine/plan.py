@@ -77,8 +77,8 @@ class SubsetEvaluator:
         return self._inner.read(request, completion)
 
 
-def _identity(request: JudgeRequest) -> tuple[str, Unit, Unit, int]:
-    return request.case_id, request.unit, request.shown, request.sample
+def _identity(request: JudgeRequest) -> tuple[str, Unit, Unit, int, tuple[str, ...]]:
+    return request.case_id, request.unit, request.shown, request.sample, request.items
 
 
 _KEY, _HALF = 16, 2**63  # 64 bits of a key distinguish a hundred million requests

@@ -18,6 +18,7 @@ from evalkit.prompting import Prompts
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 
 OURS = {
+    "checklist": "evalkit.evaluators.checklist:Checklist",
     "listwise": "evalkit.evaluators.listwise:Listwise",
     "pairwise": "evalkit.evaluators.pairwise:Pairwise",
     "pointwise": "evalkit.evaluators.pointwise:Pointwise",

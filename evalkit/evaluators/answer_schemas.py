@@ -55,6 +55,16 @@ def listwise_format(criteria: Sequence[str], labels: Sequence[str]) -> AnswerFor
     )
 
 
+def item_format(count: int | None) -> AnswerFormat:
+    """Return the answer format for one checklist item, or for items numbered from 1 to `count`."""
+    answer = _one_of(("met", "not_met", "cannot_assess"))
+    if count is None:
+        return AnswerFormat("checklist_item", _object(reason=_TEXT, answer=answer))
+    numbered = _object(item={"type": "integer", "minimum": 1, "maximum": count}, reason=_TEXT, answer=answer)
+    items = {"type": "array", "items": numbered, "minItems": count, "maxItems": count}
+    return AnswerFormat("checklist", _object(items=items))
+
+
 def _object(**properties: Any) -> dict[str, Any]:
     return {
         "type": "object",

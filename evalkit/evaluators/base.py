@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from evalkit.config import RunConfig
 from evalkit.errors import DatasetError, PromptError
@@ -59,6 +59,8 @@ class TemplateEvaluator:
         PluginError: If there is no such output format.
     """
 
+    _shows_criteria: ClassVar[bool] = True
+
     def __init__(self, config: RunConfig, prompts: Prompts, template: str, task: AnswerTask) -> None:
         self._config, self._prompts, self._mode = config, prompts, template
         self._format = make_format(config, task)
@@ -87,7 +89,7 @@ class TemplateEvaluator:
         return {**known, INSTRUCTION: text}
 
     def _check_placeholders(self, fill: Callable[[Mapping[str, str]], Sequence[Message]], names: Sequence[str]) -> None:
-        """Raise if a template's messages do not depend on each of `names`, or lack the criteria.
+        """Raise if a template's messages do not depend on each of `names`, or lack the criteria that it must show.
 
         Args:
             fill: Fills the template with texts by placeholder.
@@ -99,7 +101,7 @@ class TemplateEvaluator:
         texts = dict.fromkeys(names, _PROBE)
         messages = fill(texts)
         missing = [name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages]
-        if self._config.output.format == "json":
+        if self._config.output.format == "json" and self._shows_criteria:
             shown = "".join(message["content"] for message in messages)
             missing += ["criteria"] if any(name not in shown for name in self._shown_names) else []
         if missing:

@@ -26,7 +26,7 @@ from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import InstructionWriter, ScoreReader, WinnerReader
 from evalkit.types import AnswerFormat, Winner
 
-Decision: TypeAlias = Literal["winner", "score", "ranking"]
+Decision: TypeAlias = Literal["winner", "score", "ranking", "items"]
 _WHERE = "output.format"
 _PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType({"Response A": "A", "Response B": "B", "Tie": "TIE"})
 """The default lines of `prompts/<language>/pairwise_regex.md.j2`."""
@@ -118,14 +118,17 @@ class OutputFormat:
 class JsonFormat(OutputFormat):
     """A JSON object with the mode's schema, which the mode reads."""
 
-    decisions = frozenset({"winner", "score", "ranking"})
+    decisions = frozenset({"winner", "score", "ranking", "items"})
     structured = True
 
 
 class BracketFormat(OutputFormat):
-    """`[[A]]`, `[[B]]` or `[[C]]`; with `output.graded`, the margin of `[[A>B]]` is a third of `[[A>>B]]`."""
+    """`[[A]]`, `[[B]]` or `[[C]]`; with `output.graded`, the margin of `[[A>B]]` is a third of `[[A>>B]]`.
 
-    decisions = frozenset({"winner"})
+    A checklist's answers are `[[met]]`, or `[[2: met]]` if there are several items.
+    """
+
+    decisions = frozenset({"winner", "items"})
 
     def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
         """Return the winner in double brackets."""
@@ -264,6 +267,7 @@ _REMEDIES: Mapping[Decision, str] = MappingProxyType(
         "winner": "a rating is a score; set output=bracket or output=json",
         "score": "it reads a winner and this mode needs a score; set output=rating or output=json",
         "ranking": "rankings are read only from JSON; set output=json",
+        "items": "checklist answers are read from JSON or double brackets; set output=json or output=bracket",
     }
 )
 

@@ -8,7 +8,16 @@ from typing import Any
 
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal, read_json
 from evalkit.prompting import marked_texts, neutralize
-from evalkit.types import Completion, JudgeRequest, Judgment, Message, Ranking, Status, WeightedJudgment
+from evalkit.types import (
+    Completion,
+    ItemAnswer,
+    JudgeRequest,
+    Judgment,
+    Message,
+    Ranking,
+    Status,
+    WeightedJudgment,
+)
 
 _FINAL = ("refusal", "content_filter", "truncated", "logprobs")
 """Kinds of errors that a retry would not fix."""
@@ -26,6 +35,7 @@ class Reading:
     ranking: Ranking | None = None
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     weighted: WeightedJudgment | None = None
+    items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
 
 
 def conclude(
@@ -105,6 +115,7 @@ def _judged(request: JudgeRequest, completion: Completion, reading: Reading) -> 
         rankings=reading.rankings,
         weighted=reading.weighted,
         read_by=reading.read_by,
+        items=reading.items,
     )
 
 
@@ -117,6 +128,7 @@ def _blank(request: JudgeRequest, completion: Completion, status: Status) -> Jud
         judge=request.judge,
         status=status,
         completion=completion,
+        items=dict.fromkeys(request.items),
     )
 
 

@@ -13,6 +13,7 @@ and answers in the requested format. Every answer is a function of the request: 
 - `strength`: the share of pairs or lists in which the judge follows its fault instead, in every order: it prefers the
   first response shown, or the longer one. A single response has no position, so a position fault appears only in pairs
   and lists.
+- `halo`, `missing`: faults in checklists, see `evalkit.judges.simulated_checklists`.
 
 With several samples (`mode.samples`), each sample has its own seed, and so its own noise and faults.
 """
@@ -32,6 +33,7 @@ from typing import Any
 
 from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import JudgeSetupError, did_you_mean
+from evalkit.judges.simulated_checklists import BOUNDS, answer_items
 
 FAULTS = {"good": None, "position_biased": "position", "length_biased": "length"}
 ACCURACY, STRENGTH = 0.9, 0.6
@@ -53,7 +55,7 @@ def check(config: JudgeConfig) -> None:
     if name not in FAULTS:
         remedy = did_you_mean(name, FAULTS)
         raise JudgeSetupError(f"there is no simulated judge '{name}'", where="judge.model", remedy=remedy)
-    bounds = {"accuracy": (0.5, 1.0)} | ({"strength": (0.0, 1.0)} if FAULTS[name] else {})
+    bounds = {"accuracy": (0.5, 1.0), **BOUNDS} | ({"strength": (0.0, 1.0)} if FAULTS[name] else {})
     for param, value in config.params.items():
         where = f"judge.params.{param}"
         if param not in bounds:
@@ -107,6 +109,9 @@ def answer(model: str, call: Mapping[str, Any]) -> str | None:
         # Either the judge must write its own answer (mode.commit_first), or a template has no markers.
         own = schema is None and not _asks_for_verdict(messages)
         return f"{_REASON} It has no answer of its own." if own else None
+    items = next((text for tag, text in marked(messages) if tag == "requirements"), None)
+    if items is not None and len(shown) == 1:
+        return answer_items(next(iter(shown.values())), items, call, schema, call.get("accuracy", ACCURACY), _uniform)
     view = _viewed(model.removeprefix(SIMULATED), shown, call)
     if schema is not None:
         return json.dumps(_fill(schema, view, ""), ensure_ascii=False)

@@ -1,5 +1,6 @@
 """Read judges' answers: JSON, verdicts and ratings in brackets, and custom patterns."""
 
+from evalkit.parsing.checklists import read_item_answer, read_item_entries, read_marked_item, read_marked_items
 from evalkit.parsing.decisions import Pattern, read_margin, read_rating, read_verdict
 from evalkit.parsing.json import read_json
 from evalkit.parsing.plain_text import drop_thinking, is_refusal
@@ -10,8 +11,12 @@ __all__ = [
     "UnreadableError",
     "drop_thinking",
     "is_refusal",
+    "read_item_answer",
+    "read_item_entries",
     "read_json",
     "read_margin",
+    "read_marked_item",
+    "read_marked_items",
     "read_rating",
     "read_score",
     "read_verdict",

@@ -173,7 +173,7 @@ def read_verdict(text: str, output: OutputConfig, *, cut_off: bool = False, sour
     if output.format == "regex":
         return Pattern(output, "winner").winner(text, cut_off=cut_off, sources=sources)
     choice = MarkRule(output.take, "[[A]], [[B]] or [[C]]", cut_off, sources)
-    return choose_mark(text, _marks, _marked, choice)
+    return choose_mark(text, marks, _marked, choice)
 
 
 def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
@@ -185,7 +185,7 @@ def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sourc
         UnreadableError: As for `read_verdict`.
     """
     choice = MarkRule(output.take, "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]", cut_off, sources)
-    return choose_mark(text, _marks, _graded, choice)
+    return choose_mark(text, marks, _graded, choice)
 
 
 def read_rating(
@@ -268,7 +268,7 @@ class Pattern:
         raise UnreadableError("invalid", f"'{captured[:60]}' is not in output.map")
 
 
-def _marks(text: str) -> list[Mark]:
+def marks(text: str) -> list[Mark]:
     """Return the double brackets in a text, also full-width ones."""
     # A mark cannot contain a paragraph break, such as one that replaced thinking.
     matches = [match for match in _MARK.finditer(to_half_width(text)) if "\n\n" not in match[1]]
@@ -279,7 +279,7 @@ def _marks(text: str) -> list[Mark]:
 def _ratings(text: str) -> list[Mark]:
     """Return the double brackets in a text, each with its denominator."""
     plain = to_half_width(text)
-    ends = [(mark, with_base(plain, mark.end)) for mark in _marks(text)]
+    ends = [(mark, with_base(plain, mark.end)) for mark in marks(text)]
     return [Mark(mark.content + plain[mark.end : end], mark.start, end) for mark, end in ends]
 
 

@@ -27,15 +27,18 @@ _SHAPES = MappingProxyType(
             "d": "ԁᴅ",
             "e": "еҽεᴇє",
             "f": "ꜰғ",
+            "i": "іıɩι",
             "k": "кκᴋ",
             "l": "ӏⅼ",
             "m": "мᴍ",
             "n": "пηɴո",
             "o": "оοσᴏօ",
             "p": "рρᴘ",
+            "q": "ԛգ",
             "r": "гʀᴦ",
             "s": "ѕꜱ",
             "t": "тτᴛ",
+            "u": "υսᴜ",
             "w": "ѡԝᴡω",
             "x": "хχ×",
         }.items()
@@ -73,13 +76,14 @@ MARKERS = (
     "example_task",
     "example_response",
     "own_answer",
+    "requirements",
 )
 """The markers around texts in the shipped templates, such as `<task>` and `</task>`."""
 
 _OPENER = re.compile(f"[{OPENERS}]")
 # In ASCII there are no look-alikes, so only an opener before the first letter of a name can open a marker.
 _ASCII_OPENER = re.compile(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
-_NAME = r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)|response[_-]?[ab])"
+_NAME = r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)|response[_-]?[ab]|requirements)"
 # Two views of the text after an opener: `tight` without white space, `plain` with each run of white space as one space.
 # Code and prose such as "i < context.length" or "a < task and b > c" have no markers: a name must be closed or tight.
 # A tag ends at the next bracket of either kind, so that neutralizing the next tag cannot turn this one into a marker.

@@ -10,18 +10,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from evalkit.config import RunConfig, ScoringConfig
+from evalkit.config import CHECKLIST, RunConfig, ScoringConfig
 from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns.cases import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, kappa, unless_one_label
+from evalkit.scoring.metrics.checklists import halo_statistic
 from evalkit.scoring.metrics.contradiction import contradiction_statistics
 from evalkit.scoring.pipeline import score_without_intervals
 from evalkit.scoring.stats import paired_tests as tests
 from evalkit.scoring.stats.arrays import Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, as_metric, measure, measure_with_draws, resample
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.checklists import read_items
 from evalkit.types import Case, Judgment, Metric, Verdict
 
 T = TypeVar("T")
@@ -448,5 +450,17 @@ def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Dif
     ]
     if one.implied != two.implied:
         statistics += contradiction_statistics(first, second, case, len(one.entry.cases))[:1]
+    statistics += _halo(one.entry, two.entry)
     found = measure(statistics, scoring, one.clusters)
     return [Difference(one.entry.name, two.entry.name, metric) for metric in found.values()]
+
+
+def _halo(one: RunEntry, two: RunEntry) -> list[Statistic]:
+    """Return `checklist/halo` if one run asked for each item of the same checklists alone, and the other did not."""
+    runs = sorted((one, two), key=lambda entry: entry.config.mode.ask not in ("each", 1))
+    asks = [entry.config.mode.ask in ("each", 1) for entry in runs]
+    if asks != [True, False] or any(entry.config.mode.name != CHECKLIST for entry in runs):
+        return []
+    alone, together = (read_items(entry.cases, entry.judgments, "share")[0] for entry in runs)
+    same = [item.id for item in alone.items] == [item.id for item in together.items]
+    return [halo_statistic(alone, together)] if same else []

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.config import RunConfig
+from evalkit.config import CHECKLIST, RunConfig
 from evalkit.scoring.catalog import catalog_of
 from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.metrics.agreement import panel_agreement
+from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.metrics.cost import cost_statistics
+from evalkit.scoring.metrics.rates import missing_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.checklists import ChecklistVerdicts, ItemColumns, read_items, scored_judgments
 from evalkit.scoring.verdicts.objects import verdict_objects
 from evalkit.scoring.verdicts.one_judge import resolve
 from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
@@ -93,6 +96,35 @@ def score_without_intervals(
         ConfigError: as `score_run`.
     """
     clusters = clusters or Clusters.of(config, cases)
+    score = _score_checklists if config.mode.name == CHECKLIST else _score_judgments
+    return score(config, cases, judgments, clusters)
+
+
+def _score_checklists(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
+) -> ScoredRun:
+    """Score responses by their checklists, then as if the judge had given these scores."""
+    items, each = read_items(cases, judgments, config.scoring.checklist)
+    # Samples are combined by item, so a response has one score.
+    plain = config.model_copy(update={"mode": config.mode.model_copy(update={"samples": 1})})
+    scored = _score_judgments(plain, cases, [*scored_judgments(cases, each)], clusters)
+    asked = read_judgments(cases, judgments, ())
+    own = [*_of_checklists(config, items, asked), *cost_statistics(asked, len(cases))]
+    if len(each) > 1:
+        for name, one in each.items():
+            own += prefix_judge(name, _of_checklists(config, one, asked.select(name)))
+    known = {one.name for one in own}
+    kept = [one for one in scored.found if one.name not in known and not one.name.endswith("score/distinct")]
+    return replace(scored, found=[*own, *kept], verdicts=ChecklistVerdicts(scored.verdicts, cases, items))
+
+
+def _of_checklists(config: RunConfig, items: ItemColumns, asked: JudgmentColumns) -> list[Statistic | Metric]:
+    return [*checklist_statistics(items, config.scoring.checklist), *missing_statistics(asked, items.cases)]
+
+
+def _score_judgments(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
+) -> ScoredRun:
     columns = use_expectations(config, read_judgments(cases, judgments, tuple(config.weights())))
     notes = aggregate_notes(config, columns)
     config = settled(config, columns)

@@ -11,6 +11,7 @@ from typing import Final
 
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog.benchmark_rows import BENCHMARK_ROWS, BENCHMARK_TITLES
+from evalkit.scoring.catalog.checklist_rows import CHECKLIST_ROWS
 from evalkit.scoring.catalog.diagnostic_rows import DIAGNOSTIC_ROWS
 from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
 from evalkit.scoring.catalog.verdict_rows import VERDICT_ROWS
@@ -29,7 +30,12 @@ __all__ = [
 ]
 
 CATALOG: Final = Catalog(
-    (*(replace(row, benchmark=BENCHMARK_TITLES[row.group]) for row in BENCHMARK_ROWS), *VERDICT_ROWS, *DIAGNOSTIC_ROWS)
+    (
+        *(replace(row, benchmark=BENCHMARK_TITLES[row.group]) for row in BENCHMARK_ROWS),
+        *VERDICT_ROWS,
+        *CHECKLIST_ROWS,
+        *DIAGNOSTIC_ROWS,
+    )
 )
 """Every metric of evalkit."""
 
@@ -46,12 +52,13 @@ def catalog_of(benchmark: str | None) -> Catalog:
     return Catalog((*(replace(row, benchmark=found.title) for row in found.metrics), *CATALOG.rows))
 
 
-RANKED_BY: Final = ("agreement/accuracy", "agreement/spearman", "position/consistency")
+RANKED_BY: Final = ("agreement/accuracy", "agreement/spearman", "checklist/accuracy", "position/consistency")
 """Metrics that rank the jobs of a sweep: the first that every job has, otherwise the first that any has."""
 TESTED: Final = (
     "agreement/accuracy",
     "agreement/error",
     "agreement/spearman",
+    "checklist/accuracy",
     "position/consistency",
     "score/mean",
     "tie_rate",
@@ -64,6 +71,9 @@ LEADERBOARD_COLUMNS: Final = (
     "agreement/accuracy_both_orders",
     "agreement/kappa",
     "agreement/spearman",
+    "checklist/accuracy",
+    "checklist/kappa",
+    "checklist/met_rate",
     "position/consistency",
     "position/first_rate",
     "length/longer_rate",
@@ -78,6 +88,7 @@ LEADERBOARD_COLUMNS: Final = (
 MAIN_COLUMNS: Final = (
     "agreement/accuracy",
     "agreement/spearman",
+    "checklist/accuracy",
     "position/first_rate",
     "tie_rate",
     "length/longer_rate",
@@ -89,6 +100,7 @@ JUDGE_COLUMNS: Final = (
     "agreement/accuracy",
     "agreement/kappa",
     "agreement/spearman",
+    "checklist/accuracy",
     "tie_rate",
     "position/consistency",
 )

@@ -26,8 +26,9 @@ SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
     {
         "a panel": _several_judges,
         "a third pass": lambda config: config.swap.resolve == "third_pass",
+        "checklists by points": lambda config: config.scoring.checklist == "points",
         "comparisons, or ties as edges": lambda config: (
-            config.mode.name != "pointwise" or config.scoring.conflict_edges == "ties"
+            not config.mode.scores or config.scoring.conflict_edges == "ties"
         ),
         "forbidden ties": lambda config: not config.tie.allow,
         "log-probabilities": _weighs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.scoring.catalog.spec import NO_INTERVAL, PAIRS, POINTWISE, MetricSpec
+from evalkit.scoring.catalog.spec import CHECKLISTS, NO_INTERVAL, PAIRS, POINTWISE, MetricSpec
 
 GAPS = "inverted test, corrected for the bias of small bins"
 
@@ -170,13 +170,23 @@ DIAGNOSTIC_ROWS: Final = (
         modes=POINTWISE,
     ),
     MetricSpec(
+        "score/unclipped",
+        "Mean score before clipping",
+        "Mean over responses of the points met over all positive points, which is negative if the points lost exceed "
+        "those won.",
+        unit="units of the scale",
+        low=None,
+        modes=CHECKLISTS,
+        needs="checklists by points",
+    ),
+    MetricSpec(
         "score/distinct",
         "Distinct scores used",
         "Number of distinct scores that the judge gave, before normalization.",
         unit="scores",
         high=None,
         headline=True,
-        modes=POINTWISE,
+        modes=("pointwise",),
         interval=NO_INTERVAL,
     ),
     # Systems behind the responses.

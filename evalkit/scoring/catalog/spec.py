@@ -12,10 +12,11 @@ from typing import Final, Literal, TypeAlias
 Better: TypeAlias = Literal["higher", "lower"]
 Scope: TypeAlias = Literal["run", "comparison", "sweep"]
 
-BOTH: Final = ("pairwise", "pointwise", "listwise")
+BOTH: Final = ("pairwise", "pointwise", "listwise", "checklist")
 PAIRS: Final = ("pairwise", "listwise")
-SCORES: Final = ("pointwise", "listwise")
-POINTWISE: Final = ("pointwise",)
+SCORES: Final = ("pointwise", "listwise", "checklist")
+POINTWISE: Final = ("pointwise", "checklist")
+CHECKLISTS: Final = ("checklist",)
 
 BOOTSTRAP: Final = "cluster bootstrap percentiles"
 NO_INTERVAL: Final = "none"

@@ -135,7 +135,7 @@ def _kappa(verdicts: VerdictColumns, tally: Tally) -> Statistic:
         unless_one_label(kappa, read, label),
         n=int(read.sum()),
         missing=int(unread.sum()),
-        worst=(None, None) if one_value(label[read | unread]) else _kappa_bounds(columns.sum(axis=0), label, unread),
+        worst=(None, None) if one_value(label[read | unread]) else kappa_bounds(columns.sum(axis=0), label, unread),
         why=one_class(read, verdicts),
     )
 
@@ -175,7 +175,8 @@ def kappa(totals: Floats) -> Floats:
     return divide(agreed * n - by_chance, n * n - by_chance)
 
 
-def _kappa_bounds(totals: Floats, label: Codes, unread: Bools) -> Bounds:
+def kappa_bounds(totals: Floats, label: Codes, unread: Bools) -> Bounds:
+    """Return the lowest and highest kappa if every unread verdict of a label had the same value."""
     counts = [float((unread & (label == row)).sum()) for row in CLASSES]
     against = [[column for column in range(3) if column != row] for row in range(3)]
     targets = [(0, 1, 2), *product(*against)]

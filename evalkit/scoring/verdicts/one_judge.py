@@ -44,7 +44,7 @@ def by_score(config: RunConfig, judgments: JudgmentColumns) -> bool:
     Raises:
         ConfigError: if some judgments are of single responses and others are not.
     """
-    sizes = {len(unit) for unit in judgments.units} or {1 if config.mode.name == "pointwise" else 2}
+    sizes = {len(unit) for unit in judgments.units} or {1 if config.mode.scores else 2}
     if 0 in sizes or (1 in sizes and len(sizes) > 1):
         raise ConfigError(
             f"judgments of {' and '.join(map(str, sorted(sizes)))} responses cannot be scored together",

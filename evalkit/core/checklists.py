@@ -1,0 +1,251 @@
+"""Checklists: reading items as written in data or configs, and the order in which prerequisites decide them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from math import isfinite
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from evalkit.errors import did_you_mean
+from evalkit.types import ChecklistItem, ItemAnswer
+
+KEYS: Final = frozenset(
+    {"id", "criterion", "points", "weight", "required", "after", "tags", "parts", "label", "labels"}
+)
+MAX_ITEMS, MAX_DEPTH, MAX_TAGS = 5000, 50, 50
+CONSENSUS = ""
+"""The annotator of a `label`, which does not name one."""
+_ANSWERS: Mapping[object, ItemAnswer | None] = {
+    None: None,
+    True: "met",
+    False: "not_met",
+    "met": "met",
+    "not_met": "not_met",
+    "not met": "not_met",
+    "cannot_assess": "cannot_assess",
+    "cannot assess": "cannot_assess",
+}
+Node: TypeAlias = tuple[Literal["gate", "item"], str]
+"""Whether an item's prerequisites are met, or whether the item is met."""
+
+
+class ChecklistError(ValueError):
+    """A checklist is invalid: what is wrong, and what to do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+        super().__init__(f"{what}: {remedy}")
+
+
+def read_items(
+    value: Any,
+    *,
+    responses: int = 1,
+    shared: Sequence[ChecklistItem] = (),
+    prefix: str = "#",
+    unused: Callable[[str], None] | None = None,
+) -> tuple[ChecklistItem, ...]:
+    """Return the items of a checklist: those that all cases share, then those of the case, each group before its parts.
+
+    An item is a text, or a mapping with the keys `KEYS`. Items without an id are numbered.
+
+    Args:
+        value: A list of items.
+        responses: The number of responses of the case, each of which a label may have.
+        shared: The items that all cases share.
+        prefix: What precedes the number of an item without an id.
+        unused: Called with each unknown key; by default an unknown key is an error.
+
+    Raises:
+        ChecklistError: If it is not a list of items, an id is duplicated, a prerequisite is unknown or depends on
+            itself, or no item has positive points.
+    """
+    if not isinstance(value, list | tuple):
+        raise ChecklistError("the checklist is not a list", "write a list of items")
+    items = [*shared]
+    # Iterative, because hostile data may be nested deeper than the interpreter's stack.
+    todo: list[tuple[Any, str, str | None, int]] = [
+        (one, str(number), None, 1) for number, one in reversed([*enumerate(value, 1)])
+    ]
+    while todo:
+        one, number, parent, depth = todo.pop()
+        if len(items) >= MAX_ITEMS:
+            raise ChecklistError(f"the checklist has more than {MAX_ITEMS:,} items", "split the case")
+        if depth > MAX_DEPTH:
+            raise ChecklistError(f"item {_shown(number)}: parts are nested deeper than {MAX_DEPTH}", "flatten them")
+        item, parts = _item(one, prefix + number, parent, responses, unused)
+        items.append(item)
+        todo += [(part, f"{number}.{k}", item.id, depth + 1) for k, part in reversed([*enumerate(parts, 1)])]
+    if not items:
+        raise ChecklistError("the case has no checklist items", "add items, set mode.checklist, or remove the case")
+    _check(items)
+    return tuple(items)
+
+
+def _shown(number: str) -> str:
+    return number if len(number) <= 40 else f"{number[:40]}…"
+
+
+def _item(
+    value: Any, number: str, parent: str | None, responses: int, unused: Callable[[str], None] | None
+) -> tuple[ChecklistItem, Sequence[Any]]:
+    where = f"item {_shown(number.removeprefix('#'))}"
+    if isinstance(value, str):
+        value = {"criterion": value}
+    if not isinstance(value, Mapping):
+        raise ChecklistError(f"{where} is neither a text nor a mapping", "write {criterion: TEXT}")
+    for key in value:
+        if key not in KEYS:
+            if unused is None:
+                raise ChecklistError(f"{where} has no key '{key}'", did_you_mean(str(key), sorted(KEYS)))
+            unused(str(key))
+    criterion = value.get("criterion")
+    if not isinstance(criterion, str) or not criterion.strip():
+        raise ChecklistError(f"{where} has no criterion", "write what to check as a text")
+    id_ = value.get("id")
+    if id_ is not None and (not isinstance(id_, str | int) or isinstance(id_, bool) or not str(id_).strip()):
+        raise ChecklistError(f"{where}: its id is not a text", "write a short text")
+    required = value.get("required")
+    if required not in (None, True, False):
+        raise ChecklistError(f"{where}: required is neither true nor false", "write true or false")
+    parts = value.get("parts")
+    if parts is None:
+        parts = ()
+    if not isinstance(parts, list | tuple):
+        raise ChecklistError(f"{where}: parts is not a list", "write a list of items")
+    tags = _texts(value.get("tags"), f"{where}: tags")
+    if len(tags) > MAX_TAGS:
+        raise ChecklistError(f"{where} has more than {MAX_TAGS} tags", "remove some")
+    weight = _number(value.get("weight"), f"{where}: weight")
+    if weight < 0:
+        raise ChecklistError(f"{where}: weight is negative", "write 0 or more; points may be negative")
+    item = ChecklistItem(
+        id=number if id_ is None else str(id_).strip(),
+        criterion=criterion,
+        points=_number(value.get("points"), f"{where}: points"),
+        weight=weight,
+        required=bool(required),
+        after=_texts(value.get("after"), f"{where}: after"),
+        tags=tuple(dict.fromkeys(tags)),
+        parent=parent,
+        labels=_labels(value, responses, where),
+        numbered=id_ is None,
+    )
+    return item, parts
+
+
+def _number(value: Any, what: str) -> float:
+    if value is None:
+        return 1.0
+    # Sums of larger numbers could overflow.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e9 or not isfinite(value):
+        raise ChecklistError(f"{what} is not a number", "write a number from -1e9 to 1e9")
+    return float(value)
+
+
+def _texts(value: Any, what: str) -> tuple[str, ...]:
+    listed = () if value is None else (value,) if isinstance(value, str | int) else value
+    good = isinstance(listed, list | tuple) and all(
+        isinstance(one, str | int) and not isinstance(one, bool) for one in listed
+    )
+    if not good:
+        raise ChecklistError(f"{what} is not a list of texts", "write a list of texts")
+    return tuple(str(one).strip() for one in listed)
+
+
+def _labels(value: Mapping[str, Any], responses: int, where: str) -> dict[str, tuple[ItemAnswer | None, ...]]:
+    named = value.get("labels")
+    if named is not None and not isinstance(named, Mapping):
+        raise ChecklistError(f"{where}: labels is not a mapping", "write {ANNOTATOR: met}")
+    given = {CONSENSUS: value["label"]} if value.get("label") is not None else {}
+    given |= {str(name): one for name, one in (named or {}).items()}
+    return {name: _answers(one, responses, where) for name, one in given.items()}
+
+
+def _answers(value: Any, responses: int, where: str) -> tuple[ItemAnswer | None, ...]:
+    listed = value if isinstance(value, list | tuple) else [value]
+    if len(listed) != responses:
+        what = f"{where} has {len(listed)} label(s) for {responses} responses"
+        raise ChecklistError(what, "write one label for each response")
+    return tuple(_answer(one, where) for one in listed)
+
+
+def _answer(value: Any, where: str) -> ItemAnswer | None:
+    spelt = value.strip().casefold() if isinstance(value, str) else value
+    if not isinstance(spelt, str | bool | int | float | None) or spelt not in _ANSWERS:
+        what = f"{where}: '{str(value)[:40]}' is not a label"
+        raise ChecklistError(what, "write met, not_met, cannot_assess or null")
+    return _ANSWERS[spelt]
+
+
+def _check(items: Sequence[ChecklistItem]) -> None:
+    ids: set[str] = set()
+    for item in items:
+        if item.id in ids:
+            raise ChecklistError(f"two items have the id '{item.id:.60}'", "make ids unique")
+        ids.add(item.id)
+    for item in items:
+        if unknown := [name for name in item.after if name not in ids]:
+            known = sorted(ids)[:100]
+            raise ChecklistError(
+                f"item '{item.id:.60}' comes after '{unknown[0]:.60}', which is not an item",
+                did_you_mean(unknown[0], known),
+            )
+    try:
+        decision_order(items)
+    except CycleError as error:
+        cycle = list(dict.fromkeys(name for _, name in cast(list[Node], error.args[1])))
+        shown = " → ".join(f"'{name:.40}'" for name in [*cycle[:5], cycle[0]])
+        raise ChecklistError(
+            f"items depend on each other in a cycle: {shown}", "remove one of these from after"
+        ) from None
+    if not any(item.points > 0 for item in leaves(items)):
+        raise ChecklistError("no item has positive points", "give at least one item positive points")
+
+
+def leaves(items: Sequence[ChecklistItem]) -> list[ChecklistItem]:
+    """Return the items without parts, which are those that a judge answers."""
+    groups = {item.parent for item in items}
+    return [item for item in items if item.id not in groups]
+
+
+def parts_of(items: Sequence[ChecklistItem]) -> dict[str | None, list[ChecklistItem]]:
+    """Return the parts of each group by its id; those of `None` are at the top."""
+    found: dict[str | None, list[ChecklistItem]] = {None: []}
+    for item in items:
+        found.setdefault(item.parent, []).append(item)
+    return found
+
+
+def decision_order(items: Sequence[ChecklistItem]) -> list[Node]:
+    """Return what must be decided, each after what it depends on.
+
+    An item depends on its gate. A gate depends on the gate of its group and on the items in `after`; a group of items
+    also depends on its parts.
+
+    Raises:
+        CycleError: If something depends on itself.
+    """
+    graph: dict[Node, list[Node]] = {}
+    for item in items:
+        gate: Node = ("gate", item.id)
+        above: list[Node] = [] if item.parent is None else [("gate", item.parent)]
+        graph[gate] = [*above, *(("item", name) for name in item.after)]
+        graph.setdefault(("item", item.id), []).append(gate)
+        if item.parent is not None:
+            graph.setdefault(("item", item.parent), []).append(("item", item.id))
+    return [*TopologicalSorter(graph).static_order()]
+
+
+def inherited(items: Sequence[ChecklistItem]) -> Iterator[tuple[ChecklistItem, tuple[str, ...], tuple[str, ...], bool]]:
+    """Yield each leaf with its groups' criteria, outermost first, its tags and theirs, and whether it is required."""
+    groups = {item.parent for item in items}
+    known: dict[str | None, tuple[tuple[str, ...], tuple[str, ...], bool]] = {None: ((), (), False)}
+    for item in items:
+        criteria, tags, required = known[item.parent]
+        tags, required = tuple(dict.fromkeys((*tags, *item.tags))), required or item.required
+        if item.id in groups:
+            known[item.id] = ((*criteria, item.criterion), tags, required)
+        else:
+            yield item, criteria, tags, required

@@ -1,0 +1,178 @@
+"""Judge the items of a case's checklist: each alone, several in one request, or all together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from evalkit.config import RunConfig
+from evalkit.core.checklists import inherited
+from evalkit.errors import DatasetError
+from evalkit.evaluators.answer_schemas import item_format
+from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
+from evalkit.evaluators.output_formats import AnswerTask
+from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
+from evalkit.parsing import (
+    UnreadableError,
+    read_item_answer,
+    read_item_entries,
+    read_marked_item,
+    read_marked_items,
+)
+from evalkit.prompting import Prompts, marked_texts, neutralize
+from evalkit.types import Case, ChecklistItem, Completion, ItemAnswer, JudgeRequest, Judgment, Response
+
+_TEXTS = (*SHARED, "response", "items")
+_SINGLE, _SEVERAL = (ChecklistItem("1", "text"),), (ChecklistItem("1", "text"), ChecklistItem("2", "text"))
+
+
+class Checklist(TemplateEvaluator):
+    """Every response of a case with its checklist, each `mode.samples` times.
+
+    Requests of one response follow each other and differ only at the end, so that a server can reuse what it computed
+    for their common beginning.
+
+    Raises:
+        ConfigError: If the output format does not support checklists.
+        PromptError: If the template cannot be found, parsed or filled.
+    """
+
+    _shows_criteria = False
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        super().__init__(config, prompts, "checklist", AnswerTask("items"))
+        self._structured = self._format.structured
+        self._prompt = {
+            single: prompts.partial(self._template, _TEXTS, **self._with_instruction({"single": single}))
+            for single in (True, False)
+        }
+        self._check_templates()
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the requests for every response, chunk of items and sample.
+
+        Raises:
+            DatasetError: If the case has no response or no checklist.
+        """
+        check_responses(case, 1)
+        if not case.checklist:
+            remedy = "add a checklist, or set mode.checklist"
+            raise DatasetError("the case has no checklist items", where=f"case '{case.id}'", remedy=remedy)
+        texts = _item_texts(case)
+        ids, ask = list(texts), self._config.mode.ask
+        size = 1 if ask == "each" else len(ids) if ask == "together" else ask
+        chunks = [tuple(ids[start : start + size]) for start in range(0, len(ids), size)]
+        return [
+            request
+            for index in range(len(case.responses))
+            for chunk in chunks
+            for sample in range(self._config.mode.samples)
+            for request in self._requests(case, texts, index, sample, [chunk])
+        ]
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Return the answers in a completion, or a retry request if its JSON is unusable."""
+        read = self._read_json if self._structured else self._read_text
+        retry = self._prompts.retry if self._structured else None
+        return conclude(request, completion, lambda: read(request, completion), retry)
+
+    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+        """Return a request for the items that an answer with others lacks, or two with half of them if it has none."""
+        return [
+            request
+            for judgment in judgments
+            if judgment.status in ("ok", "repaired", "unparseable")
+            for request in self._requests(
+                case, _item_texts(case), judgment.unit[0], judgment.sample, _missing_chunks(judgment)
+            )
+        ]
+
+    def _requests(
+        self, case: Case, texts: Mapping[str, str], index: int, sample: int, chunks: Sequence[tuple[str, ...]]
+    ) -> Iterator[JudgeRequest]:
+        shared = shared_variables(case)
+        response = neutralize(case.responses[index].text)
+        for chunk in chunks:
+            # A single item is asked for in the same words, whatever mode.ask is.
+            single = len(chunk) == 1
+            shown = [texts[name] for name in chunk]
+            items = shown[0] if single else "\n".join(f"{number}. {text}" for number, text in enumerate(shown, 1))
+            messages = self._prompt[single].fill(**shared, response=response, items=items)
+            answer = _format(None if single else len(chunk)) if self._structured else self._format.answer
+            yield JudgeRequest(case.id, (index,), (index,), messages, answer, sample, items=chunk)
+
+    def _check_templates(self) -> None:
+        """Fill every template once with and once without the optional parts, to report errors before any request."""
+        for optional in (None, "text"):
+            for items in (_SINGLE, _SEVERAL):
+                self.plan(
+                    Case(
+                        "rehearsal", "text", (Response("text"),), context=optional, reference=optional, checklist=items
+                    )
+                )
+        empty = dict.fromkeys(_TEXTS, "")
+        for prompt in self._prompt.values():
+            self._check_placeholders(
+                lambda texts, prompt=prompt: prompt.fill(**{**empty, **texts}),  # type: ignore[misc]
+                ("original_prompt", "response", "items"),
+            )
+        if self._structured:
+            self._prompts.retry("text")
+
+    def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        answers: Mapping[int, tuple[ItemAnswer | None, str]]
+        if len(request.items) == 1:
+            found, rung = read_object(request, completion, ("answer",))
+            reason = found.get("reason")
+            answers = {1: (read_item_answer(found.get("answer")), reason if isinstance(reason, str) else "")}
+        else:
+            found, rung = read_object(request, completion, ("items",))
+            answers = read_item_entries(found.get("items"), len(request.items))
+        return _reading(request, answers, rung)
+
+    def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
+        sources = marked_texts(request.messages)
+        answers: Mapping[int, tuple[ItemAnswer | None, str]]
+        if len(request.items) == 1:
+            cut_off = is_cut_off(completion)
+            answer = read_marked_item(completion.text, self._config.output, cut_off=cut_off, sources=sources)
+            reason = completion.text.rpartition("[[")[0].rstrip("\\ \n")
+            answers = {1: (answer, reason)}
+        else:
+            answers = read_marked_items(completion.text, len(request.items), sources=sources)
+        return _reading(request, answers, self._config.output.format)
+
+
+_format = lru_cache(maxsize=256)(item_format)
+
+
+def _item_texts(case: Case) -> dict[str, str]:
+    """Return what the judge reads of each item to answer: its groups' criteria, then its own, on one line."""
+    return {
+        item.id: neutralize(" ".join(" > ".join((*groups, item.criterion)).split()))
+        for item, groups, _, _ in inherited(case.checklist)
+    }
+
+
+def _reading(request: JudgeRequest, answers: Mapping[int, tuple[ItemAnswer | None, str]], read_by: str) -> Reading:
+    entries: list[dict[str, Any]] = []
+    items: dict[str, ItemAnswer | None] = {}
+    for number, name in enumerate(request.items, 1):
+        answer, reason = answers.get(number, (None, ""))
+        items[name] = answer
+        entries.append({"item": name, "reason": reason, "answer": answer})
+    if not any(items.values()):
+        raise UnreadableError("no_answer", "no item has an answer")
+    return Reading(read_by=read_by, items=items, answer={"items": entries})
+
+
+def _missing_chunks(judgment: Judgment) -> list[tuple[str, ...]]:
+    """Return the items to ask for again, so that no request repeats the one that failed."""
+    missing = tuple(name for name, answer in judgment.items.items() if answer is None)
+    if len(missing) < len(judgment.items):
+        return [missing] if missing else []
+    if len(missing) < 2:
+        return []
+    half = (len(missing) + 1) // 2
+    return [missing[:half], missing[half:]]

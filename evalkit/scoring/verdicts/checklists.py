@@ -1,0 +1,323 @@
+"""Checklists: answers to items combined over samples, decided by their prerequisites, and scored by a rule.
+
+An item is met, not met, or unknown: unanswered, `cannot_assess`, split between samples, or dependent on an unknown
+item. A response has a score if every unknown item could be either without changing it; otherwise its score is missing
+and has bounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from evalkit.core.checklists import CONSENSUS, decision_order, inherited, leaves, parts_of
+from evalkit.core.spool import LazySequence
+from evalkit.errors import ConfigError
+from evalkit.scoring.stats.arrays import FUZZ, Codes, Floats, Ints
+from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Unit, Verdict
+
+Rule: TypeAlias = Literal["points", "weighted", "share", "required"]
+State: TypeAlias = Literal["scored", "unknown_items", "no_positive_points", "no_weight"]
+NOT_MET, MET, CANNOT, MISSING = 0, 1, 2, -1
+CODES: Final[Mapping[ItemAnswer | None, int]] = {"not_met": NOT_MET, "met": MET, "cannot_assess": CANNOT, None: MISSING}
+ANSWERS: Final = {code: answer for answer, code in CODES.items()}
+_Vote: TypeAlias = tuple[ItemAnswer | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A score between 0 and 1 with its bounds over unknown items; it is known if they are equal.
+
+    `unclipped` are the bounds before clipping: those of points may be below 0.
+    """
+
+    state: State
+    low: float = 0.0
+    high: float = 1.0
+    unclipped: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def value(self) -> float:
+        """The score; NaN if it is not known."""
+        return self.low if self.state == "scored" else float("nan")
+
+
+def score_items(items: Sequence[ChecklistItem], met: Mapping[str, bool | None], rule: Rule) -> Score:
+    """Return the score of a checklist.
+
+    - `points`: the points of the items that are met over the sum of all positive points, clipped to 0 and 1 (Arora et
+      al. 2025, HealthBench, arXiv 2505.08775, section 3).
+    - `weighted`: the weighted mean of the parts of each group, from the leaves to the root (Starace et al. 2025,
+      PaperBench, arXiv 2504.01848, section 2).
+    - `share`: the share of items that are fulfilled.
+    - `required`: 1 if all required items are fulfilled, all items if none is marked; else 0.
+
+    Args:
+        items: The items, each group before its parts.
+        met: Whether each leaf is met; `None` if it is unknown.
+        rule: The rule.
+    """
+    if rule == "points":
+        return _points(items, met)
+    done = {item.id: _fulfilled(item, met.get(item.id)) for item in leaves(items)}
+    if rule == "weighted":
+        return _weighted(items, done)
+    if rule == "required":
+        needed = [item.id for item, _, _, required in inherited(items) if required] or [*done]
+        low, high = (float(min(done[name][end] for name in needed)) for end in (0, 1))
+    else:
+        low, high = (sum(bounds[end] for bounds in done.values()) / len(done) for end in (0, 1))
+    return _bounded(low, high)
+
+
+def _fulfilled(item: ChecklistItem, met: bool | None) -> tuple[float, float]:
+    """Return the bounds of whether an item is fulfilled: met, or with negative points not met."""
+    if met is None:
+        return 0.0, 1.0
+    value = float(met == (item.points >= 0))
+    return value, value
+
+
+def _bounded(low: float, high: float) -> Score:
+    state: State = "scored" if high - low <= FUZZ else "unknown_items"
+    return Score(state, low, high, (low, high))
+
+
+def _points(items: Sequence[ChecklistItem], met: Mapping[str, bool | None]) -> Score:
+    own = leaves(items)
+    total = sum(item.points for item in own if item.points > 0)
+    if not total:
+        return Score("no_positive_points", unclipped=(float("nan"), float("nan")))
+    sure = sum(item.points for item in own if met.get(item.id))
+    unknown = [item.points for item in own if met.get(item.id) is None]
+    low, high = (sure + sum(end(points, 0.0) for points in unknown) for end in (min, max))
+    clipped = _bounded(*(min(max(end / total, 0.0), 1.0) for end in (low, high)))
+    return replace(clipped, unclipped=(low / total, high / total))
+
+
+def _weighted(items: Sequence[ChecklistItem], done: Mapping[str, tuple[float, float]]) -> Score:
+    bounds, parts = dict(done), parts_of(items)
+    for group in [item.id for item in reversed(items) if item.id in parts] + [None]:
+        weights = np.array([part.weight for part in parts[group]])
+        if not weights.sum():
+            return Score("no_weight")
+        ends = np.array([bounds[part.id] for part in parts[group]])
+        low, high = (weights @ ends / weights.sum()).tolist()
+        if group is None:
+            return _bounded(low, high)
+        bounds[group] = low, high
+    raise AssertionError("the loop ends with the top")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemColumns:
+    """The items of every response of every case, as judged by one judge or a panel: a row for each leaf.
+
+    Attributes:
+        case: (rows,) the index of the case.
+        response: (rows,) the index of the response in the run.
+        answer: (rows,) the answer that counts: MET, NOT_MET, CANNOT or MISSING.
+        judged: (rows,) the judge's own answer, whatever the prerequisites.
+        label: (rows,) the annotators' answer, MISSING without one.
+        items: (rows,) the items.
+        tags: (rows,) their tags, with those of their groups.
+        verdicts: the items of each response.
+        scores: the score of each response.
+        required: whether each response fulfills its required items, as a score by that rule.
+        response_case: (responses,) the index of the case.
+        cases: the number of cases.
+    """
+
+    case: Ints
+    response: Ints
+    answer: Codes
+    judged: Codes
+    label: Codes
+    items: Sequence[ChecklistItem]
+    tags: Sequence[tuple[str, ...]]
+    verdicts: Sequence[tuple[ItemVerdict, ...]]
+    scores: Sequence[Score]
+    required: Sequence[Score]
+    response_case: Ints
+    cases: int
+
+    @property
+    def values(self) -> Floats:
+        """The score of each response; NaN if it is not known."""
+        return np.array([score.value for score in self.scores])
+
+
+@dataclass(slots=True)
+class _Votes:
+    """The answers of one judge by response and item: one for each sample."""
+
+    cast: dict[tuple[int, int], dict[str, dict[int, _Vote]]] = field(default_factory=dict)
+
+    def add(self, judgment: Judgment, case: int) -> None:
+        entries = (judgment.answer or {}).get("items") or ()
+        reasons = {str(one.get("item")): str(one.get("reason") or "") for one in entries if isinstance(one, Mapping)}
+        own = self.cast.setdefault((case, judgment.unit[0]), {})
+        for name, answer in judgment.items.items():
+            samples = own.setdefault(name, {})
+            before, reason = samples.get(judgment.sample, (None, ""))
+            if before is not None and answer is not None and before != answer:
+                answer = None  # two answers to one question are none
+            elif answer is None and before is not None:
+                continue
+            samples[judgment.sample] = (answer, reasons.get(name, reason))
+
+    def of(self, case: int, response: int, name: str) -> list[_Vote]:
+        return [*self.cast.get((case, response), {}).get(name, {}).values()]
+
+
+def read_items(
+    cases: Sequence[Case], judgments: Iterable[Judgment], rule: Rule
+) -> tuple[ItemColumns, dict[str, ItemColumns]]:
+    """Return the items by majority of all judges, and those of each judge by name.
+
+    Args:
+        cases: the cases, with their checklists.
+        judgments: the judgments, each read once.
+        rule: how items become a score.
+
+    Raises:
+        ConfigError: if a judgment is of an unknown case, response or item.
+    """
+    places = {case.id: place for place, case in enumerate(cases)}
+    known = [{item.id for item in leaves(case.checklist)} for case in cases]
+    votes: dict[str, _Votes] = {}
+    for judgment in judgments:
+        place = places.get(judgment.case_id)
+        where = f"case '{judgment.case_id}'"
+        if place is None:
+            raise ConfigError("this case was judged but is not in the dataset", where=where)
+        if len(judgment.unit) != 1 or not 0 <= judgment.unit[0] < len(cases[place].responses):
+            what = f"responses {list(judgment.unit)} were judged, but the case does not have them"
+            raise ConfigError(what, where=where)
+        if unknown := judgment.items.keys() - known[place]:
+            raise ConfigError(f"item '{min(unknown):.60}' was judged, but is not in the checklist", where=where)
+        votes.setdefault(judgment.judge, _Votes()).add(judgment, place)
+    each = {name: _columns(cases, [own], rule) for name, own in sorted(votes.items())}
+    return (next(iter(each.values())) if len(each) == 1 else _columns(cases, [*votes.values()], rule)), each
+
+
+def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> ItemColumns:
+    rows: dict[str, list[int]] = {name: [] for name in ("case", "response", "answer", "judged", "label")}
+    items: list[ChecklistItem] = []
+    tags: list[tuple[str, ...]] = []
+    verdicts: list[tuple[ItemVerdict, ...]] = []
+    response_case: list[int] = []
+    scores: list[Score] = []
+    required: list[Score] = []
+    for place, case in enumerate(cases):
+        if not case.checklist:
+            raise ConfigError("the case has no checklist", where=f"case '{case.id}'", remedy="set mode.checklist")
+        order, own = decision_order(case.checklist), [*inherited(case.checklist)]
+        for index in range(len(case.responses)):
+            votes = {item.id: [_majority(one.of(place, index, item.id)) for one in judges] for item, *_ in own}
+            decided = _decide(case.checklist, order, {name: _panel(cast) for name, cast in votes.items()}, index)
+            met = {one.id: {"met": True, "not_met": False}.get(one.answer or "") for one in decided}
+            scores.append(score_items(case.checklist, met, rule))
+            required.append(score_items(case.checklist, met, "required"))
+            for (item, _, marks, _), one in zip(own, decided, strict=True):
+                values = (place, len(verdicts), CODES[one.answer], CODES[one.judged], CODES[one.label])
+                for column, value in zip(rows.values(), values, strict=True):
+                    column.append(value)
+                items.append(item)
+                tags.append(marks)
+            verdicts.append(decided)
+            response_case.append(place)
+    case_, response, *codes = (np.array(column, dtype=np.int64) for column in rows.values())
+    answer, judged, label = (code.astype(np.int8) for code in codes)
+    cases_of = np.array(response_case, dtype=np.int64)
+    return ItemColumns(
+        case_, response, answer, judged, label, items, tags, verdicts, scores, required, cases_of, len(cases)
+    )
+
+
+def _majority(votes: Sequence[_Vote]) -> tuple[ItemAnswer | None, ItemReason, str]:
+    """Return the answer of more than half of the votes that were cast, with one of their reasons."""
+    counts = Counter(answer for answer, _ in votes if answer is not None)
+    if not counts:
+        return None, "missing", ""
+    (best, count), cast = counts.most_common(1)[0], sum(counts.values())
+    if 2 * count <= cast:
+        return None, "split", ""
+    return best, "judged", next(reason for answer, reason in votes if answer == best)
+
+
+def _panel(votes: Sequence[tuple[ItemAnswer | None, ItemReason, str]]) -> tuple[ItemAnswer | None, ItemReason, str]:
+    return votes[0] if len(votes) == 1 else _majority([(answer, reason) for answer, _, reason in votes])
+
+
+def _decide(
+    items: Sequence[ChecklistItem],
+    order: Sequence[tuple[str, str]],
+    judged: Mapping[str, tuple[ItemAnswer | None, ItemReason, str]],
+    response: int,
+) -> tuple[ItemVerdict, ...]:
+    """Return the items of a response, each with its prerequisites applied."""
+    known, parts = {item.id: item for item in items}, parts_of(items)
+    state: dict[tuple[str, str], bool | None] = {}
+    found: dict[str, ItemVerdict] = {}
+    for kind, name in order:
+        item = known[name]
+        if kind == "gate":
+            above = [] if item.parent is None else [state["gate", item.parent]]
+            state[kind, name] = _all([*above, *(state["item", other] for other in item.after)])
+        elif name in parts:
+            state[kind, name] = _all([state["item", part.id] for part in parts[name]])
+        else:
+            answer, reason, explanation = judged[name]
+            gate, own = state["gate", name], answer
+            if gate is False and answer != "not_met":
+                answer, reason = "not_met", "prerequisite"
+            elif gate is None and answer == "met":
+                answer, reason = None, "undetermined"
+            state[kind, name] = {"met": True, "not_met": False}.get(answer or "")
+            found[name] = ItemVerdict(name, answer, reason, own, explanation, label_of(item, response))
+    return tuple(found[item.id] for item in items if item.id in found)
+
+
+def _all(states: Sequence[bool | None]) -> bool | None:
+    return False if False in states else None if None in states else True
+
+
+def label_of(item: ChecklistItem, response: int) -> ItemAnswer | None:
+    """Return the annotators' answer: the label, or else the majority of annotators."""
+    if (own := item.labels.get(CONSENSUS)) is not None:
+        return own[response]
+    return _majority([(answers[response], "") for answers in item.labels.values()])[0]
+
+
+def scored_judgments(cases: Sequence[Case], each: Mapping[str, ItemColumns]) -> Iterator[Judgment]:
+    """Yield one judgment for each response and judge, whose value is the score; without one if it is not known."""
+    for name, columns in each.items():
+        first = np.searchsorted(columns.response_case, np.arange(columns.cases))
+        for place, score in enumerate(columns.scores):
+            case = int(columns.response_case[place])
+            unit: Unit = (place - int(first[case]),)
+            blank = Judgment(cases[case].id, unit, unit, 0, name, "unparseable")
+            yield replace(blank, status="ok", value=score.value) if score.state == "scored" else blank
+
+
+class ChecklistVerdicts(LazySequence[Verdict]):
+    """Verdicts with the items of each response."""
+
+    def __init__(self, verdicts: Sequence[Verdict], cases: Sequence[Case], columns: ItemColumns) -> None:
+        self._verdicts, self._items = verdicts, columns.verdicts
+        first = np.searchsorted(columns.response_case, np.arange(columns.cases)).tolist()
+        self._first = dict(zip([case.id for case in cases], first, strict=True))
+
+    def __len__(self) -> int:
+        return len(self._verdicts)
+
+    def _make(self, index: int) -> Verdict:
+        verdict = self._verdicts[index]
+        if len(verdict.unit) != 1:
+            return verdict
+        return replace(verdict, items=self._items[self._first[verdict.case_id] + verdict.unit[0]])

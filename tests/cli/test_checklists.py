@@ -1,0 +1,140 @@
+"""Checklists from the command line: data or config to scores, asked in three ways, scored again without calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import Done
+
+Call = Callable[..., Done]
+RUBRICS = [
+    {"id": "light", "criterion": "Names light", "points": 5, "tags": ["facts"], "label": True},
+    {"id": "sugar", "criterion": "Names sugar", "points": 3, "after": ["light"], "label": False},
+    {"id": "rude", "criterion": "Is rude", "points": -4, "label": False},
+]
+BASE = ("run", "mode=checklist", "judge=simulated/good", "tracking=none", "scoring.bootstrap=50", "dataset=file")
+
+
+@pytest.fixture
+def run(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+    write(tmp_path, [row(n) for n in range(30)])
+
+    def go(name: str, *more: str, status: int = 0) -> Done:
+        data = ["dataset.path=cases.jsonl", "dataset.fields.checklist=rubrics", f"hydra.run.dir={name}"]
+        return call(*BASE, *data, *more, status=status)
+
+    return go
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "id": f"q{number}",
+        "prompt": f"Explain {number}",
+        "response": f"It is {number}",
+        "rubrics": RUBRICS,
+        **more,
+    }
+
+
+def write(folder: Path, rows: list[dict[str, Any]]) -> None:
+    (folder / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+def metrics(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "metrics.json").read_text())["metrics"])
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("prompt", ["en", "zh"])
+@pytest.mark.parametrize("output", ["json", "bracket"])
+def test_asked_in_three_ways(run: Call, tmp_path: Path, output: str, prompt: str) -> None:
+    keys: list[set[str]] = []
+    for ask, requests in (("each", 90), ("together", 30), ("2", 60)):
+        run(ask, f"mode.ask={ask}", f"output={output}", f"prompt={prompt}", "judge.params={accuracy: 1}")
+        judgments = lines(tmp_path / ask / "judgments.jsonl")
+        assert len(judgments) == requests
+        keys.append({key for judgment in judgments for key in judgment["keys"]})
+        found = metrics(tmp_path / ask)
+        assert found["checklist/missing"]["value"] == 0.0
+        assert found["score/mean"]["n"] == 30
+    assert not keys[0] & keys[1]
+    # A chunk of one item is asked as each item is.
+    assert len(keys[0] & keys[2]) == 30
+
+
+def test_scored_again_without_calls(run: Call, call: Call, tmp_path: Path) -> None:
+    run("out")
+    values = {}
+    for rule in ("points", "weighted", "share", "required"):
+        call("score", "out", f"scoring.checklist={rule}")
+        assert json.loads((tmp_path / "out" / "metrics.json").read_text())["calls"]["sent"] == 90
+        values[rule] = metrics(tmp_path / "out")["score/mean"]["value"]
+        assert ("score/unclipped" in metrics(tmp_path / "out")) == (rule == "points")
+    assert values["weighted"] == values["share"]
+    assert len({*values.values()}) == 3
+
+
+def test_planted_accuracy_and_missing_items_are_found(run: Call, tmp_path: Path) -> None:
+    run("out", "mode.ask=together", "judge.params={accuracy: 1, missing: 0.3}")
+    judgments = lines(tmp_path / "out" / "judgments.jsonl")
+    again = [judgment for judgment in judgments if len(judgment["items"]) < 3]
+    assert again
+    assert all(judgment["arbiter"] is None for judgment in again)
+    found = metrics(tmp_path / "out")
+    assert 0 < found["checklist/missing"]["value"] < 0.2
+    assert found["score/mean"]["missing"] > 0
+    assert found["score/mean"]["worst_low"] < found["score/mean"]["worst_high"]
+
+
+def test_halo_is_found_by_comparing_runs(run: Call, call: Call, tmp_path: Path) -> None:
+    run("alone", "mode.ask=each")
+    for name, halo in (("plain", 0), ("led", 0.8)):
+        run(name, "mode.ask=together", f"judge.params={{halo: {halo}}}")
+        call("compare", name, "alone", "--output", f"{name}.out", status=0)
+    found = {}
+    for name in ("plain", "led"):
+        between = json.loads((tmp_path / f"{name}.out" / "comparison.json").read_text())["between"]
+        found[name] = next(one for one in between if one["metric"] == "checklist/halo")
+    assert found["plain"]["low"] < 0 < found["plain"]["high"]
+    assert found["led"]["low"] > 0
+
+
+def test_items_of_all_cases(run: Call, tmp_path: Path) -> None:
+    write(tmp_path, [row(n) for n in range(5)])
+    run("out", "mode.checklist=[Is polite, {criterion: Is short, required: true}]")
+    verdict = lines(tmp_path / "out" / "verdicts.jsonl")[0]
+    assert [item["id"] for item in verdict["items"]] == ["1", "2", "light", "sugar", "rude"]
+    assert "checklist/met_rate/item/1" in metrics(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("rubrics", "more", "said"),
+    [
+        ([], (), "cases.jsonl:2: the case has no checklist items; add items, set mode.checklist, or remove the case"),
+        ([{"criterion": "x", "points": "5"}], (), "cases.jsonl:2: item 1: points is not a number; write a number"),
+        (["x"], ("rubric=likert5",), "rubric: a checklist's score is from 0 to 1; set rubric=share"),
+        (["x"], ("output=rating",), "output.format: mode checklist cannot read 'rating'"),
+        (["x"], ("mode.checklist=[{criterion: x, points: -1}]",), "mode.checklist: no item has positive points"),
+        (["x"], ("dataset.fields.checklist=rubric",), "no column 'rubric' for checklist"),
+    ],
+)
+def test_mistakes_are_one_line(run: Call, tmp_path: Path, rubrics: list[Any], more: tuple[str, ...], said: str) -> None:
+    write(tmp_path, [row(1), row(2, rubrics=rubrics)])
+    done = run("out", *more, status=1)
+    assert said in done.line()
+    assert not (tmp_path / "out" / "metrics.json").exists()
+
+
+def test_plan_counts_requests(run: Call, call: Call) -> None:
+    data = ["dataset.path=cases.jsonl", "dataset.fields.checklist=rubrics"]
+    assert "90" in call("plan", *BASE[1:], *data).out
+    assert "30" in call("plan", *BASE[1:], *data, "mode.ask=together").out
