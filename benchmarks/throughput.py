@@ -281,7 +281,7 @@ def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
     (folder / "store.db").unlink(missing_ok=True)
     with server(given.latency, ANSWERS[given.mode]) as base:
         _, overrides = split_study(words(base, folder, given.in_flight, transport, tracked=False)[1:])
-        [(_, config)] = load_jobs(DEFAULT, [w for w in overrides if not w.startswith("hydra.")], sweep=False)
+        [(_, config)] = load_jobs(DEFAULT, [w for w in overrides if not w.startswith(("hydra.", "--"))], sweep=False)
         watch = cProfile.Profile()
         watch.enable()
         judge_and_score(config, folder / "profiled")

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from evalkit.scoring.catalog import CATALOG, MetricSpec
-from evalkit.scoring.catalog.spec import BOOTSTRAP, BOTH
+from evalkit.scoring.catalog.spec import BOOTSTRAP, BOTH, EVERY
 
 PAGE = Path(__file__).parent / "reference" / "metrics.md"
 INTRODUCTION = """# Metrics
@@ -50,7 +50,7 @@ def _entry(row: MetricSpec) -> str:
     facts = [f"Range: {_range(row)}."]
     facts += [f"Better: {row.better}."] if row.better else []
     facts += [] if row.chance is None else [f"Chance level: {_number(row.chance)}."]
-    facts += [f"Modes: {', '.join(row.modes)}."] if row.modes != BOTH else []
+    facts += [f"Modes: {', '.join(row.modes)}."] if row.modes not in (BOTH, EVERY) else []
     facts += [f"Needs {row.needs}."] if row.needs else []
     facts += [f"Measured in {SCOPES[row.scope]}."] if row.scope != "run" else []
     facts += [f"Interval: {row.interval}."] if row.interval != BOOTSTRAP else []

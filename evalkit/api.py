@@ -28,6 +28,8 @@ from evalkit.protocols import Evaluator
 from evalkit.report import run_files
 from evalkit.runs import check_free, check_no_sweep, unused_folder
 from evalkit.runs.manifest import describe_run, describe_scoring
+from evalkit.runs.openings import NOTE as OPENED
+from evalkit.runs.openings import count_opening, opening_note
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.self_preference import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
@@ -67,16 +69,16 @@ def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = N
     """
     evaluator = build_evaluator(config)
     container = partial(Spool[Case], folder=folder or Path.cwd())
-    mode, fetch = config.mode.name, _fetch(config)
     dataset = load_cases(
         config.dataset,
-        mode=mode,
+        mode=config.mode.name,
         base=project(),
         frame=cases,
-        fetch=fetch,
+        fetch=_fetch(config),
         describe=_describe,
         container=container,
         items=config.mode.items,
+        classes=config.rubric.named_classes,
     )
     return Materials(dataset, evaluator)
 
@@ -87,8 +89,15 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset cannot be used.
     """
-    mode, items = config.mode.name, config.mode.items
-    return iter_cases(config.dataset, mode=mode, base=project(), fetch=_fetch(config), describe=_describe, items=items)
+    return iter_cases(
+        config.dataset,
+        mode=config.mode.name,
+        base=project(),
+        fetch=_fetch(config),
+        describe=_describe,
+        items=config.mode.items,
+        classes=config.rubric.named_classes,
+    )
 
 
 def build_evaluator(config: RunConfig) -> Evaluator:
@@ -200,7 +209,7 @@ def judge_and_score(
     result = RunResult(
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(manifest, **_scoring_facts(scores), seconds=scoring),
+        manifest=describe_scoring(manifest, **_scoring_facts(config, manifest, cases, scores), seconds=scoring),
         cases=cases,
         judgments=judgments,
         verdicts=scores.verdicts,
@@ -323,11 +332,12 @@ def rescore(
         replace_run: whether to remove the files of another run in the folder.
     """
     scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result)
+    facts = _scoring_facts(config, result.manifest, result.cases, scores)
     again = replace(
         result,
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(result.manifest, **_scoring_facts(scores), rescored=config),
+        manifest=describe_scoring(result.manifest, **facts, rescored=config),
         verdicts=scores.verdicts,
         metrics={**scores.metrics, **(audit.metrics if audit else {})},
     )
@@ -352,13 +362,17 @@ def _write(
     return write_with_gate(folder, result, written, gate, replace_run=replace_run)
 
 
-def _scoring_facts(scores: Scores) -> dict[str, Any]:
-    """Return the manifest entries on scoring."""
+def _scoring_facts(
+    config: RunConfig, manifest: Mapping[str, Any], cases: Sequence[Case], scores: Scores
+) -> dict[str, Any]:
+    """Return the manifest entries on scoring; a scoring on test labels is counted."""
+    opened = count_opening(config, str(manifest["dataset"]["fingerprint"]), cases)
     clusters = scores.clusters
     own = [note] if (note := clusters.note()) else []
     return {
-        "notes": [*scores.notes, *own],
-        "stale": (AGGREGATE, NOTE),
+        "notes": [*scores.notes, *own, *([opening_note(opened)] if opened else [])],
+        "stale": (AGGREGATE, NOTE, OPENED),
+        "opened": opened,
         "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
     }
 

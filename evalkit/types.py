@@ -48,13 +48,16 @@ __all__ = [
 
 Winner: TypeAlias = Literal["A", "B", "TIE"]
 Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"]
-Reason: TypeAlias = Literal["judged", "threshold", "swap_disagreement", "forced", "missing", "split", "equal_scores"]
+Reason: TypeAlias = Literal[
+    "judged", "threshold", "swap_disagreement", "forced", "missing", "split", "equal_scores", "abstained"
+]
 ItemAnswer: TypeAlias = Literal["met", "not_met", "cannot_assess"]
 ItemReason: TypeAlias = Literal["judged", "prerequisite", "undetermined", "split", "missing"]
 Rung: TypeAlias = Literal["json_schema", "tool", "json_object", "text"]
 Unit: TypeAlias = tuple[int, ...]
-Annotation: TypeAlias = Winner | tuple[float | None, ...] | Mapping[str, Winner]
-"""One annotator's label: a choice between the first two responses, a grade per response, or choices by pair."""
+Annotation: TypeAlias = Winner | tuple[float | None, ...] | tuple[str | None, ...] | Mapping[str, Winner]
+"""One annotator's label: a choice between the first two responses, a grade or a class per response, or choices by pair.
+"""
 Ranking: TypeAlias = tuple[tuple[int, ...], ...]
 """Indices of responses in groups of equals, best group first; omitted responses are in no group."""
 
@@ -74,11 +77,13 @@ class Response:
         text: The text.
         model: The system that wrote it; `None` if unknown.
         grade: The annotators' grade, in the units of their scale; `None` if there is none.
+        class_name: The annotators' class; `None` if there is none.
     """
 
     text: str
     model: str | None = None
     grade: float | None = None
+    class_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +122,13 @@ class Case:
     Attributes:
         id: The case's id, unique in its dataset.
         prompt: The prompt that the responses answer.
-        responses: The responses to judge; `grade` is the annotators' grade of a response.
+        responses: The responses to judge; `grade` is the annotators' grade of a response, `class_name` their class.
         context: Text that the judge sees in addition to the prompt.
         reference: A reference answer.
         label: The annotators' choice between the first two responses: `A`, `B` or `TIE`.
         metadata: All other fields of the row.
-        labels: The label of each annotator: a choice between the first two responses, a grade per response, or choices
-            by pair (`0,2`); see `evalkit.core.annotations`.
+        labels: The label of each annotator: a choice between the first two responses, a grade or a class per response,
+            or choices by pair (`0,2`); see `evalkit.core.annotations`.
         checklist: The items of the case's checklist, each group before its parts.
     """
 
@@ -282,12 +287,14 @@ class WeightedJudgment:
         mass: The smallest share of probability that was observed on values of the scale, before normalization to 1.
         open: The largest share of the observed probability whose last digits were not observed, and which was
             distributed evenly.
+        classes: The probability of each class, and of the abstention, that was observed; they sum to 1.
     """
 
     value: float | None = None
     criteria: Mapping[str, float] = field(default_factory=dict)
     mass: float = 1.0
     open: float = 0.0
+    classes: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +323,7 @@ class Judgment:
         rankings: The rankings by criterion.
         weighted: The expected values, if log-probabilities were requested and returned.
         arbiter: The judge of a third judgment, for a pair on which the two orders, judged by `judge`, disagree.
+        class_name: The class of a single response, or the abstention (`rubric.abstain`), instead of scores.
         earlier: The completions of the keys before the last one, or of all keys without a `completion`.
         items: The answer to each requested checklist item, by id; `None` if it is missing.
     """
@@ -340,6 +348,7 @@ class Judgment:
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     weighted: WeightedJudgment | None = None
     arbiter: str | None = None
+    class_name: str | None = None
     earlier: tuple[Completion, ...] = ()
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
 
@@ -385,7 +394,7 @@ class ItemVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One unit, aggregated over orders and samples: a winner for a pair, a score for a single response.
+    """One unit, aggregated over orders and samples: a winner for a pair, a score or a class for a single response.
 
     Attributes:
         case_id: The case's id.
@@ -394,15 +403,17 @@ class Verdict:
         score: The score of a single response; `None` if it is missing.
         reason: The source of the winner. `split` is a tie that no judge chose: the `votes` of a panel have no common
             winner, or the samples of one judge cancel out. `equal_scores` is a tie of two separately scored responses.
+            For a class, `split` is a vote that no class won, and `abstained` is the judge's answer that it cannot tell.
         margin: The margin of the unit's first response, in [-1, 1].
         confidence: The confidence, in [0, 1].
-        label: The annotators' choice or grade.
+        label: The annotators' choice, grade or class.
         criteria: The margin or score by criterion.
         orders: The winner in each order.
         judge: The judge's name.
-        votes: The winner or score of each judge of a panel, by name.
+        votes: The winner, score or class of each judge of a panel, by name; an abstention by the name of that answer.
         incomplete: Whether one of the two orders is missing.
         items: The checklist items of a single response.
+        class_name: The class of a single response; `None` if it is missing, or the judge abstained.
     """
 
     case_id: str
@@ -412,13 +423,14 @@ class Verdict:
     reason: Reason
     margin: float | None = None
     confidence: float | None = None
-    label: Winner | float | None = None
+    label: Winner | float | str | None = None
     criteria: Mapping[str, float] = field(default_factory=dict)
     orders: Orders | None = None
     judge: str = ""
-    votes: Mapping[str, Winner | float | None] = field(default_factory=dict)
+    votes: Mapping[str, Winner | float | str | None] = field(default_factory=dict)
     incomplete: bool = False
     items: tuple[ItemVerdict, ...] = ()
+    class_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ def _own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the user's settings, keys and store out of the tests."""
     for name in ("EVALKIT_CONF", "EVALKIT_PROJECT", "MLFLOW_TRACKING_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
 

@@ -15,8 +15,9 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, first_row, rows_of
 from evalkit.errors import DatasetError
 from evalkit.scoring.columns.cases import NONE, sign
-from evalkit.scoring.metrics.agreement import CLASSES, kappa
+from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.confusion import kappa
 from evalkit.types import Metric
 
 _LABELS: Final = {"CHATGPT": "A", "VICUNA13B": "B", "TIE": "TIE"}

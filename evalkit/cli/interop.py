@@ -137,8 +137,9 @@ def _batch(source: _Import) -> tuple[Any, Any]:
         raise ConfigError("a batch file has only answers", where=str(source.path), remedy=remedy)
     config = load_config(overrides=source.overrides)
     named = any(word.startswith("judge") for word in source.overrides)
-    mode = config.mode
-    cases = tuple(load_cases(config.dataset, mode=mode.name, base=project(), items=mode.items).cases)
+    mode, classes = config.mode, config.rubric.named_classes
+    dataset = load_cases(config.dataset, mode=mode.name, base=project(), items=mode.items, classes=classes)
+    cases = tuple(dataset.cases)
     judge = config.judge.label if named else None
     options = _options(source)
     options = replace(options, cases=cases, judge=options.judge or judge)

@@ -1,6 +1,6 @@
 """The settings of a run, frozen and validated."""
 
-from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig
+from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig, SplitConfig
 from evalkit.config.gate import GateConfig, LeadRule, MetricRule
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults
 from evalkit.config.sections import (
@@ -50,6 +50,7 @@ __all__ = [
     "SampleConfig",
     "ScoringConfig",
     "Section",
+    "SplitConfig",
     "StoreConfig",
     "SwapConfig",
     "TieConfig",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -69,18 +70,60 @@ class JoinConfig(Section):
         return (key,) if isinstance(key, str) else key
 
 
-Meaning = Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)]
+class SplitConfig(Section):
+    """Rows for choosing a configuration (`dev`) and rows for the final figures (`test`)."""
+
+    use: Literal["dev", "test", "all"] = "all"
+    """Which side to judge."""
+    column: str | None = None
+    """Column with `dev` or `test`; rows with another value are on neither side."""
+    fractions: dict[Literal["dev", "test"], Annotated[float, Field(gt=0, lt=1)]] | None = None
+    """Shares of the sides; a hash of the group decides, so a row keeps its side when the file grows."""
+    seed: int = 0
+    """Seed of the hash."""
+    by: str = "prompt"
+    """Column of the group that stays on one side: `prompt` or another column."""
+    hub: str | None = None
+    """Split of a Hugging Face dataset to read before this one is applied."""
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Self:
+        if self.column is not None and self.fractions is not None:
+            raise ValueError("set either column or fractions")
+        if self.fractions is not None and (len(self.fractions) < 2 or abs(sum(self.fractions.values()) - 1) > 1e-9):
+            raise ValueError("fractions needs shares of dev and test that add up to 1: {dev: 0.5, test: 0.5}")
+        if self.column is None and self.fractions is None and self.use != "all":
+            raise ValueError("needs column or fractions: for example 'dataset.split={column: split, use: dev}'")
+        return self
+
+
+Meaning = Annotated[
+    Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)] | str, Field(union_mode="left_to_right")
+]
 _ENTRY = re.compile(r"\s*(.+?)\s*=\s*(A|B|TIE|[-+.\deE]+)\s*(?:,|$)", re.S)
+_CLASS_ENTRY = re.compile(r"\s*(.+?)\s*=\s*([^,=]*[^,=\s])\s*(?:,|$)", re.S)
 
 
 def _parse_label_map(value: object) -> object:
     """Parse a label map in text form, such as `A>B=A, B>A=B`; a label may contain commas and equals signs."""
+    if isinstance(value, Mapping):  # YAML reads an unquoted true as a boolean
+        return {str(key).lower() if isinstance(key, bool) else key: meaning for key, meaning in value.items()}
     if not isinstance(value, str):
         return value
+    try:
+        return _parse_entries(value, _ENTRY)
+    except ValueError as problem:
+        try:
+            return _parse_entries(value, _CLASS_ENTRY)
+        except ValueError:
+            raise problem from None
+
+
+def _parse_entries(value: str, form: re.Pattern[str]) -> dict[str, str]:
     labels: dict[str, str] = {}
     position = 0
     while position < len(value.rstrip(", ")):
-        entry = _ENTRY.match(value, position)
+        entry = form.match(value, position)
         if entry is None:
             raise ValueError('is not a list of LABEL=A, LABEL=B or LABEL=TIE: for example "A>B=A, B>A=B, same=TIE"')
         if labels.setdefault(entry[1], entry[2]) != entry[2]:
@@ -104,14 +147,15 @@ class DatasetConfig(PluginSection):
     """Model that the benchmark's other models are compared with."""
     subset: str | None = None
     """Subset of a Hugging Face dataset."""
-    split: str | None = None
-    """Split of a Hugging Face dataset."""
+    split: str | SplitConfig | None = None
+    """Split of a Hugging Face dataset by name, or a division into `dev` and `test`: `{column: split, use: dev}` or
+    `{fractions: {dev: 0.5, test: 0.5}, use: dev}`."""
     revision: str | None = None
     """Revision of a Hugging Face dataset."""
     fields: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
     """Maps evalkit's fields to columns, paths in columns, or Jinja templates of columns."""
     label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(_parse_label_map)] = {}  # noqa: RUF012
-    """Maps labels to A, B, TIE or a grade: a mapping, or text such as `A>B=A, B>A=B`."""
+    """Maps labels to A, B, TIE, a grade or a class: a mapping, or text such as `A>B=A, B>A=B`."""
     join: dict[str, JoinConfig] = {}  # noqa: RUF012
     """Files whose rows are added to each row, by name."""
     filter: str | None = None
@@ -126,3 +170,14 @@ class DatasetConfig(PluginSection):
     """Keep only the beginning and end of longer texts."""
     nulls: Literal["refuse", "empty", "leave_out"] = "refuse"
     """What to do with a row whose prompt or response is null: refuse it, read it as empty text, or omit it."""
+
+    @property
+    def hub_split(self) -> str | None:
+        """The split of a Hugging Face dataset."""
+        return self.split.hub if isinstance(self.split, SplitConfig) else self.split
+
+    @property
+    def division(self) -> SplitConfig | None:
+        """The division into `dev` and `test`, if one is set."""
+        split = self.split
+        return split if isinstance(split, SplitConfig) and (split.column or split.fractions) else None

@@ -33,6 +33,11 @@ from evalkit.core.redaction import remedy_for, secrets_of
 
 _CHINESE = re.compile("[\u3400-\u9fff]")
 
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 NOT_MEASURED = ("store", "runner", "tracking", "objective", "gate")
 """The sections that do not change a run's numbers."""
 
@@ -104,7 +109,7 @@ class RunConfig(Section):
         return self
 
     def _problems(self) -> list[str]:
-        found: list[str] = []
+        found = self._meaning_problems()
         names = list(self.criteria)
         found += self._unknown_in_examples(names)
         if not names:
@@ -126,10 +131,46 @@ class RunConfig(Section):
                 f"({self.margin_span():g}): choose a smaller threshold"
             )
         if self.output.format == "regex" and not self.output.pattern:
-            found.append(
-                "output.pattern: is required by output.format=regex: set a pattern with a group 'winner' or 'score'"
-            )
-        return found + self._off_scale() + self._call_problems()
+            group = "'class'" if self.rubric.classes else "'winner' or 'score'"
+            found.append(f"output.pattern: is required by output.format=regex: set a pattern with a group {group}")
+        return found + (self._class_problems() if self.rubric.classes else self._off_scale()) + self._call_problems()
+
+    def _class_problems(self) -> list[str]:
+        """Return the settings that do not apply to classes."""
+        found, vote = list[str](), self.judge.vote
+        for i, example in enumerate(self.rubric.examples):
+            if example.class_name not in self.rubric.classes:
+                shown = f"class '{example.class_name}'" if example.class_name is not None else "a score"
+                found.append(
+                    f"rubric.examples.{i}: it has {shown}, and the rubric has classes: set class_name to one of "
+                    f"{', '.join(self.rubric.classes)}"
+                )
+        if self.scoring.weights:
+            found.append("scoring.weights: the judge chooses one class by all criteria, without weights: remove it")
+        if self.judge.judges is not None and vote in ("mean", "median"):
+            found.append(f"judge.vote: classes have no {vote}: set judge.vote=majority or judge.vote=weighted")
+        if self.scoring.normalize != "none":
+            found.append("scoring.normalize: classes have no scale to normalize: remove it")
+        for name, one in self.criteria.items():
+            if one.levels:
+                found.append(f"criteria.{name}.levels: levels are for scores, and the rubric has classes: remove them")
+        return found
+
+    def _meaning_problems(self) -> list[str]:
+        """Return the texts in `dataset.label_map` and `output.map` that mean nothing in this run."""
+        classes, found = self.rubric.named_classes, []
+        known = ["A", "B", "TIE"] if classes is None else [*classes.answers]
+        also = ", or a grade" if classes is None else ""
+        for label, meaning in self.dataset.label_map.items():
+            numeric = isinstance(meaning, float | int)
+            shown = f"{meaning:g}" if isinstance(meaning, float | int) else meaning
+            if meaning in known or (numeric if classes is None else classes.find(shown) is not None):
+                continue
+            found.append(f"dataset.label_map.{label}: '{shown}' is not {_listed(known)}{also}: write one of them")
+        for text, meaning in self.output.map.items():
+            if meaning not in known:
+                found.append(f"output.map.{text}: '{meaning}' is not {_listed(known)}: write one of them")
+        return found
 
     def _call_problems(self) -> list[str]:
         """Return the problems with log-probabilities, criteria and the arbiter."""
@@ -169,7 +210,12 @@ class RunConfig(Section):
             written += [(f"rubric.examples.{i}.{key}", [score]) for key, score in example.scored()]
         written += [(f"criteria.{name}.levels", [*one.levels]) for name, one in self.criteria.items()]
         scale = self.rubric.scale
-        return [
+        unscored = [
+            f"rubric.examples.{i}: it has a class, and the rubric has a scale: set score or scores"
+            for i, example in enumerate(self.rubric.examples)
+            if example.class_name is not None
+        ]
+        return unscored + [
             f"{key}: {value:g} is not on the scale {scale.name()}: choose one of its values, or change the rubric"
             for key, values in written
             for value in values
@@ -228,6 +274,8 @@ class RunConfig(Section):
                 f"swap.resolve is third_pass without an arbiter, but judge.temperature is 0 ({', '.join(cold)}): the "
                 "third judgment mostly repeats one of the first two; set swap.arbiter, or judge.temperature above 0"
             )
+        if self.rubric.classes:
+            return [*found, *self._language_notes()]
         ends, levels = (self.rubric.min, self.rubric.max), [float(value) for value in self.rubric.levels]
         if levels and self.mode.name == "pointwise" and not set(ends) <= set(levels):
             found.append(
@@ -246,6 +294,8 @@ class RunConfig(Section):
             " ".join(f"{name} {one.description}" for name, one in self.criteria.items())
         ):
             yield "prompt.language is zh, but the criteria are not in Chinese: set for example criteria=general_zh"
+        if self.rubric.classes and not _CHINESE.search(" ".join(self.rubric.classes.values())):
+            yield "prompt.language is zh, but rubric.classes are not in Chinese: set for example rubric=pass_fail_zh"
         levels = " ".join(self.rubric.levels.values()) if self.mode.name == "pointwise" else ""
         if levels and not _CHINESE.search(levels):
             yield "prompt.language is zh, but rubric.levels are not in Chinese: set for example rubric=likert5_zh"

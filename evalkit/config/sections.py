@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -9,7 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from evalkit.core.checklists import read_items
+from evalkit.core.classes import Classes
 from evalkit.core.scale import Scale
+from evalkit.errors import did_you_mean
 from evalkit.types import ChecklistItem
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -249,21 +252,41 @@ class Example(Section):
     """Its score by criterion."""
     score: float | None = None
     """Its score as a whole, instead of `scores`."""
+    class_name: Spelling | None = None
+    """Its class, instead of a score."""
 
     @model_validator(mode="after")
     def _scored_once(self) -> Self:
-        if bool(self.scores) == (self.score is not None):
-            raise ValueError("set either scores (one per criterion) or score")
+        if bool(self.scores) + (self.score is not None) + (self.class_name is not None) != 1:
+            raise ValueError("set either scores (one per criterion) or score; or class_name, if the rubric has classes")
         return self
 
     def scored(self) -> list[tuple[str, float]]:
         """Return each score with its key, such as `scores.accuracy`."""
-        named = [(f"scores.{name}", score) for name, score in self.scores.items()]
-        return named if self.score is None else [("score", self.score)]
+        if self.score is not None:
+            return [("score", self.score)]
+        return [(f"scores.{name}", score) for name, score in self.scores.items()]
+
+
+def _named_classes(value: Any) -> Any:
+    """Read a mapping, also as JSON; refuse names that YAML reads as true or false, such as an unquoted yes."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise ValueError("is not a mapping: write {NAME: MEANING, NAME: MEANING}") from None
+    if isinstance(value, list | tuple):
+        raise ValueError("is a list: write {NAME: MEANING, NAME: MEANING}")
+    if isinstance(value, Mapping):
+        for name in value:
+            if isinstance(name, bool):
+                raise ValueError("a class name is true or false, as YAML reads yes, no, on and off: put it in quotes")
+        return {name: "" if meaning is None else meaning for name, meaning in value.items()}
+    return value
 
 
 class RubricConfig(Section):
-    """The scale of scores: `min` to `max` by `step`."""
+    """What the judge answers: a score on a scale, `min` to `max` by `step`, or one of several classes."""
 
     min: float = 1
     """Lowest score."""
@@ -277,17 +300,49 @@ class RubricConfig(Section):
     """Scored responses that are shown to the judge."""
     examples_path: str | None = None
     """JSONL file of more examples; composing the config moves them to `examples`."""
+    classes: Annotated[dict[Spelling, Spelling], BeforeValidator(_named_classes)] = {}
+    """Classes that the judge chooses from instead of a scale: the meaning of each by its name."""
+    ordered: bool = False
+    """Whether the classes are ordered, lowest first."""
+    positive: Spelling | None = None
+    """The class that counts as positive in true and false positive rates."""
+    abstain: Spelling | None = None
+    """An additional answer for a judge that cannot tell; `null` for none."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if problem := self.scale.problem():
+        if problem := self._class_problem() if self.classes else self.scale.problem() or self._scale_problem():
             raise ValueError(problem)
         return self
+
+    def _class_problem(self) -> str | None:
+        if problem := Classes.of(self).problem():
+            return problem
+        if self.positive is not None and self.positive not in self.classes:
+            return f"positive is '{self.positive}', which is not a class: {did_you_mean(self.positive, self.classes)}"
+        fields = type(self).model_fields
+        given = [key for key in ("min", "max", "step", "levels") if getattr(self, key) != fields[key].default]
+        if given:
+            return (
+                f"it has both classes and {given[0]}: a rubric has either a scale or classes, so start from rubric=own"
+            )
+        return None
+
+    def _scale_problem(self) -> str | None:
+        for key in ("ordered", "positive", "abstain"):
+            if getattr(self, key) != type(self).model_fields[key].default:
+                return f"{key} needs classes: set rubric.classes, for example rubric=pass_fail"
+        return None
 
     @property
     def scale(self) -> Scale:
         """The scale of the rubric."""
         return Scale.of(self)
+
+    @property
+    def named_classes(self) -> Classes | None:
+        """The classes of the rubric; `None` if it is a scale."""
+        return Classes.of(self) if self.classes else None
 
     def calibrated_levels(self) -> list[float]:
         """Return the levels that examples should cover: the described ones, or else every value of a short scale."""
@@ -348,9 +403,9 @@ class OutputConfig(PluginSection):
     instruction: Annotated[str, Field(min_length=1)] | None = None
     """Text that specifies the form of the answer; by default the format's own."""
     pattern: str | None = None
-    """With `regex`: a regular expression with a group `winner` or `score`."""
-    map: dict[Spelling, Literal["A", "B", "TIE"]] = {}
-    """With `regex`: what each matched winner means, A, B or TIE."""
+    """With `regex`: a regular expression with a group `winner`, `score` or `class`."""
+    map: dict[Spelling, Spelling] = {}
+    """With `regex`: what each matched text means: A, B or TIE, or a class."""
     take: Literal["last", "first", "only"] = "last"
     """Which match counts if there are several."""
 

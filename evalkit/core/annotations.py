@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from evalkit.types import Annotation, Unit, Winner
+
+Vote = TypeVar("Vote", bound=str)
 
 FIRST: Unit = (0, 1)
 """The pair of a case's own label and of a plain choice."""
@@ -43,8 +46,17 @@ def choice_for(annotation: Annotation, unit: Unit = FIRST) -> Winner | None:
 
 
 def annotation_grades(annotation: Annotation) -> tuple[float | None, ...]:
-    """Return the annotator's grades of a case's responses; empty if the annotation has choices."""
-    return annotation if isinstance(annotation, tuple) else ()
+    """Return the annotator's grades of a case's responses; empty if the annotation has choices or classes."""
+    if not isinstance(annotation, tuple) or any(isinstance(one, str) for one in annotation):
+        return ()
+    return tuple(one for one in annotation if not isinstance(one, str))
+
+
+def annotation_classes(annotation: Annotation) -> tuple[str | None, ...]:
+    """Return the annotator's classes of a case's responses; empty if the annotation has choices or grades."""
+    if not isinstance(annotation, tuple) or any(isinstance(one, float | int) for one in annotation):
+        return ()
+    return tuple(one for one in annotation if not isinstance(one, float | int))
 
 
 def chosen(choices: Mapping[Unit, Winner]) -> Annotation:
@@ -54,7 +66,7 @@ def chosen(choices: Mapping[Unit, Winner]) -> Annotation:
     return {pair_key(unit): winner for unit, winner in sorted(choices.items())}
 
 
-def majority(votes: Iterable[Winner | None]) -> Winner | None:
+def majority(votes: Iterable[Vote | None]) -> Vote | None:
     """Return the most frequent vote; `None` without votes or if the vote is split."""
     most = Counter(vote for vote in votes if vote is not None).most_common(2)
     return most[0][0] if most and (len(most) == 1 or most[0][1] > most[1][1]) else None

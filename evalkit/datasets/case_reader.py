@@ -8,6 +8,7 @@ from typing import Any
 
 from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
 from evalkit.core.checklists import ChecklistError, read_items
+from evalkit.core.classes import Classes
 from evalkit.datasets.expressions import RowFault
 from evalkit.datasets.field_mapping import ABSENT, Columns, Getter, Layout, plain_row
 from evalkit.datasets.formats import Row
@@ -18,6 +19,7 @@ from evalkit.datasets.labels import (
     Labels,
     consensus,
     holds_people,
+    is_labeled,
     model_annotations,
     read_people,
     response_annotations,
@@ -42,6 +44,7 @@ class CaseReader:
         joins: The joins, each in the column with its name.
         tally: The counter for notes.
         items: The checklist items of all cases.
+        classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
     """
 
     def __init__(
@@ -51,12 +54,13 @@ class CaseReader:
         joins: Sequence[Join] = (),
         tally: Tally | None = None,
         items: tuple[ChecklistItem, ...] = (),
+        classes: Classes | None = None,
     ) -> None:
         self._checklists, self._items = mode == CHECKLIST, items
         self.columns = Columns(config.fields, frozenset(config.join), checklists=self._checklists)
         self.tally = Tally() if tally is None else tally
         self._texts = Texts(config, self.tally)
-        self._labels = Labels(config.label_map)
+        self._labels = Labels(config.label_map, classes)
         self._least = 1 if mode in SCORED_MODES else 2
         self._mode, self._joins = mode, joins
         self._answers = [join.name for join in joins if join.adds == "responses"]
@@ -133,7 +137,7 @@ class CaseReader:
         if layout.extra or self._said or layout.shape == "responses" or "labels" in layout.found:
             people = self._people(row, layout, responses, metadata, place)
             label, responses = self._joined_label(row, label, responses, place)
-            if people and label is None and all(response.grade is None for response in responses):
+            if people and label is None and not any(map(is_labeled, responses)):
                 label, responses = self._agreed(people, responses, place)
         for join in self._joins:
             join.count(row, place)
@@ -206,7 +210,7 @@ class CaseReader:
         self, people: dict[str, Annotation], responses: tuple[Response, ...], place: str
     ) -> tuple[Winner | None, tuple[Response, ...]]:
         label, graded = consensus(people, responses)
-        known = label is not None or any(response.grade is not None for response in graded)
+        known = label is not None or any(map(is_labeled, graded))
         self.tally.add(CONSENSUS if known else SPLIT, place)
         return label, tuple(graded)
 
@@ -250,11 +254,11 @@ class CaseReader:
         if not entry.keys() <= _PARTS:
             for unused in entry.keys() - _PARTS:
                 self.tally.add(UNUSED.format(unused), place)
-        return Response(
+        response = Response(
             self._texts.needed(entry["text"], f"{name}.text", "responses", place),
             self._texts.name(entry.get("model"), f"{name}.model", place),
-            self._labels.grade(entry.get("label", entry.get("grade")), place),
         )
+        return self._labels.response(response, entry.get("label", entry.get("grade")), place)
 
     def _check(self, responses: tuple[Response, ...], place: str) -> None:
         count = len(responses)

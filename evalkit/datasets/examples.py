@@ -56,6 +56,12 @@ def _example(row: Mapping[str, Any], place: str, config: RunConfig) -> Example:
         raise DatasetError(f"an example has no '{unknown[0]}'", where=place, remedy=remedy)
     response, justification = (_text(row, column, place) for column in ("response", "justification"))
     prompt = None if row.get("prompt") is None else _text(row, "prompt", place)
+    if (classes := config.rubric.named_classes) is not None:
+        name = str(row.get("class_name"))
+        if name not in classes.names:
+            remedy = f"set 'class_name' to one of {', '.join(classes.names)}"
+            raise DatasetError(f"the class '{name[:60]}' is not in the rubric", where=place, remedy=remedy)
+        return Example(response=response, justification=justification, prompt=prompt, class_name=name)
     scale, scores = config.rubric.scale, _scores(row.get("scores"), place)
     if not scores:
         score = _score(row.get("score"), "score", place, scale)

@@ -8,12 +8,20 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from evalkit.core.annotations import annotation_grades, choice_for, chosen, majority, parse_pair_key
+from evalkit.core.annotations import (
+    annotation_classes,
+    annotation_grades,
+    choice_for,
+    chosen,
+    majority,
+    parse_pair_key,
+)
+from evalkit.core.classes import Classes
 from evalkit.core.display import shorten
 from evalkit.errors import DatasetError, pasted
 from evalkit.types import Annotation, Response, Unit, Winner
 
-LabelMap = Mapping[str, "Winner | float"]
+LabelMap = Mapping[str, "Winner | float | str"]
 Labeled = tuple["Winner | None", tuple[Response, ...]]
 
 _MOST_KNOWN = 1000
@@ -38,10 +46,14 @@ def _number(text: str) -> float | None:
 
 
 class Labels:
-    """Read the labels of one dataset with its `label_map`."""
+    """Read the labels of one dataset with its `label_map`: choices or grades, or classes if the rubric has `classes`.
 
-    def __init__(self, label_map: LabelMap) -> None:
+    A label that is the abstention is no label.
+    """
+
+    def __init__(self, label_map: LabelMap, classes: Classes | None = None) -> None:
         self._map = {normalize_label(key): value for key, value in label_map.items()}
+        self._classes = classes
         self._known: dict[str, Winner | float | None] = {}
         self.winners: set[str] = set()
         """Spellings that are choices between two responses."""
@@ -58,12 +70,52 @@ class Labels:
             value = _listed(value, place)
         if isinstance(value, list):
             return None, self._graded(value, responses, place)
+        if self._classes is not None:
+            self._check_count([value], len(responses), place)
+            return None, self._graded([value], responses, place)
         meaning = self._meaning(value)
         if isinstance(meaning, str) and len(responses) > 1:
             return meaning, responses
         if isinstance(meaning, float) and len(responses) == 1:
             return None, (replace(responses[0], grade=meaning),)
         raise self._misfit(value, meaning, len(responses), place)
+
+    def class_of(self, value: Any, place: str) -> str | None:
+        """Return the class that a label names; `None` if there is none, or it is the abstention.
+
+        Raises:
+            DatasetError: If it is not a class and not mapped to one.
+        """
+        if value is None or value == "":
+            return None
+        assert self._classes is not None
+        text = normalize_label(value)
+        text = normalize_label(self._map.get(text, text))
+        found = self._classes.find(text)
+        if found is None:
+            names = self._classes.names
+            raise DatasetError(
+                f"label {_shown(value)} is not one of the classes {', '.join(names)}",
+                where=place,
+                remedy=f"map it, for example {self._mapped(value, names[0])}",
+            )
+        return found if found in self._classes.names else None
+
+    def response(self, response: Response, value: Any, place: str) -> Response:
+        """Return a response with its grade, or its class.
+
+        Raises:
+            DatasetError: As `grade` or `class_of`.
+        """
+        if self._classes is not None:
+            return replace(response, class_name=self.class_of(value, place))
+        return replace(response, grade=self.grade(value, place))
+
+    def annotations(self, values: Sequence[Any], place: str) -> Annotation:
+        """Return one annotator's grades, or classes, of responses; arguments and errors as above."""
+        if self._classes is not None:
+            return tuple(self.class_of(value, place) for value in values)
+        return tuple(self.grade(value, place) for value in values)
 
     def grade(self, value: Any, place: str) -> float | None:
         """Return the grade of one response; `None` if it has none.
@@ -92,7 +144,10 @@ class Labels:
             return None
         if isinstance(value, list):
             self._check_count(value, count, place)
-            return tuple(self.grade(grade, place) for grade in value)
+            return self.annotations(value, place)
+        if self._classes is not None:
+            self._check_count([value], count, place)
+            return self.annotations([value], place)
         if isinstance(value, dict):
             return chosen({self._pair(name, count, place): self._choice(one, place) for name, one in value.items()})
         meaning = self._meaning(value)
@@ -132,21 +187,21 @@ class Labels:
         text = normalize_label(value)
         if text in self._map:
             mapped = self._map[text]
-            return mapped if isinstance(mapped, str) else float(mapped)
+            # Other texts are classes, which only a rubric with classes has.
+            return _WINNERS.get(mapped.lower()) if isinstance(mapped, str) else float(mapped)
         return _WINNERS.get(text.lower(), _number(text))
 
     def _graded(self, grades: Sequence[Any], responses: tuple[Response, ...], place: str) -> tuple[Response, ...]:
         self._check_count(grades, len(responses), place)
-        return tuple(
-            replace(response, grade=self.grade(grade, place)) for grade, response in zip(grades, responses, strict=True)
-        )
+        return tuple(self.response(response, grade, place) for grade, response in zip(grades, responses, strict=True))
 
     def _check_count(self, grades: Sequence[Any], count: int, place: str) -> None:
         if len(grades) != count:
+            kind, kinds = ("grade", "grades") if self._classes is None else ("class", "classes")
             raise DatasetError(
-                f"label has {len(grades)} grades for {count} responses",
+                f"label has {len(grades)} {kinds} for {count} responses",
                 where=place,
-                remedy="list one grade per response, null if there is none",
+                remedy=f"list one {kind} per response, null if there is none",
             )
 
     def _mapped(self, value: Any, meaning: str) -> str:
@@ -181,6 +236,11 @@ def _shown(value: Any) -> str:
     return shorten(json.dumps(value, ensure_ascii=False), 40)
 
 
+def is_labeled(response: Response) -> bool:
+    """Return whether annotators gave a response a grade or a class."""
+    return response.grade is not None or response.class_name is not None
+
+
 CONSENSUS = "labels from the majority of annotators, or the mean of their grades"
 SPLIT = "cases without a label because annotators are evenly split"
 
@@ -207,7 +267,7 @@ def response_annotations(entries: Any, labels: Labels, place: str) -> dict[str, 
         return {}
     graded = [_object(e.get("labels"), place) if isinstance(e, dict) and e.get("labels") else {} for e in entries]
     names = dict.fromkeys(name for grades in graded for name in grades)
-    return {name: tuple(labels.grade(grades.get(name), place) for grades in graded) for name in names}
+    return {name: labels.annotations([grades.get(name) for grades in graded], place) for name in names}
 
 
 def model_annotations(
@@ -239,9 +299,13 @@ def _object(value: Any, place: str) -> dict[str, Any]:
 
 
 def consensus(labels: Mapping[str, Annotation], responses: Sequence[Response]) -> tuple[Winner | None, list[Response]]:
-    """Return the majority's choice, `None` if they are split, and the responses with their mean grades."""
-    chosen = majority(choice_for(label) for label in labels.values())
-    return chosen, [replace(response, grade=_mean(labels, place)) for place, response in enumerate(responses)]
+    """Return the majority's choice, `None` if they are split, and responses with mean grades or majority classes."""
+    chosen: Winner | None = majority(choice_for(label) for label in labels.values())
+    classes = [classes for label in labels.values() if (classes := annotation_classes(label))]
+    return chosen, [
+        replace(response, grade=_mean(labels, place), class_name=majority(one[place] for one in classes))
+        for place, response in enumerate(responses)
+    ]
 
 
 def _mean(labels: Mapping[str, Annotation], place: int) -> float | None:

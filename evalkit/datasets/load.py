@@ -12,16 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import DatasetConfig
+from evalkit.core.classes import Classes
 from evalkit.core.hash_set import HashSet
 from evalkit.core.hash_set import count_repeats as repeated_hashes
 from evalkit.core.spool import ReorderedSequence, Spool
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
+from evalkit.datasets.field_mapping import Columns
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import build_joins, join_rows
+from evalkit.datasets.labels import is_labeled
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice
 from evalkit.datasets.sources import Fetch, Source, open_source
+from evalkit.datasets.splits import Division
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark
@@ -63,7 +67,10 @@ def _content(case: Case) -> dict[str, Any]:
         "prompt": case.prompt,
         "context": case.context,
         "reference": case.reference,
-        "responses": [[r.text, r.model, r.grade] for r in case.responses],
+        "responses": [
+            [r.text, r.model, r.grade] if r.class_name is None else [r.text, r.model, r.grade, r.class_name]
+            for r in case.responses
+        ],
         "label": case.label,
         "metadata": dict(case.metadata),
     }
@@ -168,6 +175,7 @@ class CaseStream:
         base: A folder to search for joined files after the current one.
         describe: Describes a file that has no cases, if it knows its content.
         items: The checklist items of all cases.
+        classes: The classes of the rubric, which labels name.
     """
 
     def __init__(
@@ -179,6 +187,7 @@ class CaseStream:
         base: Path | None = None,
         describe: Describe | None = None,
         items: tuple[ChecklistItem, ...] = (),
+        classes: Classes | None = None,
     ) -> None:
         self.source = source.name
         self.benchmark = None if config.benchmark is None else find_benchmark(config.benchmark)
@@ -186,8 +195,8 @@ class CaseStream:
         self._files, self._tally, self._describe = source.files, Tally(), describe
         self._left_out = source.left_out
         self._joins = build_joins(config.join, base, self._tally)
-        self._reader = CaseReader(config, mode, self._joins, self._tally, items)
-        self._choice = Choice(config)
+        self._reader = CaseReader(config, mode, self._joins, self._tally, items, classes)
+        self._choice = Choice(config, self._division())
         self._ids = Ids()
         self._labeled = self.rows = 0
 
@@ -211,7 +220,7 @@ class CaseStream:
                 continue
             add(case.id, place)
             self.rows += 1
-            if case.label is not None or any(response.grade is not None for response in case.responses):
+            if case.label is not None or any(map(is_labeled, case.responses)):
                 self._labeled += 1
             yield case
         if not self.rows:
@@ -234,6 +243,10 @@ class CaseStream:
         lost = tuple(f"{what}, omitted: {count}" for what, count in self._left_out.items())
         return (*benchmark_note, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabeled)
 
+    def _division(self) -> Division | None:
+        rule = self._config.division
+        return None if rule is None else Division(rule, Columns(self._config.fields, frozenset(self._config.join)))
+
     def _all(self) -> Iterator[tuple[str, Row]]:
         rows = iter(self._rows())
         return join_rows(rows, self._joins) if self._joins else rows
@@ -255,7 +268,7 @@ class CaseStream:
             for join in self._joins:
                 join.count_rest()
         if suspects := self._ids.suspects():
-            id_of, choose = CaseReader(self._config, self._mode).id_of, Choice(self._config).choose
+            id_of, choose = CaseReader(self._config, self._mode).id_of, Choice(self._config, self._division()).choose
             ids = ((id_of(row, number, place), place) for number, place, row in choose(self._all))
             if error := find_duplicate_id(ids, suspects):
                 raise error
@@ -270,10 +283,11 @@ def iter_cases(
     fetch: Mapping[str, Fetch] | None = None,
     describe: Describe | None = None,
     items: tuple[ChecklistItem, ...] = (),
+    classes: Classes | None = None,
 ) -> CaseStream:
     """Return a stream of the cases of a config; see `load_cases`."""
     source = open_source(config, base=base, frame=frame, fetch=fetch)
-    return CaseStream(config, source, mode=mode, base=base, describe=describe, items=items)
+    return CaseStream(config, source, mode=mode, base=base, describe=describe, items=items, classes=classes)
 
 
 def load_cases(
@@ -286,6 +300,7 @@ def load_cases(
     describe: Describe | None = None,
     container: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
     items: tuple[ChecklistItem, ...] = (),
+    classes: Classes | None = None,
 ) -> Dataset:
     """Load the cases of a config.
 
@@ -298,12 +313,15 @@ def load_cases(
         describe: Describes a file that has no cases, if it knows its content.
         container: Makes a sequence of the cases; by default one that keeps many of them in a file.
         items: The checklist items of all cases.
+        classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
 
     Raises:
         ConfigError: If the settings are invalid.
         DatasetError: If a file or a row cannot be read as cases; the message names file and line.
     """
-    stream = iter_cases(config, mode=mode, base=base, frame=frame, fetch=fetch, describe=describe, items=items)
+    stream = iter_cases(
+        config, mode=mode, base=base, frame=frame, fetch=fetch, describe=describe, items=items, classes=classes
+    )
     sha = Fingerprint()
     cases = container(sha.through(stream))
     found = sha.hexdigest()

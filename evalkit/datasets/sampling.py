@@ -1,4 +1,4 @@
-"""Select the rows that become cases: filter, seeded sample, shuffle and limit."""
+"""Select the rows that become cases: filter, side of a split, seeded sample, shuffle and limit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from evalkit.datasets.expressions import RowFault, condition, missing_column_err
 from evalkit.datasets.field_mapping import ABSENT, getter
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
+from evalkit.datasets.splits import Division
 from evalkit.errors import DatasetError
 
 Rows = Iterator[tuple[str, Row]]
@@ -19,13 +20,14 @@ Numbered = Iterator[tuple[int, str, Row]]
 
 
 class Choice:
-    """Select rows by `filter`, then `sample`, `shuffle_seed` and `limit`.
+    """Select rows by `filter` and `division`, then `sample`, `shuffle_seed` and `limit`.
 
     Sampling, and shuffling with a limit, read the rows twice and use eight bytes per row. After the last row, `order`
     has the indices of the selected rows in shuffled order; `None` if they are not shuffled.
     """
 
-    def __init__(self, config: DatasetConfig) -> None:
+    def __init__(self, config: DatasetConfig, division: Division | None = None) -> None:
+        self._division = division
         self._sample, self._seed, self._limit = config.sample, config.shuffle_seed, config.limit
         self._holds = None if config.filter is None else condition(config.filter, "dataset.filter")
         self._stratum = None
@@ -35,6 +37,7 @@ class Choice:
         self.order: Sequence[int] | None = None
         self._notes: list[str] = []
         self._read = self._left_out = 0
+        self._any = False
 
     def choose(self, rows: Callable[[], Rows]) -> Numbered:
         """Yield the selected rows in the order of the file, each with its number (from 1) and location.
@@ -42,8 +45,11 @@ class Choice:
         Raises:
             DatasetError: If no row passes the filter, or it cannot be evaluated for a row.
         """
-        self._notes, self._read, self._left_out = [], 0, 0
-        if self._holds is None and self._sample is None and self._seed is None and self._limit is None:
+        self._notes, self._read, self._left_out, self._any = [], 0, 0, False
+        if self._division is not None:
+            self._division.start()
+        plain = self._holds is None and self._division is None
+        if plain and self._sample is None and self._seed is None and self._limit is None:
             for number, (place, row) in enumerate(rows(), 1):
                 yield number, place, row
         elif self._sample is None and (self._seed is None or self._limit is None):
@@ -57,24 +63,31 @@ class Choice:
         if self._read and self._read == self._left_out:
             what = f"none of {self._read} rows passes dataset.filter"
             raise DatasetError(what, where="dataset.filter", remedy="fix or remove it")
+        if self._division is not None and not self._any:
+            what = f"no row is on the side '{self._division.use}'"
+            raise DatasetError(what, where="dataset.split", remedy="check its column, or use another side")
 
     def notes(self) -> tuple[str, ...]:
         """Return the notes on dropped rows, after the last row."""
         filtered = f"rows dropped by dataset.filter: {self._left_out} of {self._read}"
-        return (*([filtered] if self._left_out else []), *self._notes)
+        sides = () if self._division is None else self._division.notes()
+        return (*([filtered] if self._left_out else []), *sides, *self._notes)
 
     def _passing(self, rows: Rows) -> Numbered:
-        if self._holds is None:
+        if self._holds is None and self._division is None:
             yield from ((number, place, row) for number, (place, row) in enumerate(rows, 1))
             return
         for number, (place, row) in enumerate(rows, 1):
             self._read = number
             try:
-                if not self._holds(row):
+                if self._holds is not None and not self._holds(row):
                     self._left_out += 1
                     continue
             except RowFault as fault:
                 raise fault.at(place) from None
+            if self._division is not None and not self._division.holds(row, place):
+                continue
+            self._any = True
             yield number, place, row
 
     def _picked(self, rows: Callable[[], Rows]) -> Numbered:

@@ -145,19 +145,19 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[
     Raises:
         ConfigError: If the library is not installed, or there is no such dataset or split.
     """
-    found, named = _loaded(config, base), str(config.path)
+    found, named, split = _loaded(config, base), str(config.path), config.hub_split
     if isinstance(found, dict):
-        if config.split is None and len(found) == 1:
+        if split is None and len(found) == 1:
             found = next(iter(found.values()))
-        elif config.split in found:
-            found = found[config.split]
+        elif split in found:
+            found = found[split]
         else:
-            what = f"no split '{config.split}'" if config.split else "not set, and the dataset has several splits"
-            raise ConfigError(what, where="dataset.split", remedy=did_you_mean(config.split or "", list(found)))
-    elif config.split is not None and (own := getattr(found, "split", None)) and str(own) != config.split:
+            what = f"no split '{split}'" if split else "not set, and the dataset has several splits"
+            raise ConfigError(what, where="dataset.split", remedy=did_you_mean(split or "", list(found)))
+    elif split is not None and (own := getattr(found, "split", None)) and str(own) != split:
         what = f"the dataset is the split '{own}'"
-        raise ConfigError(what, where=f"dataset.split={config.split}", remedy="remove it")
-    name = f"{named}[{config.split}]" if config.split else named
+        raise ConfigError(what, where=f"dataset.split={split}", remedy="remove it")
+    name = f"{named}[{split}]" if split else named
     number = 0
     for batch in found.with_format(None).iter(batch_size=_BATCH):
         columns = list(batch)
@@ -290,7 +290,8 @@ def open_source(
         return fetched
     if (config.format or "").lower() == HUB or _is_saved(named, base, config.format):
         return Source(named, lambda: hub_rows(config, base))
-    if foreign := next((key for key in ("subset", "split", "revision") if getattr(config, key) is not None), None):
+    hub = {"subset": config.subset, "split": config.hub_split, "revision": config.revision}
+    if foreign := next((key for key, value in hub.items() if value is not None), None):
         raise ConfigError("applies only to Hugging Face datasets", where=f"dataset.{foreign}", remedy="set dataset=hf")
     return file_source(find_files(named, base, format=config.format), config.format, named)
 

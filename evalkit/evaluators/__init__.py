@@ -23,6 +23,7 @@ OURS = {
     "pairwise": "evalkit.evaluators.pairwise:Pairwise",
     "pointwise": "evalkit.evaluators.pointwise:Pointwise",
 }
+_OF_CLASSES = {**OURS, "pointwise": "evalkit.evaluators.pointwise:PointwiseClass"}
 
 
 def make_evaluator(
@@ -41,7 +42,11 @@ def make_evaluator(
         ConfigError: If it does not support the rest of the config.
     """
     name = config.mode.name
-    found = find(EVALUATORS, name, OURS, where="mode.name", methods=("plan",))
+    if config.rubric.classes and name in OURS and name != "pointwise":
+        what = f"a class is for one response, and mode {name} shows several"
+        raise ConfigError(what, where="rubric.classes", remedy="set mode=pointwise")
+    known = _OF_CLASSES if config.rubric.classes else OURS
+    found = find(EVALUATORS, name, known, where="mode.name", methods=("plan",))
     if not (isclass(found) and issubclass(found, Evaluator)):
         raise PluginError(
             f"'{name}' is not an evaluator", where="mode.name", remedy="give a class with the methods plan and read"

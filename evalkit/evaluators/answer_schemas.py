@@ -39,6 +39,13 @@ def pointwise_format(criteria: Sequence[str], scale: Scale) -> AnswerFormat:
     return AnswerFormat("direct_score", _object(scores=_one_each(scored, criteria), summary=summary))
 
 
+def class_format(answers: Sequence[str]) -> AnswerFormat:
+    """Return the answer format for the class of one response; `answers` are the classes and the abstention."""
+    return AnswerFormat(
+        "classification", _object(**{"reasoning": _TEXT, "quotes": _texts(), "class": _one_of(answers)})
+    )
+
+
 def listwise_format(criteria: Sequence[str], labels: Sequence[str]) -> AnswerFormat:
     """Return the answer format for a ranking of several responses, shown under `labels`."""
     viewed = _object(response=_one_of(labels), strengths=_texts(), weaknesses=_texts())

@@ -146,6 +146,14 @@ class PointwiseAnswer(AnswerPart):
     summary: Summary = Summary()
 
 
+class ClassAnswer(AnswerPart):
+    """The class of one response; matched with the rubric's classes later."""
+
+    reasoning: str
+    quotes: Texts = ()
+    class_name: Any = Field(alias="class")
+
+
 class _HasCriterion(Protocol):
     @property
     def criterion(self) -> str: ...

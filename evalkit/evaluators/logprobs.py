@@ -11,6 +11,7 @@ from math import exp
 from typing import Any, Literal, TypeAlias
 
 from evalkit.config import RunConfig
+from evalkit.core.classes import Classes
 from evalkit.core.scale import Scale
 from evalkit.errors import JudgeSetupError
 from evalkit.parsing import UnreadableError
@@ -18,7 +19,7 @@ from evalkit.parsing.json import Path, places
 from evalkit.types import Completion, JudgeRequest, TokenLogprob, WeightedJudgment
 
 _DIGITS = re.compile(r"\d\d")
-_NUMBER, _WORD = re.compile(r"[-+.\d]*"), re.compile(r"[A-Za-z]*")
+_NUMBER, _WORD, _QUOTED = re.compile(r"[-+.\d]*"), re.compile(r"[A-Za-z]*"), re.compile(r'[^"]*')
 
 
 @dataclass(slots=True)
@@ -58,12 +59,13 @@ class Spellings:
     Args:
         values: Each spelling and its value.
         by_digits: Whether numbers are generated digit by digit, so that a digit can be the prefix of a longer number.
+        quoted: Whether the values are any texts, which end at a quotation mark.
     """
 
-    def __init__(self, values: Mapping[str, float], *, by_digits: bool = True) -> None:
+    def __init__(self, values: Mapping[str, float], *, by_digits: bool = True, quoted: bool = False) -> None:
         self._values, self._by_digits = values, by_digits
-        self.words = all(text.isalpha() for text in values)
-        self._body = _WORD if self.words else _NUMBER
+        self.words = quoted or all(text.isalpha() for text in values)
+        self._body = _QUOTED if quoted else _WORD if self.words else _NUMBER
         self._beginning: dict[str, tuple[float, ...]] = {}
 
     def split(self, text: str) -> tuple[str, bool]:
@@ -121,7 +123,9 @@ class Tokens:
         seen = (text for token in self.tokens for text in (token.token, *(other for other, _ in token.top)))
         return not any(map(_DIGITS.search, seen))
 
-    def distribution(self, start: int, end: int, values: Mapping[str, float]) -> Distribution | None:
+    def distribution(
+        self, start: int, end: int, values: Mapping[str, float], *, quoted: bool = False
+    ) -> Distribution | None:
         """Return the probability of each value at the position of the value in [start, end) of the text.
 
         The tokens of the value are followed in order. Each alternative token ends a value, continues one, or leads to
@@ -132,6 +136,7 @@ class Tokens:
             start: The index of the value's first character.
             end: The index after its last character.
             values: Each spelling and its value.
+            quoted: Whether the values are any texts, which end at a quotation mark.
 
         Returns:
             The probabilities; `None` if the tokens do not spell the text, have no alternatives, or the value is not one
@@ -139,7 +144,7 @@ class Tokens:
         """
         if self.text[start:end] not in values or not any(token.top for token, _ in islice(self._from(start), 1)):
             return None
-        spellings = Spellings(values, by_digits=self.by_digits)
+        spellings = Spellings(values, by_digits=quoted or self.by_digits, quoted=quoted)
         found, before, likely = Distribution(), "", 1.0
         for token, lead in self._from(start):
             for other, logprob in token.top:
@@ -218,10 +223,20 @@ def _spelt(text: str) -> set[str]:
 class Weighing:
     """Weigh the decisions in completions by probability, according to each judge's `judge.logprobs`."""
 
-    def __init__(self, config: RunConfig, values: Mapping[str, float]) -> None:
+    def __init__(self, config: RunConfig, values: Mapping[str, float], *, answers: Sequence[str] = ()) -> None:
         judges = [*config.judge.members, *([config.swap.arbiter] if config.swap.arbiter else [])]
         self._wanted: dict[str, Wanted] = {judge.label: judge.logprobs for judge in judges}
-        self._values = values
+        self._values, self._answers = values, tuple(answers)
+
+    @classmethod
+    def of_classes(cls, config: RunConfig, classes: Classes) -> Weighing:
+        """Return what weighs classes and the abstention, each spelled in common cases."""
+        spelled = {
+            form: float(index)
+            for index, name in enumerate(classes.answers)
+            for form in (name.lower(), name.upper(), name.capitalize(), name.title(), name)
+        }
+        return cls(config, spelled, answers=classes.answers)
 
     def __call__(
         self,
@@ -244,18 +259,9 @@ class Weighing:
             JudgeSetupError: If log-probabilities are required and the completion has none.
             UnreadableError: If they are required and do not cover a decision.
         """
-        wanted = self._wanted.get(request.judge, False)
-        if not wanted:
-            return None
-        if wanted == "fallback" and completion.logprobs is None:
-            return None
-        if completion.logprobs is None:
-            raise _none_came(request, completion)
-        found = self._found(completion, answer, [*criteria.values(), *([overall] if overall else [])])
+        found = self._weighed(request, completion, answer, [*criteria.values(), *([overall] if overall else [])])
         if found is None:
-            if wanted == "fallback":
-                return None
-            raise UnreadableError("logprobs", "the tokens with log-probabilities do not spell the decisions")
+            return None
         return WeightedJudgment(
             value=found[overall].expectation if overall else None,
             criteria={name: found[path].expectation for name, path in criteria.items()},
@@ -263,13 +269,38 @@ class Weighing:
             open=max(one.open / one.mass for one in found.values()),
         )
 
+    def of_class(
+        self, request: JudgeRequest, completion: Completion, answer: Mapping[str, Any], path: Path
+    ) -> WeightedJudgment | None:
+        """Return the probability of each answer, given that it is one of the answers; arguments and errors as above."""
+        found = self._weighed(request, completion, answer, [path])
+        if found is None:
+            return None
+        one = found[path]
+        classes = {name: one.weights.get(float(index), 0.0) / one.mass for index, name in enumerate(self._answers)}
+        return WeightedJudgment(mass=min(1.0, one.mass), open=one.open / one.mass, classes=classes)
+
+    def _weighed(
+        self, request: JudgeRequest, completion: Completion, answer: Mapping[str, Any], paths: list[Path]
+    ) -> dict[Path, Distribution] | None:
+        wanted = self._wanted.get(request.judge, False)
+        if not wanted or (wanted == "fallback" and completion.logprobs is None):
+            return None
+        if completion.logprobs is None:
+            raise _none_came(request, completion)
+        found = self._found(completion, answer, paths)
+        if found is None and wanted != "fallback":
+            raise UnreadableError("logprobs", "the tokens with log-probabilities do not spell the decisions")
+        return found
+
     def _found(
         self, completion: Completion, answer: Mapping[str, Any], paths: list[Path]
     ) -> dict[Path, Distribution] | None:
         spans, tokens = places(completion.text, answer), Tokens(completion.text, completion.logprobs or ())
         found: dict[Path, Distribution] = {}
         for path in paths:
-            one = tokens.distribution(*spans[path], self._values) if path in spans else None
+            quoted = bool(self._answers)
+            one = tokens.distribution(*spans[path], self._values, quoted=quoted) if path in spans else None
             if one is None:
                 return None
             found[path] = one

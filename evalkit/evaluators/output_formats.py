@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from evalkit.config import OutputConfig, RunConfig
+from evalkit.core.classes import Classes
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.parsing import (
@@ -16,6 +17,7 @@ from evalkit.parsing import (
     UnreadableError,
     drop_thinking,
     read_margin,
+    read_marked_class,
     read_rating,
     read_score,
     read_verdict,
@@ -26,21 +28,24 @@ from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import InstructionWriter, ScoreReader, WinnerReader
 from evalkit.types import AnswerFormat, Winner
 
-Decision: TypeAlias = Literal["winner", "score", "ranking", "items"]
+Decision: TypeAlias = Literal["winner", "score", "ranking", "class", "items"]
 _WHERE = "output.format"
 _PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType({"Response A": "A", "Response B": "B", "Tie": "TIE"})
 """The default lines of `prompts/<language>/pairwise_regex.md.j2`."""
 _PLAIN_SCORE = "Score: {}"
 """The default line of `prompts/<language>/pointwise_regex.md.j2`."""
+_PLAIN_CLASS = "Class: {}"
+"""The default line of `prompts/<language>/pointwise_class_regex.md.j2`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerTask:
-    """What an answer must decide; `scale` is the scale of a score."""
+    """What an answer must decide; `scale` is the scale of a score, `classes` are those to choose from."""
 
     decision: Decision
     tie_allowed: bool = True
     scale: Scale | None = None
+    classes: Classes | None = None
 
 
 class OutputFormat:
@@ -97,6 +102,20 @@ class OutputFormat:
         """
         raise NotImplementedError
 
+    def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
+        """Return the class, or the abstention; arguments as for `read_verdict`.
+
+        Raises:
+            UnreadableError: If the text has no class, or an unknown one.
+        """
+        raise NotImplementedError
+
+    @property
+    def classes(self) -> Classes:
+        """The classes to choose from."""
+        assert self.task.classes is not None  # only modes with classes ask for one
+        return self.task.classes
+
     @property
     def scale(self) -> Scale:
         """The scale of the score."""
@@ -109,6 +128,9 @@ class OutputFormat:
             if self.task.decision == "score":
                 ends = (self.scale.min, self.scale.max)
                 return all(self.score(_PLAIN_SCORE.format(self.scale.text(value))) == value for value in ends)
+            if self.task.decision == "class":
+                names = self.classes.answers
+                return all(self.class_name(_PLAIN_CLASS.format(name)) == name for name in names)
             wanted = {line: one for line, one in _PLAIN_WINNERS.items() if one != "TIE" or self.task.tie_allowed}
             return all(self.winner(line) == winner for line, winner in wanted.items())
         except (UnreadableError, PluginError):
@@ -118,17 +140,17 @@ class OutputFormat:
 class JsonFormat(OutputFormat):
     """A JSON object with the mode's schema, which the mode reads."""
 
-    decisions = frozenset({"winner", "score", "ranking", "items"})
+    decisions = frozenset({"winner", "score", "ranking", "class", "items"})
     structured = True
 
 
 class BracketFormat(OutputFormat):
-    """`[[A]]`, `[[B]]` or `[[C]]`; with `output.graded`, the margin of `[[A>B]]` is a third of `[[A>>B]]`.
+    """`[[A]]`, `[[B]]`, `[[C]]` or a class; with `output.graded`, the margin of `[[A>B]]` is a third of `[[A>>B]]`.
 
     A checklist's answers are `[[met]]`, or `[[2: met]]` if there are several items.
     """
 
-    decisions = frozenset({"winner", "items"})
+    decisions = frozenset({"winner", "class", "items"})
 
     def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
         """Return the winner in double brackets."""
@@ -139,6 +161,10 @@ class BracketFormat(OutputFormat):
         if not self.config.graded:
             return 1.0
         return abs(read_margin(text, self.config, cut_off=cut_off, sources=sources))
+
+    def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
+        """Return the class in double brackets."""
+        return read_marked_class(text, self.config, self.classes, cut_off=cut_off, sources=sources)
 
 
 class RatingFormat(OutputFormat):
@@ -158,19 +184,19 @@ class RegexFormat(OutputFormat):
         ConfigError: If `output.pattern` is not a regular expression, or has no group for the decision.
     """
 
-    decisions = frozenset({"winner", "score"})
+    decisions = frozenset({"winner", "score", "class"})
 
     def __init__(self, config: OutputConfig, task: AnswerTask) -> None:
         super().__init__(config, task)
-        self._pattern = Pattern(config, "score" if task.decision == "score" else "winner")
+        self._pattern = Pattern(config, task.decision if task.decision in ("score", "class") else "winner")
 
     def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
         """Return the default instruction if the pattern reads its answers, otherwise one that shows the pattern."""
         pattern = "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
-        table = self.config.map or {winner: winner for winner in _PLAIN_WINNERS.values()}
+        meanings = self.classes.answers if self.task.decision == "class" else tuple(_PLAIN_WINNERS.values())
+        table = self.config.map or {meaning: meaning for meaning in meanings}
         spellings = {
-            winner: [neutralize(text) for text, meaning in table.items() if meaning == winner]
-            for winner in _PLAIN_WINNERS.values()
+            wanted: [neutralize(text) for text, meaning in table.items() if meaning == wanted] for wanted in meanings
         }
         return super().instruction(prompts, mode, {**variables, "pattern": pattern, "spellings": spellings})
 
@@ -181,6 +207,10 @@ class RegexFormat(OutputFormat):
     def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
         """Return the score that the pattern captures."""
         return self._pattern.score(text, self.scale, cut_off=cut_off, sources=sources)
+
+    def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
+        """Return the class that the pattern captures."""
+        return self._pattern.class_name(text, self.classes, cut_off=cut_off, sources=sources)
 
 
 class ThirdPartyFormat(OutputFormat):
@@ -266,6 +296,7 @@ _REMEDIES: Mapping[Decision, str] = MappingProxyType(
     {
         "winner": "a rating is a score; set output=bracket or output=json",
         "score": "it reads a winner and this mode needs a score; set output=rating or output=json",
+        "class": "a rating is a score, not a class; set output=bracket or output=json",
         "ranking": "rankings are read only from JSON; set output=json",
         "items": "checklist answers are read from JSON or double brackets; set output=json or output=bracket",
     }

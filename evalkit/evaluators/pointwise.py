@@ -1,44 +1,43 @@
-"""Score one response per request on each criterion."""
+"""Judge one response per request: a score on each criterion, or one class."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evalkit.config import Example, RunConfig
+from evalkit.core.classes import Classes
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
-from evalkit.evaluators.answer_schemas import pointwise_format
-from evalkit.evaluators.answers import PointwiseAnswer, by_criterion
+from evalkit.evaluators.answer_schemas import class_format, pointwise_format
+from evalkit.evaluators.answers import ClassAnswer, PointwiseAnswer, by_criterion
 from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.evaluators.output_formats import AnswerTask
 from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
-from evalkit.parsing import UnreadableError, read_score
+from evalkit.parsing import UnreadableError, read_class, read_score
 from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, Response
 
 _TEXTS = (*SHARED, "response")
 
 
-class Pointwise(TemplateEvaluator):
-    """Every response of a case, each `mode.samples` times.
-
-    Raises:
-        ConfigError: If the output format does not support scores, or gives one score for several criteria.
-        PromptError: If the template cannot be found, parsed or filled.
-    """
+class SingleResponse(TemplateEvaluator, ABC):
+    """Every response of a case on its own, each `mode.samples` times."""
 
     weighs = True
 
-    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        self._scale = Scale.of(config.rubric)
-        super().__init__(config, prompts, "pointwise", AnswerTask("score", scale=self._scale))
+    def _prepare(self, answer: AnswerFormat, weighing: Weighing, variables: Mapping[str, Any]) -> None:
+        """Take the format of a JSON answer, and fill the template with everything that does not depend on the case.
+
+        Raises:
+            PromptError: If the template cannot be found, parsed or filled.
+        """
         self._structured = self._format.structured
-        self._answer = pointwise_format(self._shown_names, self._scale) if self._structured else self._format.answer
-        self._weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
-        self._check_single()
-        self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
+        self._answer = answer if self._structured else self._format.answer
+        self._weighing = weighing
+        self._prompt = self._prompts.partial(self._template, _TEXTS, **self._with_instruction(variables))
         self._check_templates()
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
@@ -51,10 +50,16 @@ class Pointwise(TemplateEvaluator):
         return list(self._requests(case))
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the scores in a completion, or a retry request if its JSON is unusable."""
+        """Return the judgment in a completion, or a retry request if its JSON is unusable."""
         read = self._read_json if self._structured else self._read_text
         retry = self._prompts.retry if self._structured else None
         return conclude(request, completion, lambda: read(request, completion), retry)
+
+    @abstractmethod
+    def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading: ...
+
+    @abstractmethod
+    def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading: ...
 
     def _requests(self, case: Case) -> Iterator[JudgeRequest]:
         shared = shared_variables(case)
@@ -62,49 +67,6 @@ class Pointwise(TemplateEvaluator):
             messages = self._prompt.fill(**shared, response=neutralize(response.text))
             for sample in range(self._config.mode.samples):
                 yield JudgeRequest(case.id, (index,), (index,), messages, self._answer, sample)
-
-    def _constants(self) -> dict[str, Any]:
-        rubric, scale = self._config.rubric, self._scale
-        if rubric.examples_path is not None:
-            what = f"'{rubric.examples_path}' has not been read"
-            raise ConfigError(what, where="rubric.examples_path", remedy="call with_examples first")
-        common = any(not one.levels for one in self._config.criteria.values())
-        variables = {
-            "criteria": self._criteria(),
-            "scale": scale.words(),
-            "levels": self._levels(rubric.levels) if common else [],
-            "examples": [self._example(one) for one in rubric.examples],
-        }
-        return self._with_instruction(variables)
-
-    def _levels(self, levels: Mapping[float, str]) -> list[dict[str, str]]:
-        return self._scale.described({value: neutralize(text) for value, text in levels.items()})
-
-    def _example(self, example: Example) -> dict[str, Any]:
-        # An example with one score for the whole response has no criterion.
-        shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
-        return {
-            "task": neutralize(example.prompt or ""),
-            "response": neutralize(example.response),
-            "justification": neutralize(example.justification),
-            "scores": [
-                {"criterion": neutralize(name), "score": self._scale.text(score)} for name, score in shown.items()
-            ],
-        }
-
-    def _criteria(self) -> list[dict[str, Any]]:
-        levels = [self._levels(one.levels) for one in self._config.criteria.values()]
-        return [{**shown, "levels": own} for shown, own in zip(self._shown_criteria(), levels, strict=True)]
-
-    def _check_single(self) -> None:
-        if self._structured:
-            return
-        if len(self._names) > 1:
-            raise ConfigError(
-                f"it gives one score, and there are {len(self._names)} criteria",
-                where=f"output.format '{self._config.output.format}'",
-                remedy="use one criterion (criteria=overall), or set output=json",
-            )
 
     def _check_templates(self) -> None:
         """Fill every template once with and once without the optional parts, to report errors before any request."""
@@ -117,6 +79,70 @@ class Pointwise(TemplateEvaluator):
         )
         if self._structured:
             self._prompts.retry("text")
+
+    def _examples(self) -> Sequence[Example]:
+        rubric = self._config.rubric
+        if rubric.examples_path is not None:
+            what = f"'{rubric.examples_path}' has not been read"
+            raise ConfigError(what, where="rubric.examples_path", remedy="call with_examples first")
+        return rubric.examples
+
+
+def _shown_example(example: Example) -> dict[str, Any]:
+    """Return an example as shown in prompts, without its decision."""
+    return {
+        "task": neutralize(example.prompt or ""),
+        "response": neutralize(example.response),
+        "justification": neutralize(example.justification),
+    }
+
+
+class Pointwise(SingleResponse):
+    """Scores of every response on each criterion.
+
+    Raises:
+        ConfigError: If the output format does not support scores, or gives one score for several criteria.
+        PromptError: If the template cannot be found, parsed or filled.
+    """
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        self._scale = Scale.of(config.rubric)
+        super().__init__(config, prompts, "pointwise", AnswerTask("score", scale=self._scale))
+        self._check_single()
+        weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
+        self._prepare(pointwise_format(self._shown_names, self._scale), weighing, self._variables())
+
+    def _variables(self) -> dict[str, Any]:
+        common = any(not one.levels for one in self._config.criteria.values())
+        return {
+            "criteria": self._criteria(),
+            "scale": self._scale.words(),
+            "levels": self._levels(self._config.rubric.levels) if common else [],
+            "examples": [self._example(one) for one in self._examples()],
+        }
+
+    def _levels(self, levels: Mapping[float, str]) -> list[dict[str, str]]:
+        return self._scale.described({value: neutralize(text) for value, text in levels.items()})
+
+    def _example(self, example: Example) -> dict[str, Any]:
+        # An example with one score for the whole response has no criterion.
+        shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
+        scores = [{"criterion": neutralize(name), "score": self._scale.text(score)} for name, score in shown.items()]
+        return {**_shown_example(example), "scores": scores}
+
+    def _criteria(self) -> list[dict[str, Any]]:
+        levels = [self._levels(one.levels) for one in self._config.criteria.values()]
+        return [{**shown, "levels": own} for shown, own in zip(self._shown_criteria(), levels, strict=True)]
+
+    def _check_single(self) -> None:
+        if self._format.structured:
+            return
+        if len(self._names) > 1:
+            raise ConfigError(
+                f"it gives one score, and there are {len(self._names)} criteria",
+                where=f"output.format '{self._config.output.format}'",
+                remedy="use one criterion (criteria=overall), or set output=json",
+            )
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         found, rung = read_object(request, completion, ("scores",))
@@ -139,3 +165,41 @@ class Pointwise(TemplateEvaluator):
         score = self._format.score(completion.text, cut_off=is_cut_off(completion), sources=sources)
         name = self._config.output.format
         return Reading(read_by=name, criteria={self._names[0]: score}, answer={"score": score})
+
+
+class PointwiseClass(SingleResponse):
+    """The class of every response, by all criteria together.
+
+    Raises:
+        ConfigError: If the output format does not support classes.
+        PromptError: If the template cannot be found, parsed or filled.
+    """
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        self._classes = Classes.of(config.rubric)
+        super().__init__(config, prompts, "pointwise_class", AnswerTask("class", classes=self._classes))
+        weighing = Weighing.of_classes(config, self._classes)
+        self._prepare(class_format(self._classes.answers), weighing, self._variables())
+
+    def _variables(self) -> dict[str, Any]:
+        classes = self._classes
+        return {
+            "criteria": self._shown_criteria(),
+            "classes": [{"name": name, "meaning": neutralize(text)} for name, text in classes.meanings.items()],
+            "abstain": classes.abstain or "",
+            "ordered": classes.ordered,
+            "examples": [{**_shown_example(one), "class": one.class_name} for one in self._examples()],
+        }
+
+    def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        found, rung = read_object(request, completion, ("class",))
+        answer = ClassAnswer.read(found)
+        name = read_class(answer.class_name, self._classes)
+        weighted = self._weighing.of_class(request, completion, found, ("class",))
+        answer = answer.model_copy(update={"class_name": name})
+        return Reading(read_by=rung, class_name=name, answer=answer.dump(), weighted=weighted)
+
+    def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
+        sources = marked_texts(request.messages)
+        name = self._format.class_name(completion.text, cut_off=is_cut_off(completion), sources=sources)
+        return Reading(read_by=self._config.output.format, class_name=name, answer={"class": name})

@@ -35,6 +35,7 @@ class Reading:
     ranking: Ranking | None = None
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     weighted: WeightedJudgment | None = None
+    class_name: str | None = None
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
 
 
@@ -114,6 +115,7 @@ def _judged(request: JudgeRequest, completion: Completion, reading: Reading) -> 
         ranking=reading.ranking,
         rankings=reading.rankings,
         weighted=reading.weighted,
+        class_name=reading.class_name,
         read_by=reading.read_by,
         items=reading.items,
     )

@@ -94,6 +94,7 @@ FREE_FORM = (
     "judge.params",
     "judge.weights",
     "rubric.levels",
+    "rubric.classes",
     "scoring.weights",
     "gate",
     "probe.probes",

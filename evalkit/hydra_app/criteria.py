@@ -6,6 +6,7 @@ merged afterwards. So names can be in any script, keys that no file sets can be 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -24,6 +25,7 @@ _WORD: Final = re.compile(
     re.DOTALL,
 )
 _INLINE: Final = re.compile(r"(?P<sign>\+\+|\+)?criteria=(?P<value>[{\[].*[{:].*|\{\s*\})", re.DOTALL)
+_INLINE_RUBRIC: Final = re.compile(r"rubric=(?P<value>\{.*\})", re.DOTALL)
 _MERGED: Final = re.compile(
     r"(?P<group>method|mode|judge|swap|rubric|output|dataset)=\[(?P<options>[^\[\]]+,[^\[\]]+)\]"
 )
@@ -110,6 +112,9 @@ def no_such_criterion(name: str, names: Sequence[str], *, addable: bool = True) 
 
 
 def _spelled(word: str) -> Iterator[str]:
+    if rubric := _INLINE_RUBRIC.fullmatch(word):
+        yield from _rubric_from_inline(word, rubric["value"])
+        return
     if inline := _INLINE.fullmatch(word):
         yield from _from_inline(word, inline["value"], added=bool(inline["sign"]))
         return
@@ -170,6 +175,22 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
     for name, settings in entries:
         key = name if _PLAIN.fullmatch(name) else _key("add", name)
         yield f"++criteria.{key}={_hydra(settings)}"
+
+
+def _rubric_from_inline(word: str, text: str) -> Iterator[str]:
+    """Yield the words of a rubric given inline: an empty rubric, then each of its settings."""
+    try:
+        given, texts = yaml.safe_load(text), yaml.load(text, yaml.BaseLoader)
+    except yaml.YAMLError:
+        remedy = "write 'rubric={classes: {NAME: MEANING, NAME: MEANING}}', or a file conf/rubric/NAME.yaml"
+        raise ConfigError("cannot be read as a rubric", where=word, remedy=remedy) from None
+    yield "rubric=own"
+    for key, value in given.items():
+        if key == "classes":  # names that YAML or Hydra would read as something else stay texts
+            classes = texts[key]
+            yield f"rubric.classes={_hydra(json.dumps(classes, ensure_ascii=False))}"
+        else:
+            yield f"rubric.{key}={_hydra(value if value is None or not isinstance(texts[key], str) else texts[key])}"
 
 
 def _hydra(value: Any) -> str:

@@ -195,8 +195,8 @@ def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Win
     choices = {unit: value for unit, value in values.items() if isinstance(value, str)}
     if choices:
         return chosen({**dict(choices_in(before) if before is not None else ()), **choices})
-    none: list[float | None] = [None] * len(case.responses)
-    grades = list(before) if isinstance(before, tuple) else none
+    grades: list[float | None] = list(annotation_grades(before)) if before is not None else []
+    grades = grades or [None] * len(case.responses)
     for unit, value in values.items():
         grades[unit[0]] = float(value)
     return tuple(grades)

@@ -14,6 +14,10 @@ and answers in the requested format. Every answer is a function of the request: 
   first response shown, or the longer one. A single response has no position, so a position fault appears only in pairs
   and lists.
 - `halo`, `missing`: faults in checklists, see `evalkit.judges.simulated_checklists`.
+- Classes: the class of a response is a function of its quality; the first class of the rubric is that of the best
+  responses, and of the last class if the classes are ordered. The judge chooses it with the probability `accuracy`,
+  and otherwise one of the other classes. `simulated/class_biased` chooses the class `class` (the first one by default)
+  instead with the probability `strength`, and `simulated/abstaining` abstains with that probability, if it may.
 
 With several samples (`mode.samples`), each sample has its own seed, and so its own noise and faults.
 """
@@ -35,12 +39,26 @@ from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import JudgeSetupError, did_you_mean
 from evalkit.judges.simulated_checklists import BOUNDS, answer_items
 
-FAULTS = {"good": None, "position_biased": "position", "length_biased": "length"}
+FAULTS = {
+    "good": None,
+    "position_biased": "position",
+    "length_biased": "length",
+    "class_biased": "class",
+    "abstaining": "abstention",
+}
 ACCURACY, STRENGTH = 0.9, 0.6
 _SAMPLES = ("sample.jsonl", "graded.jsonl")
 _TYPICAL_LENGTH = 150  # characters; a single response counts as long or short relative to this
 _SCALE = re.compile(r"(-?\d+(?:\.\d+)?) (?:to|到) (-?\d+(?:\.\d+)?)")
 _STEP = re.compile(r"(?:in steps of|以) (\d+(?:\.\d+)?)")
+_CLASS = "class"
+_CLASSES = re.compile(
+    r"^# (?:Classes|类别)\n\n(?P<ordered>(?:From lowest to highest:|从低到高：)\n)?(?P<list>(?:- .*\n)+)", re.MULTILINE
+)
+_CLASS_NAME = re.compile(r"- (.*?)(?:: .*|：.*)?")
+_ABSTAIN = re.compile(
+    r"^(?:If you cannot tell, answer |如果无法判断，请回答 )(.+?)(?:\. Do not guess\.|。不要猜测。)$", re.MULTILINE
+)
 _LABEL = re.compile(r'label="([^"]+)"')
 _REASON = "Simulated judge: no model read this."
 
@@ -56,12 +74,16 @@ def check(config: JudgeConfig) -> None:
         remedy = did_you_mean(name, FAULTS)
         raise JudgeSetupError(f"there is no simulated judge '{name}'", where="judge.model", remedy=remedy)
     bounds = {"accuracy": (0.5, 1.0), **BOUNDS} | ({"strength": (0.0, 1.0)} if FAULTS[name] else {})
+    texts = (_CLASS,) if FAULTS[name] == _CLASS else ()
     for param, value in config.params.items():
         where = f"judge.params.{param}"
-        if param not in bounds:
-            raise JudgeSetupError(
-                f"{config.model} does not have this parameter", where=where, remedy=f"choose from {', '.join(bounds)}"
-            )
+        if param not in (*bounds, *texts):
+            remedy = f"choose from {', '.join((*bounds, *texts))}"
+            raise JudgeSetupError(f"{config.model} does not have this parameter", where=where, remedy=remedy)
+        if param in texts:
+            if not isinstance(value, str):
+                raise JudgeSetupError(f"'{value}' is not the name of a class", where=where)
+            continue
         low, high = bounds[param]
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise JudgeSetupError(f"'{value}' is not a number from {low:g} to {high:g}", where=where)
@@ -112,7 +134,10 @@ def answer(model: str, call: Mapping[str, Any]) -> str | None:
     items = next((text for tag, text in marked(messages) if tag == "requirements"), None)
     if items is not None and len(shown) == 1:
         return answer_items(next(iter(shown.values())), items, call, schema, call.get("accuracy", ACCURACY), _uniform)
-    view = _viewed(model.removeprefix(SIMULATED), shown, call)
+    name = model.removeprefix(SIMULATED)
+    if (chosen := _class_of(name, next(iter(shown.values())), call)) is not None:
+        return _classified(messages, schema, chosen)
+    view = _viewed(name, shown, call)
     if schema is not None:
         return json.dumps(_fill(schema, view, ""), ensure_ascii=False)
     return f"{_REASON}\n{_in_words(messages, view)}"
@@ -130,6 +155,34 @@ def _schema_of(call: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return parameters
     schema: Mapping[str, Any] | None = (call.get("response_format") or {}).get("json_schema", {}).get("schema")
     return schema
+
+
+def _class_of(name: str, text: str, call: Mapping[str, Any]) -> str | None:
+    """Return the class that a judge chooses for a response, or its abstention; `None` if no class is asked for."""
+    prompt = "\n".join(message["content"] for message in call["messages"])
+    if (listed := _CLASSES.search(prompt)) is None:
+        return None
+    classes = [match[1] for line in listed["list"].splitlines() if (match := _CLASS_NAME.fullmatch(line))]
+    best_first = classes[::-1] if listed["ordered"] else classes
+    true = best_first[min(int((1 - _quality(text)) * len(classes)), len(classes) - 1)]
+    seed, fault = call.get("seed", 0), FAULTS[name]
+    if fault and _uniform(seed, "fault", text) < call.get("strength", STRENGTH):
+        if fault == _CLASS:
+            biased = call.get(_CLASS, classes[0])
+            return biased if biased in classes else classes[0]
+        if fault == "abstention" and (abstain := _ABSTAIN.search(prompt)):
+            return abstain[1]
+    if _uniform(seed, "noise", text) < call.get("accuracy", ACCURACY):
+        return true
+    others = [one for one in classes if one != true]
+    return others[int(_uniform(seed, "other", text) * len(others))]
+
+
+def _classified(messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any] | None, chosen: str) -> str:
+    if schema is not None:
+        return json.dumps({"reasoning": _REASON, "quotes": [], "class": chosen}, ensure_ascii=False)
+    brackets = any("[[" in message["content"] for message in messages)
+    return f"{_REASON}\n{f'[[{chosen}]]' if brackets else f'Class: {chosen}'}"
 
 
 def _viewed(name: str, shown: Mapping[str, str], call: Mapping[str, Any]) -> _View:

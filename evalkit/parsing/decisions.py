@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from evalkit.config import OutputConfig
+from evalkit.core.classes import Classes
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
 from evalkit.parsing.plain_text import drop_thinking, is_refusal, to_half_width, unescape
-from evalkit.parsing.scores import UnreadableError, extent, read_score, read_winner, with_base
+from evalkit.parsing.scores import UnreadableError, extent, read_class, read_score, read_winner, with_base
 from evalkit.types import Winner
 
 Take: TypeAlias = Literal["last", "first", "only"]
@@ -202,14 +203,26 @@ def read_rating(
     return choose_mark(text, _ratings, lambda mark: read_score(mark, scale), choice)
 
 
+def read_marked_class(
+    text: str, output: OutputConfig, classes: Classes, *, cut_off: bool = False, sources: Sequence[str] = ()
+) -> str:
+    """Return the class, or the abstention, in double brackets; arguments as for `read_verdict`.
+
+    Raises:
+        UnreadableError: If there is no class, an unknown one, or an ambiguous one.
+    """
+    choice = MarkRule(output.take, " or ".join(f"[[{name}]]" for name in classes.answers), cut_off, sources)
+    return choose_mark(text, marks, lambda mark: read_class(mark, classes), choice)
+
+
 class Pattern:
-    """A custom pattern with a group `winner` or `score`.
+    """A custom pattern with a group `winner`, `score` or `class`.
 
     Raises:
         ConfigError: If it does not compile or has no such group.
     """
 
-    def __init__(self, output: OutputConfig, group: Literal["winner", "score"]) -> None:
+    def __init__(self, output: OutputConfig, group: Literal["winner", "score", "class"]) -> None:
         self._output, self._group = output, group
         try:
             self._pattern = re.compile(output.pattern or "")
@@ -241,6 +254,18 @@ class Pattern:
         choice = self._choice(cut_off, sources)
         return choose_mark(text, self._numbers, lambda one: read_score(one, scale), choice)
 
+    def class_name(self, text: str, classes: Classes, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
+        """Return the captured class, or the abstention.
+
+        Raises:
+            UnreadableError: If there is no class, an unknown one, or an ambiguous one.
+        """
+
+        def read(captured: str) -> str:
+            return read_class(captured, classes) if not self._output.map else self._mapped_text(captured)
+
+        return choose_mark(text, self._captured, read, self._choice(cut_off, sources))
+
     def _choice(self, cut_off: bool, sources: Sequence[str]) -> MarkRule:
         return MarkRule(self._output.take, "a match of output.pattern", cut_off, sources, alone=False)
 
@@ -257,14 +282,15 @@ class Pattern:
         ]
 
     def _mapped(self, captured: str) -> Winner:
+        return read_winner(self._mapped_text(captured) if self._output.map else captured)
+
+    def _mapped_text(self, captured: str) -> str:
         table = self._output.map
-        if not table:
-            return read_winner(captured)
         if captured in table:
             return table[captured]
-        folded = {key.strip().casefold(): winner for key, winner in table.items()}
-        if winner := folded.get(captured.strip().casefold()):
-            return winner
+        folded = {key.strip().casefold(): meaning for key, meaning in table.items()}
+        if meaning := folded.get(captured.strip().casefold()):
+            return meaning
         raise UnreadableError("invalid", f"'{captured[:60]}' is not in output.map")
 
 

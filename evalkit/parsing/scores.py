@@ -6,6 +6,7 @@ import re
 from types import MappingProxyType
 from typing import Literal
 
+from evalkit.core.classes import Classes
 from evalkit.core.scale import Scale
 from evalkit.parsing.plain_text import to_half_width
 from evalkit.types import Winner
@@ -112,6 +113,19 @@ def _spelt(text: str, scale: Scale) -> float:
     if base != scale.max:
         raise UnreadableError("invalid", f"'{plain[:60]}' is not a score out of {scale.text(scale.max)}")
     return float(written["score"])
+
+
+def read_class(value: object, classes: Classes) -> str:
+    """Return the class, or the abstention, if a value is a text that contains only its name, in any case.
+
+    Raises:
+        UnreadableError: If it is anything else; the nearest name is never chosen.
+    """
+    found = classes.find(value) if isinstance(value, str) else None
+    if found is None:
+        shown = value.strip() if isinstance(value, str) else repr(value)
+        raise UnreadableError("invalid", f"'{shown[:60]}' is not a class: write one of {', '.join(classes.answers)}")
+    return found
 
 
 _TIES = ("TIE", "TIED", "DRAW", "EQUAL", "平局", "平手", "打平", "持平")

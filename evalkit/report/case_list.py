@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from evalkit.errors import EvalkitError
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.scoring.metrics.transitivity import cycles_among
-from evalkit.types import Case, JudgeRequest, JudgeSpec, Judgment, Message, Ranking, Unit, Verdict, Winner
+from evalkit.types import Case, JudgeRequest, JudgeSpec, Judgment, Message, Ranking, Unit, Verdict
 
 _READ = ("ok", "repaired")
 CYCLES = 20
@@ -96,7 +96,7 @@ def _filled(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None and value != {}}
 
 
-def _winner(winner: Winner | None, unit: Unit) -> str | None:
+def _winner(winner: str | None, unit: Unit) -> str | None:
     return letter(unit["AB".index(winner)]) if winner in ("A", "B") and len(unit) == 2 else winner
 
 
@@ -107,6 +107,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         unit="".join(map(letter, verdict.unit)),
         winner=_winner(verdict.winner, verdict.unit),
         score=verdict.score,
+        **{"class": verdict.class_name},
         reason=verdict.reason,
         margin=verdict.margin,
         confidence=verdict.confidence,
@@ -119,7 +120,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     )
 
 
-def _vote(vote: Winner | float | None, unit: Unit) -> str | float | None:
+def _vote(vote: float | str | None, unit: Unit) -> str | float | None:
     return vote if isinstance(vote, float | int) else _winner(vote, unit)
 
 

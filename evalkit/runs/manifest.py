@@ -95,6 +95,7 @@ def describe_scoring(
     notes: Sequence[str],
     stale: tuple[str, ...],
     clusters: Mapping[str, Any],
+    opened: int | None = None,
     seconds: float | None = None,
     rescored: RunConfig | None = None,
 ) -> dict[str, Any]:
@@ -105,11 +106,14 @@ def describe_scoring(
         notes: Notes on how scoring applied its settings.
         stale: The prefixes of an earlier scoring's notes.
         clusters: The units that intervals resample.
+        opened: How often the labels of this test data were used; `None` without a test side.
         seconds: The duration of scoring in seconds, if the run ends with it.
         rescored: The config, if the run was scored before.
     """
     kept = [note for note in manifest.get("notes") or () if not note.startswith(stale)]
     described = {**manifest, "notes": [*kept, *notes], "clusters": {**clusters}}
+    if opened is not None:
+        described["test_labels_opened"] = opened
     if rescored is not None:
         return {**described, "config_hash": rescored.hash(), "rescored": _now()}
     return {**described, "timing": {**described["timing"], "scoring": seconds}, "ended": _now()}

@@ -15,7 +15,7 @@ from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns.cases import CODES, NONE
-from evalkit.scoring.metrics.agreement import CLASSES, kappa, unless_one_label
+from evalkit.scoring.metrics.agreement import CLASSES, unless_one_label
 from evalkit.scoring.metrics.checklists import halo_statistic
 from evalkit.scoring.metrics.contradiction import contradiction_statistics
 from evalkit.scoring.pipeline import score_without_intervals
@@ -23,6 +23,7 @@ from evalkit.scoring.stats import paired_tests as tests
 from evalkit.scoring.stats.arrays import Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, as_metric, measure, measure_with_draws, resample
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.confusion import kappa
 from evalkit.scoring.verdicts.checklists import read_items
 from evalkit.types import Case, Judgment, Metric, Verdict
 
@@ -114,7 +115,7 @@ class PairedVerdicts:
         single = [verdict for verdict in verdicts if len(verdict.unit) == 1 and in_units]
         return cls(
             np.array([places[v.case_id] for v in pairs], dtype=np.int64),
-            np.array([CODES[v.label] if not isinstance(v.label, float) else NONE for v in pairs], dtype=np.int8),
+            np.array([NONE if isinstance(v.label, float) else CODES.get(v.label, NONE) for v in pairs], dtype=np.int8),
             np.array([CODES[v.winner] for v in pairs], dtype=np.int8),
             len(entry.cases),
             np.array([places[v.case_id] for v in single], dtype=np.int64),

@@ -15,12 +15,14 @@ from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.metrics.agreement import panel_agreement
 from evalkit.scoring.metrics.checklists import checklist_statistics
+from evalkit.scoring.metrics.classes import class_extras, class_panel_agreement, class_statistics
 from evalkit.scoring.metrics.cost import cost_statistics
-from evalkit.scoring.metrics.rates import missing_statistics
+from evalkit.scoring.metrics.rates import missing_statistics, weight_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.checklists import ChecklistVerdicts, ItemColumns, read_items, scored_judgments
+from evalkit.scoring.verdicts.classes import ClassVerdictObjects, class_verdicts
 from evalkit.scoring.verdicts.objects import verdict_objects
 from evalkit.scoring.verdicts.one_judge import resolve
 from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
@@ -125,7 +127,10 @@ def _of_checklists(config: RunConfig, items: ItemColumns, asked: JudgmentColumns
 def _score_judgments(
     config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
 ) -> ScoredRun:
-    columns = use_expectations(config, read_judgments(cases, judgments, tuple(config.weights())))
+    classes = config.rubric.named_classes
+    columns = use_expectations(config, read_judgments(cases, judgments, tuple(config.weights()), classes))
+    if classes is not None:
+        return _score_classes(config, cases, columns, clusters)
     notes = aggregate_notes(config, columns)
     config = settled(config, columns)
     judged = set(columns.by)
@@ -143,10 +148,7 @@ def _score_panel(
     config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, judged: Set[str], clusters: Clusters
 ) -> ScoredRun:
     """Score each judge separately, and the panel by their votes."""
-    members = [member.label for member in config.judge.members]
-    given = members if judged <= set(members) else sorted(judged)
-    names = [name for name in given if name in judged]
-    check_names(names)
+    given, names = _judges(config, judged)
     by_judge = {name: judgments.select(name) for name in names}
     each = {name: resolve(config, cases, by_judge[name]) for name in names}
     panel = Panel.of(config, given, names)
@@ -167,6 +169,41 @@ def _score_panel(
         more.details,
         clusters,
     )
+
+
+def _judges(config: RunConfig, judged: Set[str]) -> tuple[list[str], list[str]]:
+    """Return the judges that were to judge, and those that judged, both in the order of the config.
+
+    Raises:
+        ConfigError: if metrics of two judges would have the same names.
+    """
+    members = [member.label for member in config.judge.members]
+    given = members if judged <= set(members) else sorted(judged)
+    names = [name for name in given if name in judged]
+    check_names(names)
+    return given, names
+
+
+def _score_classes(
+    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, clusters: Clusters
+) -> ScoredRun:
+    """Score a run whose judges choose classes: each judge, and the panel if there are several."""
+    given, names = _judges(config, set(judgments.by))
+    verdicts, each = class_verdicts(config, cases, judgments, names, given)
+    more, details = class_extras(config, verdicts.columns, clusters)
+    panel = class_panel_agreement(verdicts.columns, [one.columns for one in each.values()]) if each else []
+    found = [
+        *class_statistics(verdicts.columns),
+        *missing_statistics(judgments, len(cases)),
+        *weight_statistics(config, judgments, len(cases)),
+        *panel,
+        *more,
+        *cost_statistics(judgments, len(cases)),
+    ]
+    for name, one in each.items():
+        own = [*class_statistics(one.columns), *missing_statistics(judgments.select(name), len(cases))]
+        found += prefix_judge(name, own)
+    return ScoredRun(ClassVerdictObjects(cases, verdicts), found, (), details, clusters)
 
 
 def _panel_frontier(

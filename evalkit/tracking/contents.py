@@ -106,6 +106,7 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         "evalkit.judge": judge(result),
         "evalkit.simulated": "true" if simulated_judges(manifest) else None,
         "evalkit.dataset": (manifest.get("dataset") or {}).get("fingerprint"),
+        "evalkit.test_labels_opened": manifest.get("test_labels_opened"),
         "evalkit.gate": (manifest.get("gate") or {}).get("state"),
         "evalkit.notes": "; ".join(notes),
         "mlflow.source.name": "evalkit run",

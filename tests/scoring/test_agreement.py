@@ -12,7 +12,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from evalkit.scoring import score_run
 from evalkit.scoring.chance_level import CORRELATIONS, ONE_ORDER, against_chance
-from evalkit.scoring.metrics.agreement import kappa
+from evalkit.scoring.stats.confusion import kappa
 from evalkit.types import Metric
 
 VALUES = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}

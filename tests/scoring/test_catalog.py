@@ -18,12 +18,13 @@ from evalkit.plugins import iter_benchmarks
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, LEADERBOARD_COLUMNS, RANKED_BY, TESTED, Catalog, MetricSpec
 from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
-from evalkit.scoring.catalog.spec import BOTH
+from evalkit.scoring.catalog.spec import BOTH, EVERY
 from evalkit.types import Case, Metric, RunResult
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "tests" / "benchmarks" / "files"
 PANEL = "judge={judges: [{model: simulated/good, name: x/y}, {model: simulated/good, name: b, seed: 1}]}"
+CLASSES = ["dataset=file", f"dataset.path={ROOT / 'tests/scoring/files/classes.jsonl'}", "mode=pointwise"]
 SETTING_NEEDS = (*SETTINGS, "")
 
 
@@ -59,6 +60,8 @@ def unfit(metric: Metric) -> str | None:
         ["dataset=graded", "mode=pointwise", "mode.samples=2"],
         ["dataset=graded", "mode=pointwise", "rubric=binary", "scoring.conflict_edges=ties", PANEL],
         ["dataset=graded", "mode=listwise"],
+        [*CLASSES, "rubric=pass_fail", "rubric.abstain=unsure", "dataset.label_map={yes: pass, no: fail}"],
+        [*CLASSES, "rubric=yes_no", "rubric.ordered=true", PANEL],
     ],
     ids=lambda overrides: " ".join(overrides)[:40],
 )
@@ -130,7 +133,7 @@ def test_every_row_says_what_a_metric_is() -> None:
         assert row.definition.endswith("."), row.name
         assert row.definition.count(". ") == 0, row.name
         assert row.title, row.name
-        assert set(row.modes) <= set(BOTH), row.name
+        assert set(row.modes) <= set(EVERY), row.name
         assert row.low is None or row.high is None or row.low < row.high, row.name
         assert not isinstance(row.chance, float) or (row.low is None or row.low <= row.chance), row.name
     chosen = {*JUDGE_COLUMNS, *LEADERBOARD_COLUMNS, *RANKED_BY, *TESTED}

@@ -12,6 +12,7 @@ from typing import Final
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog.benchmark_rows import BENCHMARK_ROWS, BENCHMARK_TITLES
 from evalkit.scoring.catalog.checklist_rows import CHECKLIST_ROWS
+from evalkit.scoring.catalog.class_rows import CLASS_ROWS
 from evalkit.scoring.catalog.diagnostic_rows import DIAGNOSTIC_ROWS
 from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
 from evalkit.scoring.catalog.verdict_rows import VERDICT_ROWS
@@ -32,6 +33,7 @@ __all__ = [
 CATALOG: Final = Catalog(
     (
         *(replace(row, benchmark=BENCHMARK_TITLES[row.group]) for row in BENCHMARK_ROWS),
+        *CLASS_ROWS,
         *VERDICT_ROWS,
         *CHECKLIST_ROWS,
         *DIAGNOSTIC_ROWS,
@@ -70,6 +72,11 @@ LEADERBOARD_COLUMNS: Final = (
     "agreement/accuracy_decided",
     "agreement/accuracy_both_orders",
     "agreement/kappa",
+    "class/balanced_accuracy",
+    "class/tpr",
+    "class/tnr",
+    "class/macro_f1",
+    "class/abstained",
     "agreement/spearman",
     "checklist/accuracy",
     "checklist/kappa",
@@ -87,6 +94,7 @@ LEADERBOARD_COLUMNS: Final = (
 """The metrics of a leaderboard, in order; those that no job has are omitted."""
 MAIN_COLUMNS: Final = (
     "agreement/accuracy",
+    "class/balanced_accuracy",
     "agreement/spearman",
     "checklist/accuracy",
     "position/first_rate",
@@ -99,6 +107,7 @@ MAIN_COLUMNS: Final = (
 JUDGE_COLUMNS: Final = (
     "agreement/accuracy",
     "agreement/kappa",
+    "class/balanced_accuracy",
     "agreement/spearman",
     "checklist/accuracy",
     "tie_rate",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.scoring.catalog.spec import CHECKLISTS, NO_INTERVAL, PAIRS, POINTWISE, MetricSpec
+from evalkit.scoring.catalog.class_rows import CORRECTED_CLASS_ROWS
+from evalkit.scoring.catalog.spec import CHECKLISTS, CLASSES, EVERY, NO_INTERVAL, PAIRS, POINTWISE, MetricSpec
 
 GAPS = "inverted test, corrected for the bias of small bins"
 
@@ -13,13 +14,14 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "human/alpha",
         "Krippendorff's alpha among annotators",
-        "Krippendorff's alpha among annotators: nominal for choices, interval for grades.",
+        "Krippendorff's alpha among annotators: nominal for choices and classes, interval for grades.",
         "1 - observed disagreement / expected disagreement",
         unit="coefficient",
         low=-1.0,
         chance=0.0,
         source="Krippendorff 2004, Human Communication Research 30, 411-433",
         needs="labels by annotator",
+        modes=EVERY,
     ),
     MetricSpec(
         "human/ceiling",
@@ -30,6 +32,7 @@ DIAGNOSTIC_ROWS: Final = (
         low=-1.0,
         source="Nili et al. 2014, PLoS Comput. Biol. 10, e1003553",
         needs="labels by annotator",
+        modes=EVERY,
     ),
     MetricSpec(
         "human/judge",
@@ -40,6 +43,7 @@ DIAGNOSTIC_ROWS: Final = (
         better="higher",
         source="Nili et al. 2014, PLoS Comput. Biol. 10, e1003553",
         needs="labels by annotator",
+        modes=EVERY,
     ),
     MetricSpec(
         "human/gap",
@@ -52,6 +56,7 @@ DIAGNOSTIC_ROWS: Final = (
         high=2.0,
         better="higher",
         needs="labels by annotator",
+        modes=EVERY,
     ),
     MetricSpec(
         "human/advantage",
@@ -61,6 +66,7 @@ DIAGNOSTIC_ROWS: Final = (
         better="higher",
         source="Calderon et al. 2025, arXiv 2501.10970, section 3",
         needs="labels by annotator",
+        modes=EVERY,
     ),
     MetricSpec(
         "human/alt_test",
@@ -71,6 +77,7 @@ DIAGNOSTIC_ROWS: Final = (
         source="Calderon et al. 2025, arXiv 2501.10970, section 3",
         needs="labels by annotator",
         interval=NO_INTERVAL,
+        modes=EVERY,
     ),
     MetricSpec(
         "self/own_rate",
@@ -99,18 +106,21 @@ DIAGNOSTIC_ROWS: Final = (
         "Σ n_b / n · |accuracy_b - confidence_b|",
         better="lower",
         headline=True,
-        modes=PAIRS,
+        modes=(*PAIRS, *CLASSES),
         source="Guo et al. 2017, arXiv 1706.04599, eq. 3",
         interval=GAPS,
+        needs="confidence, or classes with log-probabilities",
     ),
     MetricSpec(
         "calibration/brier",
         "Brier score",
-        "Mean squared difference between stated confidence and outcome (1 correct, 0 wrong).",
+        "Mean squared difference between stated confidence, or the probability of the class, and outcome (1 correct, 0 "
+        "wrong).",
         better="lower",
         headline=True,
-        modes=PAIRS,
+        modes=(*PAIRS, *CLASSES),
         source="Brier 1950, Mon. Weather Rev. 78, 1-3",
+        needs="confidence, or classes with log-probabilities",
     ),
     MetricSpec(
         "calibration/slope",
@@ -317,6 +327,7 @@ DIAGNOSTIC_ROWS: Final = (
         modes=PAIRS,
         needs="labels",
     ),
+    *CORRECTED_CLASS_ROWS,
     # Shares of the variance of single judgments.
     MetricSpec(
         "variance/case",
@@ -364,6 +375,7 @@ DIAGNOSTIC_ROWS: Final = (
         "Share of readable judgments that have probabilities for their answer.",
         better="higher",
         needs="log-probabilities",
+        modes=EVERY,
     ),
     MetricSpec(
         "weighted/mass",
@@ -371,6 +383,7 @@ DIAGNOSTIC_ROWS: Final = (
         "Mean probability of the returned tokens that are values of the scale.",
         better="higher",
         needs="log-probabilities",
+        modes=EVERY,
     ),
     MetricSpec(
         "weighted/open",
@@ -378,6 +391,7 @@ DIAGNOSTIC_ROWS: Final = (
         "Mean probability that was not returned and is spread evenly over the values it could belong to.",
         better="lower",
         needs="log-probabilities",
+        modes=EVERY,
     ),
     # Cost.
     MetricSpec(
@@ -387,6 +401,7 @@ DIAGNOSTIC_ROWS: Final = (
         unit="$",
         high=None,
         better="lower",
+        modes=EVERY,
     ),
     MetricSpec(
         "latency/per_case",
@@ -395,6 +410,7 @@ DIAGNOSTIC_ROWS: Final = (
         unit="seconds",
         high=None,
         better="lower",
+        modes=EVERY,
     ),
     # Missing answers, as shares of the requested judgments.
     MetricSpec(
@@ -404,6 +420,7 @@ DIAGNOSTIC_ROWS: Final = (
         better="lower",
         headline=True,
         hidden_at_zero=True,
+        modes=EVERY,
     ),
     MetricSpec(
         "missing/refused",
@@ -412,6 +429,7 @@ DIAGNOSTIC_ROWS: Final = (
         better="lower",
         headline=True,
         hidden_at_zero=True,
+        modes=EVERY,
     ),
     MetricSpec(
         "missing/failed",
@@ -420,6 +438,7 @@ DIAGNOSTIC_ROWS: Final = (
         better="lower",
         headline=True,
         hidden_at_zero=True,
+        modes=EVERY,
     ),
     MetricSpec(
         "missing/budget",
@@ -428,6 +447,7 @@ DIAGNOSTIC_ROWS: Final = (
         better="lower",
         headline=True,
         hidden_at_zero=True,
+        modes=EVERY,
     ),
     MetricSpec(
         "missing/one_pass",
@@ -441,7 +461,7 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "panel/alpha",
         "Krippendorff's alpha among judges",
-        "Krippendorff's alpha among the judges' votes: nominal for winners, interval for scores.",
+        "Krippendorff's alpha among the judges' votes: nominal for winners and classes, interval for scores.",
         "1 - observed disagreement / expected disagreement",
         unit="coefficient",
         low=-1.0,
@@ -450,13 +470,14 @@ DIAGNOSTIC_ROWS: Final = (
         headline=True,
         source="Krippendorff 2004, Human Communication Research 30, 411-433",
         needs="a panel",
+        modes=EVERY,
     ),
     MetricSpec(
         "panel/unanimous",
         "Unanimous votes",
-        "Share of pairs with at least two votes on which all votes agree.",
+        "Share of pairs, or of responses with classes, with at least two votes on which all votes agree.",
         better="higher",
-        modes=PAIRS,
+        modes=(*PAIRS, *CLASSES),
         needs="a panel",
     ),
     # Between runs.

@@ -18,6 +18,10 @@ SCORES: Final = ("pointwise", "listwise", "checklist")
 POINTWISE: Final = ("pointwise", "checklist")
 CHECKLISTS: Final = ("checklist",)
 
+CLASSES: Final = ("classes",)
+"""Mode pointwise with `rubric.classes`: a class for each response instead of a score."""
+EVERY: Final = (*BOTH, *CLASSES)
+
 BOOTSTRAP: Final = "cluster bootstrap percentiles"
 NO_INTERVAL: Final = "none"
 
@@ -40,7 +44,7 @@ class MetricSpec:
         headline: whether the summary of a run shows it.
         hidden_at_zero: whether the summary omits it at 0.
         source: paper and section.
-        modes: the modes that can have it.
+        modes: the modes that can have it; `classes` is mode pointwise with a rubric of classes.
         needs: the setting or data that it requires.
         interval: the kind of interval.
         benchmark: the title of its benchmark, if `dataset.benchmark` selects it.
@@ -82,7 +86,7 @@ class MetricSpec:
 
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_ANY = ("criterion", "system")
+_ANY = ("class", "criterion", "system")
 """Placeholders whose values may contain slashes."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.scoring.catalog.spec import PAIRS, POINTWISE, SCORES, MetricSpec
+from evalkit.scoring.catalog.spec import CLASSES, EVERY, PAIRS, POINTWISE, SCORES, MetricSpec
 
 MEAN = "interval of a bounded mean"
 SUMMED = "cluster bootstrap percentiles of the total"
@@ -354,11 +354,12 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/accuracy",
         "Accuracy (agreement with labels)",
-        "Share of labeled pairs with a verdict whose verdict equals the label; a tie is correct only if the label "
-        "is a tie.",
+        "Share of labeled pairs (or of responses, where the judge chooses classes) with a verdict whose verdict equals "
+        "the label; a tie is correct only if the label is a tie.",
         better="higher",
         chance="the expected agreement in kappa: Σ share of each class among labels × share among verdicts",
         headline=True,
+        modes=EVERY,
     ),
     MetricSpec(
         "agreement/accuracy_decided",
@@ -371,7 +372,8 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "agreement/kappa",
         "Cohen's kappa",
-        "Agreement of verdicts and labels (A, tie, B) beyond chance, undefined if all labels belong to one class.",
+        "Agreement of verdicts and labels (A, tie, B, or classes) beyond chance, undefined if all labels belong to one "
+        "class.",
         "(p - e) / (1 - e), where p is accuracy and e the agreement expected by chance",
         unit="coefficient",
         low=-1.0,
@@ -379,6 +381,7 @@ VERDICT_ROWS: Final = (
         chance=0.0,
         headline=True,
         source="Cohen 1960, Educ. Psychol. Meas. 20, 37-46, eq. 1",
+        modes=EVERY,
     ),
     MetricSpec(
         "agreement/accuracy_per_order",
@@ -452,15 +455,18 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "agreement/kappa_weighted",
-        "Weighted kappa (tie half wrong)",
-        "Kappa with linear weights: confusing a tie with a win counts half as much as confusing a win with a loss.",
+        "Weighted kappa",
+        "Kappa with linear weights: confusing a tie with a win counts half as much as confusing a win with a loss, and "
+        "confusing ordered classes counts by their distance.",
         "1 - Σ w·observed / Σ w·expected, with w = 0 for the same class, 1/2 for a tie against a win, 1 for "
-        "opposite winners",
+        "opposite winners; for ordered classes w is the number of steps between them",
         unit="coefficient",
         low=-1.0,
         better="higher",
         chance=0.0,
         source="Cohen 1968, Psychol. Bull. 70, 213-220",
+        modes=EVERY,
+        needs="ordered verdicts",
     ),
     MetricSpec(
         "agreement/ac1",
@@ -468,12 +474,39 @@ VERDICT_ROWS: Final = (
         "Agreement of verdicts and labels beyond chance; unlike kappa, it does not fall to 0 when nearly all "
         "labels belong to one class.",
         "(p - e) / (1 - e), e = Σ π(1 - π) / (q - 1), where π is the mean share of a class among labels and "
-        "verdicts and q the number of classes (2 without ties, otherwise 3)",
+        "verdicts and q the number of classes (2 without ties, otherwise 3, or "
+        "the classes of the rubric)",
         unit="coefficient",
         low=-1.0,
         better="higher",
         chance=0.0,
         source="Gwet 2008, Br. J. Math. Stat. Psychol. 61, 29-48, eq. 5",
+        modes=EVERY,
+    ),
+    MetricSpec(
+        "agreement/scott_pi",
+        "Scott's pi",
+        "Agreement of verdicts and labels beyond chance, where chance follows from the shares of the classes among "
+        "labels and verdicts together.",
+        "(p - e) / (1 - e), with e = Σ π², where π is the mean share of a class among labels and verdicts",
+        unit="coefficient",
+        low=-1.0,
+        better="higher",
+        chance=0.0,
+        source="Scott 1955, Public Opin. Q. 19, 321-325",
+        modes=CLASSES,
+    ),
+    MetricSpec(
+        "agreement/alpha",
+        "Krippendorff's alpha of verdicts and labels",
+        "Nominal alpha of verdicts and labels: Scott's pi with a correction for few units.",
+        "1 - observed disagreement / expected disagreement",
+        unit="coefficient",
+        low=-1.0,
+        better="higher",
+        chance=0.0,
+        source="Krippendorff 2004, Human Communication Research 30, 411-433",
+        modes=CLASSES,
     ),
     MetricSpec(
         "agreement/pearson_within",
@@ -513,16 +546,17 @@ VERDICT_ROWS: Final = (
     ),
     MetricSpec(
         "agreement/kappa_quadratic",
-        "Quadratic kappa of scores and grades",
+        "Quadratic kappa",
         "Kappa with quadratic weights between scores and grades on the same scale, which equals their concordance "
-        "correlation.",
+        "correlation, or between ordered classes and labels.",
         "1 - mean (score - grade)² / its expected value if scores and grades were paired at random",
         unit="coefficient",
         low=-1.0,
         better="higher",
         chance=0.0,
         source="Cohen 1968, Psychol. Bull. 70, 213-220; Lin 1989, Biometrics 45, 255-268",
-        modes=POINTWISE,
+        modes=(*POINTWISE, *CLASSES),
+        needs="ordered verdicts",
     ),
     MetricSpec(
         "agreement/error",

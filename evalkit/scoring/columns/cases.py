@@ -15,7 +15,7 @@ from evalkit.types import Annotation, Case, Judgment, Reason, Unit, Winner
 A, TIE, B, NONE = 1, 0, -1, -2
 """Winners as numbers: the sign of a margin, and -2 for a missing winner."""
 NAMES: dict[int, Winner] = {A: "A", TIE: "TIE", B: "B"}
-CODES = {name: code for code, name in NAMES.items()} | {None: NONE}
+CODES: dict[str | None, int] = {**{name: code for code, name in NAMES.items()}, None: NONE}
 
 
 def sign(values: Floats) -> Codes:
@@ -40,7 +40,7 @@ def kind_of(judgment: Judgment) -> str:
     return "budget" if cut_off else judgment.status
 
 
-JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL = range(7)
+JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL, ABSTENTION = range(8)
 REASONS: tuple[Reason, ...] = (
     "judged",
     "threshold",
@@ -49,6 +49,7 @@ REASONS: tuple[Reason, ...] = (
     "missing",
     "split",
     "equal_scores",
+    "abstained",
 )
 
 
@@ -120,7 +121,7 @@ def _label_pairs(pairs: PairColumns, case: int, labels: Sequence[Annotation]) ->
         for unit, winner in choices_in(annotation):
             votes.setdefault(unit, []).append(winner)
     for unit, winners in votes.items():
-        most = majority(winners)
+        most: Winner | None = majority(winners)
         if unit != FIRST and unit[1] < pairs.sizes[case] and most is not None:
             place = pairs.place(case, *unit)
             if pairs.label[place] == NONE:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
+from evalkit.core.classes import Classes
+from evalkit.errors import ConfigError
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.types import Judgment
 
 MISSING: Final = -1
 """The code of a missing answer, label or annotation."""
@@ -75,3 +79,41 @@ class ClassColumns:
     def tally(self) -> Tally:
         """Sums over the rows of each case."""
         return Tally(self.case, self.cases)
+
+
+class ClassCodes:
+    """Builds the columns `choice` and `chances` of judgments, in the order in which they are added."""
+
+    def __init__(self, classes: Classes) -> None:
+        self._classes = classes
+        self._codes: dict[str | None, int] = {name: index for index, name in enumerate(classes.names)}
+        self._codes |= {None: MISSING} | ({} if classes.abstain is None else {classes.abstain: ABSTAINED})
+        self._choice, self._chances = array("q"), array("d")
+
+    def add(self, judgment: Judgment) -> None:
+        """Add a judgment.
+
+        Raises:
+            ConfigError: if it has another kind of verdict, or a class that the rubric does not have.
+        """
+        name, where = judgment.class_name, f"case '{judgment.case_id}'"
+        if name not in self._codes:
+            known = ", ".join(self._classes.answers)
+            raise ConfigError(
+                f"it was judged '{name}', which is not among {known}", where=where, remedy="add the class"
+            )
+        if judgment.status in ("ok", "repaired") and name is None:
+            remedy = "set the rubric of the run, for example rubric=likert5"
+            raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
+        self._choice.append(self._codes[name])
+        given = judgment.weighted.classes if judgment.weighted is not None else {}
+        chances = [given.get(one, 0.0 if given else np.nan) for one in self._classes.names]
+        total = sum(chances)
+        self._chances.extend(chance / total if total else np.nan for chance in chances)
+
+    def columns(self) -> dict[str, Ints | Floats]:
+        """Return both columns."""
+        return {
+            "choice": np.array(self._choice, dtype=np.int64),
+            "chances": np.array(self._chances).reshape(-1, len(self._classes)),
+        }

@@ -11,12 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from evalkit.core.classes import Classes
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns.cases import IMPLIED, KINDS, RANKING, READABLE, STATED, kind_of
+from evalkit.scoring.columns.classes import ClassCodes
 from evalkit.scoring.columns.rankings import is_list, list_pairs, list_scores
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.types import Case, Judgment, Unit
 
+NO_CLASSES = "set rubric.classes to the classes of the run"
 Shape: TypeAlias = tuple[Unit, Unit]
 """The judged responses, ascending, and the order in which they were shown."""
 Places: TypeAlias = NDArray[np.int32]
@@ -50,6 +53,8 @@ class JudgmentColumns:
             judgment has probabilities.
         mass: (n,) the total probability of the values of the scale; `None` as above.
         open: (n,) the probability that was not returned; `None` as above.
+        choice: (n,) the class, an index into the rubric's classes, or MISSING or ABSTAINED; `None` without classes.
+        chances: (n, classes) the probability of each class among the classes, NaN if unknown; `None` without classes.
     """
 
     case: Ints
@@ -71,6 +76,8 @@ class JudgmentColumns:
     expected: Floats | None = None
     mass: Floats | None = None
     open: Floats | None = None
+    choice: Ints | None = None
+    chances: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.case)
@@ -154,18 +161,21 @@ _ARRAYS = tuple(
 )  # one row for each judgment
 
 
-def read_judgments(cases: Sequence[Case], judgments: Iterable[Judgment], names: Sequence[str]) -> JudgmentColumns:
+def read_judgments(
+    cases: Sequence[Case], judgments: Iterable[Judgment], names: Sequence[str], classes: Classes | None = None
+) -> JudgmentColumns:
     """Return judgments as columns.
 
     Args:
         cases: the cases.
         judgments: the judgments, each read once.
         names: the names of the criteria to keep.
+        classes: the classes of the rubric; `None` if it is a scale.
 
     Raises:
-        ConfigError: if a judgment is of an unknown case, or a ranking is not of its own responses.
+        ConfigError: if a judgment is of an unknown case or class, or a ranking is not of its own responses.
     """
-    rows = _ColumnBuilder(cases, names)
+    rows = _ColumnBuilder(cases, names, classes)
     counts: Counter[tuple[str, str]] = Counter()
     for judgment in judgments:
         if not is_list(judgment):
@@ -185,9 +195,10 @@ def read_judgments(cases: Sequence[Case], judgments: Iterable[Judgment], names: 
 class _ColumnBuilder:
     """Builds columns in plain arrays, which take less memory than lists of objects."""
 
-    def __init__(self, cases: Sequence[Case], names: Sequence[str]) -> None:
+    def __init__(self, cases: Sequence[Case], names: Sequence[str], classes: Classes | None) -> None:
         self._cases = {case.id: place for place, case in enumerate(cases)}
         self._names = tuple(names)
+        self._classes = None if classes is None else ClassCodes(classes)
         self._shapes: dict[Shape, int] = {}
         self._judges: dict[str, int] = {}
         self._large = {name: array("q") for name in ("case", "answer")}
@@ -209,6 +220,11 @@ class _ColumnBuilder:
             self._expected["expected"].extend(_number(stated.get(name)) for name in self._names)
             self._expected["mass"].append(judgment.weighted.mass)
             self._expected["open"].append(judgment.weighted.open)
+        if self._classes is not None:
+            self._classes.add(judgment)
+        elif judgment.class_name is not None:
+            where = f"case '{judgment.case_id}'"
+            raise ConfigError("it was judged by class, and the rubric is a scale", where=where, remedy=NO_CLASSES)
         large["case"].append(case)
         large["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(large["answer"]))
         places["shape"].append(self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes)))
@@ -241,6 +257,8 @@ class _ColumnBuilder:
         )
         if self._weighted:
             columns |= self._expectations(count, width)
+        if self._classes is not None:
+            columns |= self._classes.columns()
         keys = [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
         order = np.lexsort(keys)
         if (np.diff(order) < 0).any():

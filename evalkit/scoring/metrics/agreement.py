@@ -15,6 +15,7 @@ from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictC
 from evalkit.scoring.metrics.rates import split_rate
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
+from evalkit.scoring.stats.confusion import ac1, kappa, most_even, weighted_kappa
 
 CLASSES = (A, TIE, B)
 UNLABELED = "no pair has a label"
@@ -166,15 +167,6 @@ def one_class(read: Bools, verdicts: VerdictColumns) -> str:
     return f"labels are all of one class ({NAMES[int(labels[0])]}): it would be 0 whatever the verdicts are"
 
 
-def kappa(totals: Floats) -> Floats:
-    """Return Cohen's kappa of flat confusion matrices (rows, 9); NaN if chance agreement is 1."""
-    table = totals.reshape(-1, 3, 3)
-    n = table.sum(axis=(1, 2))
-    by_chance = (table.sum(axis=1) * table.sum(axis=2)).sum(axis=1)
-    agreed = np.trace(table, axis1=1, axis2=2)
-    return divide(agreed * n - by_chance, n * n - by_chance)
-
-
 def kappa_bounds(totals: Floats, label: Codes, unread: Bools) -> Bounds:
     """Return the lowest and highest kappa if every unread verdict of a label had the same value."""
     counts = [float((unread & (label == row)).sum()) for row in CLASSES]
@@ -191,10 +183,6 @@ def _kappa_with(totals: Floats, counts: list[float], target: tuple[int, ...]) ->
     for row, column in enumerate(target):
         filled[row, column] += counts[row]
     return float(kappa(filled.reshape(1, 9))[0])
-
-
-STEPS = np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2
-"""(3, 3) distances between A, TIE and B: a tie for a win is half as wrong as a win for a loss."""
 
 
 def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
@@ -227,30 +215,6 @@ def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
             worst=_ac1_bounds(totals, filled, unread, categories),
         ),
     ]
-
-
-def weighted_kappa(totals: Floats) -> Floats:
-    """Return linearly weighted kappa of flat confusion matrices (rows, 9) over A, TIE, B.
-
-    Cohen 1968, Psychol. Bull. 70, 213-220; NaN if the expected disagreement is 0.
-    """
-    table = totals.reshape(-1, 3, 3)
-    by_chance = table.sum(axis=2)[:, :, None] * table.sum(axis=1)[:, None, :]
-    observed, expected = (table * STEPS).sum(axis=(1, 2)), (by_chance * STEPS).sum(axis=(1, 2))
-    return np.asarray(1 - divide(observed * table.sum(axis=(1, 2)), expected))
-
-
-def ac1(totals: Floats, categories: int) -> Floats:
-    """Return Gwet's AC1 of flat confusion matrices (rows, 9) over 2 categories (A, B) or 3.
-
-    Gwet 2008, Br. J. Math. Stat. Psychol. 61, 29-48, eq. 5. Unlike kappa, it does not fall to 0 when nearly all labels
-    belong to one class.
-    """
-    table = totals.reshape(-1, 3, 3)
-    n = table.sum(axis=(1, 2))
-    share = divide(table.sum(axis=1) + table.sum(axis=2), 2 * n[:, None])
-    by_chance = (share * (1 - share)).sum(axis=1) / (categories - 1)
-    return divide(divide(np.trace(table, axis1=1, axis2=2), n) - by_chance, 1 - by_chance)
 
 
 def _extreme_tables(totals: Floats, label: Codes, unread: Bools) -> Floats:
@@ -294,18 +258,10 @@ def _ac1_bounds(totals: Floats, filled: Floats, unread: Bools, categories: int) 
     if not missing or low is None:
         return low, high
     fixed = filled[1].reshape(3, 3).sum(axis=1) + totals.reshape(3, 3).sum(axis=0)
-    share = _most_even(fixed, missing) / (2 * n)
+    share = most_even(fixed, missing) / (2 * n)
     by_chance = float((share * (1 - share)).sum()) / 2
     evenest = (float(np.trace(totals.reshape(3, 3))) / n - by_chance) / (1 - by_chance)
     return min(low, evenest), high
-
-
-def _most_even(fixed: Floats, extra: float) -> Floats:
-    """Return counts with `extra` added to the smallest ones, so that they become as even as possible."""
-    ordered = np.sort(fixed)
-    levels = [(ordered[:k].sum() + extra) / k for k in range(1, len(ordered) + 1)]
-    level = next(level for k, level in enumerate(levels, 1) if k == len(ordered) or level <= ordered[k])
-    return np.asarray(np.maximum(fixed, level))
 
 
 def confusion_table(verdicts: VerdictColumns) -> dict[str, Any]:
@@ -432,14 +388,26 @@ def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns], cases
 def _winner_agreement(winners: Codes, tally: Tally) -> list[Statistic]:
     """Return nominal alpha over A, TIE and B, and how often all votes agree if there are at least two."""
     counts = np.stack([(winners == code).sum(axis=0) for code in (A, TIE, B)], axis=1).astype(np.float64)
+    return panel_alpha(counts, winners != NONE, tally, "pairs")
+
+
+def panel_alpha(counts: Floats, known: Bools, tally: Tally, units: str) -> list[Statistic]:
+    """Return `panel/alpha` and `panel/unanimous` of votes for classes.
+
+    Args:
+        counts: (units, classes) the votes for each class.
+        known: (judges, units) which votes could be read.
+        tally: the case of each unit.
+        units: the name of the units in notes.
+    """
     votes = counts.sum(axis=1)
     several = votes > 1
     columns = nominal_columns(counts, tally)
     same = counts.max(axis=1) == votes
-    why = _why_no_votes(several)
+    note, why = f"of the {units} with at least two votes", _why_no_votes(several)
     return [
-        _alpha(columns, nominal_alpha, winners != NONE),
-        tally.rate("panel/unanimous", same, several, ~several, note="of the pairs with at least two votes", why=why),
+        _alpha(columns, nominal_alpha, known),
+        tally.rate("panel/unanimous", same, several, ~several, note=note, why=why),
     ]
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from evalkit.scoring.columns.cases import NONE
-from evalkit.scoring.metrics.agreement import CLASSES, kappa, kappa_bounds
+from evalkit.scoring.metrics.agreement import CLASSES, kappa_bounds
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.confusion import kappa
 from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score
 from evalkit.types import Metric
 

@@ -1,36 +1,332 @@
-"""Metrics of class verdicts: rates, agreement with labels, corrected rates, and the confusion matrix."""
+"""Metrics of class verdicts: rates, agreement with labels, the confusion matrix, and calibration by class.
+
+A missing answer could have named any class, which the bounds cover. An abstention is neither missing nor a class: rates
+are shares of the answers that name a class, and `class/abstained` is the share of answers that do not.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns.classes import ClassColumns
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.metrics.agreement import panel_alpha
+from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
+from evalkit.scoring.metrics.class_corrections import corrected_class_details, corrected_class_statistics
+from evalkit.scoring.metrics.humans import class_annotator_results
+from evalkit.scoring.stats import confusion
+from evalkit.scoring.stats.arrays import Bools, Floats, divide
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic
+from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.confusion import Unread
 from evalkit.types import Metric
 
+UNLABELED: Final = "no response has a label"
+UNREAD: Final = "no labeled response has a class"
+NO_CLASS: Final = "no answer names a class"
+SHARE: Final = PseudoCounts(np.array([[1.0, 1.0], [0.0, 1.0]]), np.full(2, 0.5), np.array([0.0, 1.0]))
+"""Half a cluster with and half a cluster without: Jeffreys' interval."""
+ONE_CLASS: Final = PseudoCounts(np.eye(4), np.full(4, 0.5), np.ones(4))
+"""The same for a class against all others: hits, false alarms, misses and the rest."""
 
-def class_statistics(config: RunConfig, columns: ClassColumns) -> list[Statistic | Metric]:
-    """Return the metrics of one judge's or a panel's class verdicts that its verdicts and labels determine.
 
-    Args:
-        config: the run's config.
-        columns: the class verdicts.
-    """
-    del config, columns
-    return []
+def class_statistics(columns: ClassColumns) -> list[Statistic | Metric]:
+    """Return the metrics of one judge's or a panel's class verdicts, and of their agreement with labels."""
+    labeled = LabeledClasses(columns)
+    return [
+        *_rates(columns),
+        *labeled.by_class(),
+        *labeled.overall(),
+        *_abstained(columns),
+        *labeled.agreement(),
+        *_calibration(columns),
+    ]
 
 
 def class_extras(
     config: RunConfig, columns: ClassColumns, clusters: Clusters
 ) -> tuple[list[Statistic | Metric], dict[str, Any]]:
-    """Return the metrics of annotators and corrections, and tables by the name of their file in the run folder.
+    """Return the metrics of corrections and annotators, and tables by the name of their file in the run folder.
 
     Args:
         config: the run's config.
         columns: the class verdicts of the judge or the panel.
         clusters: the clusters of the cases.
     """
-    del config, columns, clusters
-    return [], {}
+    people, annotators = class_annotator_results(columns, clusters, config.scoring.alt_test_epsilon)
+    corrected = corrected_class_details(columns, config.scoring.confidence, clusters)
+    details: dict[str, Any] = {"annotators": annotators} if annotators else {}
+    if columns.labeled.any():
+        details["confusion"] = class_confusion(columns)
+    return [*corrected_class_statistics(columns), *people], details | {"corrected": corrected}
+
+
+def _rates(columns: ClassColumns) -> list[Statistic]:
+    """Return `class/NAME/rate`: the share of the answers that name a class whose class it is."""
+    decided, note = columns.decided, coverage_note(columns)
+    return [
+        _rate(columns, f"class/{name}/rate", columns.verdicts == c, decided, note=note, why=NO_CLASS)
+        for c, name in enumerate(columns.names)
+    ]
+
+
+def _abstained(columns: ClassColumns) -> list[Statistic]:
+    if columns.abstain is None and not columns.abstained.any():
+        return []
+    return [_rate(columns, "class/abstained", columns.abstained, ~columns.missing, why="no answer could be read")]
+
+
+def _rate(
+    columns: ClassColumns, name: str, hit: Bools, among: Bools, *, note: str | None = None, why: str = NO_CLASS
+) -> Statistic:
+    found = columns.tally.rate(name, hit, among, columns.missing, note=note, why=why)
+    return replace(found, pseudo=SHARE)
+
+
+def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | None:
+    """Return how many of the answers, among the selected rows, name a class; `None` if no answer abstains."""
+    among = ~columns.missing if rows is None else rows & ~columns.missing
+    answers, abstained = int(among.sum()), int((among & columns.abstained).sum())
+    if not abstained:
+        return None
+    return f"{answers - abstained} of {answers} answers name a class, the others abstain"
+
+
+class LabeledClasses:
+    """The confusion matrix of labels and verdicts by case, and the metrics that follow from it."""
+
+    def __init__(self, columns: ClassColumns) -> None:
+        self._columns, k, tally = columns, len(columns.names), columns.tally
+        self._labeled, self._read = columns.labeled, columns.labeled & columns.decided
+        self._missing = columns.labeled & columns.missing
+        cells = np.where(self._read, columns.labels * k + columns.verdicts, -1)
+        self._cells = np.stack([tally(cells == cell) for cell in range(k * k)], axis=1)
+        missing = np.bincount(columns.labels[self._missing], minlength=k).astype(np.float64)
+        self.unread = Unread(self._cells.sum(axis=0).reshape(k, k), missing)
+        self._note = coverage_note(columns, columns.labeled)
+
+    def by_class(self) -> list[Statistic]:
+        """Return `class/NAME/precision`, `recall` and `f1`."""
+        return [
+            self._of_class(f"class/{name}/{end}", c, contrast)
+            for c, name in enumerate(self._columns.names)
+            for end, contrast in (("precision", PRECISION), ("recall", RECALL), ("f1", F1))
+        ]
+
+    def overall(self) -> list[Statistic]:
+        """Return the metrics over all classes, and those of the positive class if there is one."""
+        found: list[Statistic] = []
+        positive, unread = self._columns.positive, self.unread
+        if positive is not None:
+            found = [
+                self._of_class("class/tpr", positive, RECALL),
+                self._of_class("class/tnr", positive, SPECIFICITY),
+            ]
+        labels, verdicts = unread.table.sum(axis=1), unread.table.sum(axis=0)
+        recall = partial(_mean_of, confusion.recalls, np.flatnonzero(labels))
+        f1 = partial(_mean_of, confusion.f1_scores, np.flatnonzero(labels + verdicts))
+        found += [
+            self._coefficient("class/balanced_accuracy", recall, unread.balanced_accuracy(), each=1.0),
+            self._coefficient("class/macro_f1", f1, unread.macro_f1(), each=1.0),
+            self._coefficient("class/mcc", confusion.matthews, unread.matthews(), contrast=True),
+        ]
+        if positive is not None:
+            found.append(self._of_class("class/youden_j", positive, YOUDEN))
+        return found
+
+    def agreement(self) -> list[Statistic]:
+        """Return `agreement/accuracy`, `kappa`, `scott_pi`, `ac1` and `alpha`, and if ordered weighted kappas."""
+        unread = self.unread
+        right = self._columns.verdicts == self._columns.labels
+        tally = self._columns.tally
+        accuracy = tally.rate(
+            "agreement/accuracy", right, self._read, self._missing, note=self._note, why=self._why or "nothing to count"
+        )
+        found = [
+            replace(accuracy, pseudo=SHARE),
+            self._coefficient("agreement/kappa", confusion.kappa, unread.kappa(), contrast=True),
+            self._coefficient("agreement/scott_pi", confusion.scott_pi, unread.scott_pi()),
+            self._coefficient("agreement/ac1", confusion.ac1, unread.ac1()),
+            self._coefficient("agreement/alpha", confusion.alpha, unread.alpha()),
+        ]
+        if self._columns.ordered:
+            for power, name in ((1, "agreement/kappa_weighted"), (2, "agreement/kappa_quadratic")):
+                value = partial(confusion.weighted_kappa, power=power)
+                found.append(self._coefficient(name, value, unread.weighted_kappa(power), contrast=True))
+        return found
+
+    def _of_class(self, name: str, c: int, contrast: Contrast) -> Statistic:
+        """Return a statistic of one class against all others."""
+        k, own = len(self._columns.names), np.arange(len(self._columns.names)) == c
+        rows, sides = self._cells.reshape(-1, k, k), (own, ~own)
+        columns = [rows[:, label][:, :, verdict].sum(axis=(1, 2)) for verdict in sides for label in sides]
+        counted = np.stack([columns[cell] for cell in contrast.cells], axis=1)
+        missing = self.unread.missing
+        return Statistic(
+            name,
+            np.stack(columns, axis=1),
+            contrast.value,
+            n=int(counted.sum()),
+            missing=int(sum(missing[side].sum() for side, among in zip(sides, contrast.labels, strict=True) if among)),
+            worst=contrast.bounds(self.unread, c),
+            note=self._note,
+            why=self._why or f"{contrast.absent} '{self._columns.names[c]}'",
+            covered=counted.sum(axis=1) > 0,
+            pseudo=ONE_CLASS,
+        )
+
+    def _coefficient(
+        self, name: str, value: Callable[[Floats], Floats], worst: Bounds, *, contrast: bool = False, each: float = 0.0
+    ) -> Statistic:
+        """Return a statistic of the whole confusion matrix.
+
+        Args:
+            name: the metric's name.
+            value: maps flat confusion matrices (rows, classes²) to the coefficient.
+            worst: its bounds over missing answers.
+            contrast: whether it is 0 by construction if all labels are of one class, and so undefined.
+            each: the pseudo-clusters of each class; by default two for all classes together.
+        """
+        labels = np.unique(self._columns.labels[self._read])
+        why = "labels and verdicts are all of one class"
+        if contrast and len(labels) == 1:
+            own = self._columns.names[int(labels[0])]
+            why = f"labels are all of one class ({own}): it would be 0 whatever the verdicts are"
+            value = _undefined
+        k = len(self._columns.names)
+        return Statistic(
+            name,
+            self._cells,
+            value,
+            n=int(self._read.sum()),
+            missing=int(self._missing.sum()),
+            worst=worst,
+            note=self._note,
+            why=self._why or why,
+            pseudo=PseudoCounts.matrix(k, each or 2 / k),
+        )
+
+    @property
+    def _why(self) -> str:
+        """The reason why nothing about labels is defined; empty if something is."""
+        return "" if self._read.any() else UNREAD if self._labeled.any() else UNLABELED
+
+
+def _undefined(totals: Floats) -> Floats:
+    return np.full(len(totals), np.nan)
+
+
+def _precision(totals: Floats) -> Floats:
+    hits, alarms, _, _ = totals.T
+    return divide(hits, hits + alarms)
+
+
+def _recall(totals: Floats) -> Floats:
+    hits, _, misses, _ = totals.T
+    return divide(hits, hits + misses)
+
+
+def _specificity(totals: Floats) -> Floats:
+    _, alarms, _, rest = totals.T
+    return divide(rest, alarms + rest)
+
+
+def _f1(totals: Floats) -> Floats:
+    hits, alarms, misses, _ = totals.T
+    return divide(2 * hits, 2 * hits + alarms + misses)
+
+
+def _youden(totals: Floats) -> Floats:
+    return _recall(totals) + _specificity(totals) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A statistic of one class against all others.
+
+    Attributes:
+        value: maps hits, false alarms, misses and the rest (rows, 4) to the statistic.
+        bounds: its bounds over missing answers.
+        cells: which of the four it counts.
+        labels: whether missing answers of its own label, and of other labels, can change it.
+        absent: why it is undefined, before the name of the class.
+    """
+
+    value: Callable[[Floats], Floats]
+    bounds: Callable[[Unread, int], Bounds]
+    cells: tuple[int, ...]
+    labels: tuple[bool, bool]
+    absent: str
+
+
+PRECISION: Final = Contrast(_precision, Unread.precision, (0, 1), (True, True), "no answer is")
+RECALL: Final = Contrast(_recall, Unread.recall, (0, 2), (True, False), "no label is")
+SPECIFICITY: Final = Contrast(_specificity, Unread.specificity, (1, 3), (False, True), "every label is")
+F1: Final = Contrast(_f1, Unread.f1, (0, 1, 2), (True, True), "no answer and no label is")
+YOUDEN: Final = Contrast(_youden, Unread.youden, (0, 1, 2, 3), (True, True), "either every label or none is")
+
+
+def _mean_of(values: Callable[[Floats], Floats], classes: Any, totals: Floats) -> Floats:
+    return confusion.mean_defined(values(totals)[:, classes]) if len(classes) else _undefined(totals)
+
+
+def _calibration(columns: ClassColumns) -> list[Statistic]:
+    """Return the calibration of the probability of the verdict's class, and of the probability of each class."""
+    if columns.probabilities is None:
+        return []
+    known = np.isfinite(columns.probabilities).all(axis=1)
+    verdict = np.take_along_axis(columns.probabilities, np.maximum(columns.verdicts, 0)[:, None], axis=1)[:, 0]
+    right = (columns.verdicts == columns.labels).astype(np.float64)
+    used = columns.labeled & columns.decided & known
+    missing = int((columns.labeled & (columns.missing | (columns.decided & ~known))).sum())
+    found = _calibrated(
+        "calibration", StatedConfidence(columns.case[used], verdict[used], right[used], missing), columns
+    )
+    # An abstention still has probabilities of the classes only if the judge gave them, so it is left out here too.
+    for c, name in enumerate(columns.names):
+        own = (columns.labels == c).astype(np.float64)
+        stated = StatedConfidence(columns.case[used], columns.probabilities[used, c], own[used], missing)
+        found += _calibrated(f"class/{name}", stated, columns)
+    return found
+
+
+def _calibrated(group: str, stated: StatedConfidence, columns: ClassColumns) -> list[Statistic]:
+    made = [build(f"{group}/{end}", stated, columns.cases) for end, build in _ERRORS.items()]
+    return [replace(one, why="no labeled response has a class with a probability") for one in made]
+
+
+_ERRORS: Final = {"ece": ece_statistic, "brier": brier_statistic}
+
+
+def class_confusion(columns: ClassColumns) -> dict[str, Any]:
+    """Return {"labels": {label: {verdict: count}}}, with abstentions and missing answers among the verdicts."""
+    verdicts: dict[str, int] = {name: c for c, name in enumerate(columns.names)}
+    if columns.abstain is not None or columns.abstained.any():
+        verdicts[columns.abstain or "abstained"] = ABSTAINED
+    verdicts["missing"] = MISSING
+    rows = {
+        name: {
+            verdict: int(((columns.labels == c) & (columns.verdicts == code)).sum())
+            for verdict, code in verdicts.items()
+        }
+        for c, name in enumerate(columns.names)
+    }
+    return {"labels": rows}
+
+
+def class_panel_agreement(panel: ClassColumns, each: Sequence[ClassColumns]) -> list[Statistic]:
+    """Return `panel/alpha` and `panel/unanimous` of a panel's votes; abstentions are no votes.
+
+    Args:
+        panel: the panel's verdicts.
+        each: the verdicts of each judge.
+    """
+    votes = np.stack([one.verdicts for one in each])
+    counts = np.stack([(votes == c).sum(axis=0) for c in range(len(panel.names))], axis=1).astype(np.float64)
+    return panel_alpha(counts, votes != MISSING, panel.tally, "responses")

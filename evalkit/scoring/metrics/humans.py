@@ -11,6 +11,7 @@ import numpy as np
 
 from evalkit.core.annotations import annotation_grades, choices_in
 from evalkit.scoring.columns.cases import CODES, NONE, TIE, A, B, PairColumns, sign
+from evalkit.scoring.columns.classes import ClassColumns
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
 from evalkit.scoring.metrics.correlation import pearson_r
@@ -35,6 +36,7 @@ class Annotations:
         cases: the number of cases.
         names: the names of the annotators.
         chosen: whether values are choices.
+        classes: the possible choices.
     """
 
     item: Ints
@@ -45,11 +47,12 @@ class Annotations:
     cases: int
     names: tuple[str, ...]
     chosen: bool
+    classes: tuple[int, ...] = CLASSES
 
     @property
     def counts(self) -> Floats:
-        """The number of annotators who chose each class for each item, (items, 3)."""
-        counted = [np.bincount(self.item[self.value == c], minlength=len(self.case)) for c in CLASSES]
+        """The number of annotators who chose each class for each item, (items, classes)."""
+        counted = [np.bincount(self.item[self.value == c], minlength=len(self.case)) for c in self.classes]
         return np.stack(counted, axis=1).astype(np.float64)
 
 
@@ -79,6 +82,49 @@ def read_annotations(
     return Annotations(item, annotator, value, judge[item], case, len(cases), names, not by_grade)
 
 
+def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | None:
+    """Return the selected responses' classes by annotator, or `None` if there are none."""
+    names = tuple(sorted(columns.annotators))
+    given = [np.flatnonzero(rows & (columns.annotators[name] >= 0)) for name in names]
+    if not sum(map(len, given)):
+        return None
+    item = np.concatenate(given)
+    return Annotations(
+        item,
+        np.repeat(np.arange(len(names)), [len(one) for one in given]),
+        np.concatenate([columns.annotators[name][own] for name, own in zip(names, given, strict=True)]).astype(float),
+        np.where(columns.decided, columns.verdicts, np.nan)[item],
+        columns.case,
+        columns.cases,
+        names,
+        chosen=True,
+        classes=tuple(range(len(columns.names))),
+    )
+
+
+def class_annotator_results(
+    columns: ClassColumns, clusters: Clusters, epsilon: float
+) -> tuple[list[Statistic | Metric], list[dict[str, Any]]]:
+    """Return the metrics of annotators' classes, and the table of annotators; empty without annotators.
+
+    The judge is compared with annotators where it did not abstain.
+
+    Args:
+        columns: the class verdicts.
+        clusters: the clusters of the cases.
+        epsilon: the advantage that an annotator's label may have in the alternative annotator test.
+    """
+    every = read_class_annotations(columns, np.ones(len(columns), dtype=bool))
+    if every is None:
+        return [], []
+    found = read_class_annotations(columns, ~columns.abstained)
+    if found is None:
+        return [annotators_alpha(every)], []
+    contest = Contest.of(found, clusters)
+    metrics = [annotators_alpha(every), *leave_one_out(found), *alternative_statistics(contest, epsilon)]
+    return metrics, annotator_table(contest, epsilon)
+
+
 def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, float]]:
     for place, case in enumerate(cases):
         for name, label in case.labels.items():
@@ -99,10 +145,10 @@ def _choices(cases: Sequence[Case], pairs: PairColumns) -> Iterator[tuple[int, s
 
 def annotator_statistics(found: Annotations) -> list[Statistic]:
     """Return `human/alpha`, `human/ceiling`, `human/judge` and `human/gap`."""
-    return [_alpha(found), *_leave_one_out(found)]
+    return [annotators_alpha(found), *leave_one_out(found)]
 
 
-def _alpha(found: Annotations) -> Statistic:
+def annotators_alpha(found: Annotations) -> Statistic:
     """Return Krippendorff's alpha among annotators: nominal for choices, interval for grades."""
     tally = Tally(found.case, found.cases)
     units = len(found.case)
@@ -116,7 +162,7 @@ def _alpha(found: Annotations) -> Statistic:
     return Statistic("human/alpha", columns, value, int(size[several].sum()), why=why)
 
 
-def _leave_one_out(found: Annotations) -> list[Statistic]:
+def leave_one_out(found: Annotations) -> list[Statistic]:
     """Return the agreement of each annotator, and of the judge, with the other annotators, and the difference.
 
     For choices it is the share equal to the most frequent choice of the others, if there is one. For grades it is
@@ -174,8 +220,8 @@ def _sums(found: Annotations, values: Floats, reference: Floats, rows: Bools) ->
 
 
 def others(found: Annotations) -> Floats:
-    """Return the number of other annotators who chose each class for each row's item, (labels, 3)."""
-    own = np.stack([found.value == c for c in CLASSES], axis=1)
+    """Return the number of other annotators who chose each class for each row's item, (labels, classes)."""
+    own = np.stack([found.value == c for c in found.classes], axis=1)
     return np.asarray(found.counts[found.item] - own)
 
 
@@ -189,7 +235,7 @@ def _majority(found: Annotations) -> Floats:
     counts = others(found)
     most = counts.max(axis=1)
     alone = (most > 0) & ((counts == most[:, None]).sum(axis=1) == 1)
-    return np.where(alone, np.array(CLASSES, dtype=np.float64)[counts.argmax(axis=1)], np.nan)
+    return np.where(alone, np.array(found.classes, dtype=np.float64)[counts.argmax(axis=1)], np.nan)
 
 
 def _mean(found: Annotations) -> Floats:
@@ -260,7 +306,9 @@ def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
     size = others_count(found)
     if found.chosen:
         counts = others(found)
-        same = [(counts * np.stack([v == c for c in CLASSES], axis=1)).sum(axis=1) for v in (found.judge, found.value)]
+        same = [
+            (counts * np.stack([v == c for c in found.classes], axis=1)).sum(axis=1) for v in (found.judge, found.value)
+        ]
         return divide(same[0], size), divide(same[1], size), size
     sums = np.bincount(found.item, weights=found.value, minlength=items)[found.item] - found.value
     squares = np.bincount(found.item, weights=found.value**2, minlength=items)[found.item] - found.value**2

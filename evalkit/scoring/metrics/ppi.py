@@ -161,10 +161,10 @@ def _estimate(totals: Floats, k: Floats) -> Floats:
 
 def _share(totals: Floats, index: int) -> Floats:
     k = tuning(totals)
-    return _onto_simplex(np.stack([_estimate(part, k) for part in _parts(totals)], axis=1))[:, index]
+    return onto_simplex(np.stack([_estimate(part, k) for part in _parts(totals)], axis=1))[:, index]
 
 
-def _onto_simplex(shares: Floats) -> Floats:
+def onto_simplex(shares: Floats) -> Floats:
     """Return the nearest point of the simplex for each row: entries of at least 0 that sum to 1."""
     descending = -np.sort(-shares, axis=1)
     excess = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, shares.shape[1] + 1)
@@ -237,12 +237,15 @@ def corrected_details(config: RunConfig, targets: Sequence[Target], clusters: Cl
     levels = len(Scale.of(config.rubric)) if scored else 3
     return {
         "confidence": config.scoring.confidence,
-        "targets": [_plan(target, share_targets(targets), config.scoring.confidence, clusters) for target in targets],
+        "targets": [
+            label_plan(target, share_targets(targets), config.scoring.confidence, clusters) for target in targets
+        ],
         "notes": [LEVELS] if levels > 2 else [],
     }
 
 
-def _plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> dict[str, Any]:
+def label_plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> dict[str, Any]:
+    """Return a target's means as judged, labeled and corrected, and the interval widths for more labels."""
     totals = np.concatenate([_sums(one).sum(axis=0) for one in shares or (target,)])[None]
     n, others = int(totals[0, 0]), int(totals[0, 4])
     judged = target.judged[np.isfinite(target.judged)]

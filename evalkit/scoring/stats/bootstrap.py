@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bounded_intervals import FEW, bounded_mean, debiased_sum, invert_test, standard_errors
+from evalkit.scoring.stats.bounded_intervals import (
+    FEW,
+    PseudoCounts,
+    bounded_mean,
+    debiased_sum,
+    invert_test,
+    standard_errors,
+)
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 
@@ -99,6 +106,8 @@ class Statistic:
         gaps: the number of columns whose absolute totals are summed and divided by the total of the last column; the
             value is corrected for the bias of their noise, and the interval inverts a test.
         ends: the bounds of the values whose mean it is, the first column divided by the second.
+        pseudo: what its interval adds to the resampled totals, for statistics that do not vary between resamples of few
+            cases although another sample of cases would differ.
     """
 
     name: str
@@ -115,6 +124,7 @@ class Statistic:
     covered: Bools | None = None
     gaps: int = 0
     ends: tuple[float, float] | None = None
+    pseudo: PseudoCounts | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Table.of(self.columns))
@@ -282,9 +292,30 @@ def _special_interval(
     elif statistic.ends is not None and n <= FEW:
         sums, counts = (clusters.sums(column) for column in statistic.table.columns)
         low, high = bounded_mean(sums, counts, statistic.ends, scoring.bootstrap, scoring.confidence, scoring.seed)
+    elif statistic.pseudo is not None and not (statistic.proportion and value in (0.0, 1.0)):
+        found = _pseudo_interval(statistic, statistic.pseudo, scoring, clusters)
+        if found is None:
+            return metric
+        low, high = found
     else:
         return metric
     return replace(metric, low=round_metric(min(low, value)), high=round_metric(max(high, value)), note=statistic.note)
+
+
+def _pseudo_interval(
+    statistic: Statistic, pseudo: PseudoCounts, scoring: ScoringConfig, clusters: Clusters
+) -> tuple[float, float] | None:
+    """Return the interval with pseudo-counts; `None` if too many resamples are undefined, or clusters too different."""
+    sums = np.stack([clusters.sums(column) for column in statistic.table.columns], axis=1)
+    totals = pseudo.resample(sums, scoring.bootstrap, scoring.seed)
+    if totals is None:
+        return None
+    draws = statistic.value(totals)
+    defined, tail = draws[np.isfinite(draws)], (1 - scoring.confidence) / 2
+    if not len(defined) or (statistic.strict and 1 - len(defined) / len(draws) > tail):
+        return None
+    low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
+    return float(low), float(high)
 
 
 def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> Floats:

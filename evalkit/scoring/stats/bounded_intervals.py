@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -103,6 +104,60 @@ def bounded_mean(
         float(np.quantile((over + extra * end) / under, of)) for end, of in zip(ends, (tail, 1 - tail), strict=True)
     )
     return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class PseudoCounts:
+    """Clusters that no case is in, which take part in every resample with a small weight.
+
+    Where all answers to a rare class are right, no resample has a wrong one, though other cases would. Half a cluster
+    that is right and half a cluster that is wrong for each class make the interval of a share Jeffreys' (Brown, Cai and
+    DasGupta 2001, Statist. Sci. 16, 101-133), and extend it to functions of several shares: the resamples are those of
+    the Bayesian bootstrap (Rubin 1981, Ann. Statist. 9, 130-134), which for independent cases is the posterior
+    distribution of the confusion matrix under a Dirichlet prior.
+
+    Attributes:
+        rows: (pseudo, columns) what each pseudo-cluster adds to the columns.
+        weights: (pseudo,) the weight of each, where a cluster of cases has 1.
+        units: (columns,) the columns, as factors, that add up to the number of units of a cluster.
+    """
+
+    rows: Floats
+    weights: Floats
+    units: Floats
+
+    @classmethod
+    def matrix(cls, k: int, each: float) -> PseudoCounts:
+        """Return pseudo-clusters of flat confusion matrices of `k` classes: of `each` by label, half are right."""
+        weights = np.where(np.eye(k) > 0, each / 2, each / 2 / (k - 1))
+        return cls(np.eye(k * k), weights.ravel(), np.ones(k * k))
+
+    def resample(self, sums: Floats, resamples: int, seed: int) -> Floats | None:
+        """Return resampled totals (resamples, columns); `None` if more than `FEW` clusters differ from all others.
+
+        Args:
+            sums: (clusters, columns) the sums of each cluster.
+            resamples: the number of resamples.
+            seed: the seed of the resamples.
+        """
+        sums = sums[sums.any(axis=1)]
+        if not len(sums):
+            return None
+        # Clusters with equal sums are one term, whose weight is that of all of them.
+        _, first, counts = np.unique(_fingerprints(sums), return_index=True, return_counts=True)
+        if len(first) > FEW:
+            return None
+        size = float((sums @ self.units).mean())
+        generator = np.random.default_rng(seed)
+        weights = generator.standard_gamma(counts.astype(np.float64), size=(resamples, len(counts)))
+        pseudo = generator.standard_gamma(self.weights, size=(resamples, len(self.weights)))
+        return np.asarray(weights @ sums[first] + size * pseudo @ self.rows)
+
+
+def _fingerprints(rows: Floats) -> Floats:
+    """Return a number for each row that is equal for equal rows, and else almost surely differs."""
+    factors = np.random.default_rng(0).random(rows.shape[1])
+    return np.asarray((rows * factors).sum(axis=1))
 
 
 def standard_errors(values: Floats, counts: Floats, clusters: Clusters) -> Floats:

@@ -1,0 +1,382 @@
+"""Coefficients of confusion matrices of any number of classes, and their bounds over missing verdicts.
+
+A flat confusion matrix is (rows, classes²): labels by row, verdicts by column. Bounds answer what a coefficient would
+be if every missing verdict had named a class. The matrices that this can give form a polytope, whose vertices put all
+missing verdicts of a label in one class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from evalkit.scoring.stats.arrays import Floats, divide
+from evalkit.scoring.stats.bootstrap import Bounds, share
+
+VERTICES: Final = 4096
+"""With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
+_TANGENTS: Final = 40
+
+
+def matrices(totals: Floats) -> Floats:
+    """Return flat confusion matrices (rows, classes²) as (rows, classes, classes)."""
+    k = round(totals.shape[1] ** 0.5)
+    return totals.reshape(-1, k, k)
+
+
+def _agreed(table: Floats) -> Floats:
+    return np.asarray(np.trace(table, axis1=1, axis2=2))
+
+
+def accuracy(totals: Floats) -> Floats:
+    """Return the share of agreement."""
+    table = matrices(totals)
+    return divide(_agreed(table), table.sum(axis=(1, 2)))
+
+
+def kappa(totals: Floats) -> Floats:
+    """Return Cohen's kappa (Cohen 1960, Educ. Psychol. Meas. 20, 37-46); NaN if chance agreement is 1."""
+    table = matrices(totals)
+    n = table.sum(axis=(1, 2))
+    by_chance = (table.sum(axis=1) * table.sum(axis=2)).sum(axis=1)
+    return divide(_agreed(table) * n - by_chance, n * n - by_chance)
+
+
+def distances(k: int, power: int = 1) -> Floats:
+    """Return the distances between ordered classes (k, k): of their places, or with `power` 2 the squares."""
+    places = np.arange(k)
+    return np.asarray(np.abs(np.subtract.outer(places, places)) ** power, dtype=np.float64)
+
+
+def weighted_kappa(totals: Floats, power: int = 1) -> Floats:
+    """Return weighted kappa over ordered classes, with linear (`power` 1) or quadratic weights.
+
+    Cohen 1968, Psychol. Bull. 70, 213-220; NaN if the expected disagreement is 0.
+    """
+    table = matrices(totals)
+    steps = distances(table.shape[1], power)
+    by_chance = table.sum(axis=2)[:, :, None] * table.sum(axis=1)[:, None, :]
+    observed, expected = (table * steps).sum(axis=(1, 2)), (by_chance * steps).sum(axis=(1, 2))
+    return np.asarray(1 - divide(observed * table.sum(axis=(1, 2)), expected))
+
+
+def _shares(table: Floats) -> Floats:
+    """Return the mean share of each class among labels and verdicts, (rows, classes)."""
+    return divide(table.sum(axis=1) + table.sum(axis=2), 2 * table.sum(axis=(1, 2))[:, None])
+
+
+def ac1(totals: Floats, categories: int | None = None) -> Floats:
+    """Return Gwet's AC1 over `categories` classes, by default those of the matrix.
+
+    Gwet 2008, Br. J. Math. Stat. Psychol. 61, 29-48, eq. 5. Unlike kappa, it does not fall to 0 when nearly all labels
+    belong to one class.
+    """
+    table = matrices(totals)
+    rate = _shares(table)
+    by_chance = (rate * (1 - rate)).sum(axis=1) / ((categories or table.shape[1]) - 1)
+    return divide(accuracy(totals) - by_chance, 1 - by_chance)
+
+
+def scott_pi(totals: Floats) -> Floats:
+    """Return Scott's pi (Scott 1955, Public Opin. Q. 19, 321-325); NaN if only one class occurs."""
+    expected = 1 - (_shares(matrices(totals)) ** 2).sum(axis=1)
+    return np.asarray(1 - divide(1 - accuracy(totals), np.where(expected > 1e-12, expected, 0.0)))
+
+
+def alpha(totals: Floats) -> Floats:
+    """Return Krippendorff's nominal alpha of labels and verdicts; NaN if only one class occurs.
+
+    Krippendorff 2011, Computing Krippendorff's alpha-reliability. With two values for each unit it is Scott's pi with
+    a correction for the number of units.
+    """
+    return _alpha_of_pi(scott_pi(totals), totals.sum(axis=1))
+
+
+def _alpha_of_pi(pi: Floats, n: Floats) -> Floats:
+    return np.asarray(1 - (1 - pi) * divide(2 * n - 1, 2 * n))
+
+
+def matthews(totals: Floats) -> Floats:
+    """Return Matthews' correlation coefficient, for more than two classes R_K; NaN if labels or verdicts are all equal.
+
+    Matthews 1975, Biochim. Biophys. Acta 405, 442-451; Gorodkin 2004, Comput. Biol. Chem. 28, 367-374.
+    """
+    table = matrices(totals)
+    n, labels, verdicts = table.sum(axis=(1, 2)), table.sum(axis=2), table.sum(axis=1)
+    spread = (n * n - (labels**2).sum(axis=1)) * (n * n - (verdicts**2).sum(axis=1))
+    scale = np.sqrt(np.where(spread > 1e-9, spread, 0.0))
+    return divide(_agreed(table) * n - (labels * verdicts).sum(axis=1), scale)
+
+
+def recalls(totals: Floats) -> Floats:
+    """Return the recall of each class, (rows, classes); NaN for a class without labels."""
+    table = matrices(totals)
+    return divide(np.diagonal(table, axis1=1, axis2=2), table.sum(axis=2))
+
+
+def f1_scores(totals: Floats) -> Floats:
+    """Return the F1 score of each class, (rows, classes); NaN for a class without labels and verdicts."""
+    table = matrices(totals)
+    return divide(2 * np.diagonal(table, axis1=1, axis2=2), table.sum(axis=2) + table.sum(axis=1))
+
+
+def mean_defined(values: Floats) -> Floats:
+    """Return the mean of each row's defined values, NaN without any."""
+    defined = np.isfinite(values)
+    return divide(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A confusion matrix with missing verdicts.
+
+    Attributes:
+        table: (classes, classes) the counts of labels by verdict.
+        missing: (classes,) the number of missing verdicts by label.
+    """
+
+    table: Floats
+    missing: Floats
+
+    @property
+    def n(self) -> float:
+        """The number of labels, with and without a verdict."""
+        return float(self.table.sum() + self.missing.sum())
+
+    @property
+    def labels(self) -> Floats:
+        """The number of labels of each class, (classes,)."""
+        return np.asarray(self.table.sum(axis=1) + self.missing)
+
+    def bounds(self, value: Callable[[Floats], Floats], found: Bounds) -> Bounds:
+        """Return bounds `found` widened to hold the value of the verdicts that were read, if it is defined."""
+        ends = [end for end in (*found, float(value(self.table.reshape(1, -1))[0])) if end is not None and end == end]
+        return (min(ends), max(ends)) if ends else (None, None)
+
+    # Shares and means of shares.
+
+    def accuracy(self) -> Bounds:
+        """Return exact bounds of accuracy."""
+        return share(float(np.trace(self.table)), self.n, float(self.missing.sum()))
+
+    def recall(self, c: int) -> Bounds:
+        """Return exact bounds of the recall of class `c`."""
+        return share(float(self.table[c, c]), float(self.labels[c]), float(self.missing[c]))
+
+    def specificity(self, c: int) -> Bounds:
+        """Return exact bounds of the share of labels other than `c` whose verdict is not `c`."""
+        rest = np.delete(np.arange(len(self.table)), c)
+        wrong, total, unknown = (float(part[rest].sum()) for part in (self.table[:, c], self.labels, self.missing))
+        return share(total - unknown - wrong, total, unknown)
+
+    def precision(self, c: int) -> Bounds:
+        """Return exact bounds of the precision of class `c`."""
+        hits, alarms = float(self.table[c, c]), float(self.table[:, c].sum() - self.table[c, c])
+        more_hits, more_alarms = float(self.missing[c]), float(self.missing.sum() - self.missing[c])
+        lows = [(hits, alarms + more_alarms), (hits + more_hits, alarms + more_alarms)]
+        highs = [(hits + more_hits, alarms), (hits + more_hits, alarms + more_alarms)]
+        low, high = (
+            next((right / (right + wrong) for right, wrong in ends if right + wrong), None) for ends in (lows, highs)
+        )
+        return low, high
+
+    def f1(self, c: int) -> Bounds:
+        """Return exact bounds of the F1 score of class `c`."""
+        hits, others = float(self.table[c, c]), float(self.missing.sum() - self.missing[c])
+        total = float(self.labels[c] + self.table[:, c].sum())
+        best = total + float(self.missing[c])
+        low = 2 * hits / (total + others) if total + others else None
+        return low, 2 * (hits + float(self.missing[c])) / best if best else low
+
+    def youden(self, c: int) -> Bounds:
+        """Return exact bounds of sensitivity plus specificity minus 1: they have no label in common."""
+        (low, high), (other_low, other_high) = self.recall(c), self.specificity(c)
+        if low is None or other_low is None or high is None or other_high is None:
+            return None, None
+        return low + other_low - 1, high + other_high - 1
+
+    def balanced_accuracy(self) -> Bounds:
+        """Return exact bounds of the mean recall: recalls of different classes have no label in common."""
+        ends = [self.recall(c) for c in range(len(self.table))]
+        return self.bounds(lambda t: mean_defined(recalls(t)), _mean_bounds(ends))
+
+    def macro_f1(self) -> Bounds:
+        """Return bounds of the mean F1 score.
+
+        All missing verdicts correct is best for every class at once. The lower bound takes the worst for every class
+        on its own. It is exact for two classes.
+        """
+        ends = [self.f1(c) for c in range(len(self.table))]
+        return self.bounds(lambda t: mean_defined(f1_scores(t)), (_mean_bounds(ends)[0], self._best(f1_scores)))
+
+    def _best(self, values: Callable[[Floats], Floats]) -> float | None:
+        found = float(mean_defined(values((self.table + np.diag(self.missing)).reshape(1, -1)))[0])
+        return found if found == found else None
+
+    # Coefficients that correct for chance.
+
+    def kappa(self) -> Bounds:
+        """Return exact bounds of kappa: numerator and denominator are linear in the missing verdicts."""
+        return self._linear_kappa(1 - np.eye(len(self.table)), kappa)
+
+    def weighted_kappa(self, power: int) -> Bounds:
+        """Return exact bounds of weighted kappa, as for kappa."""
+        return self._linear_kappa(distances(len(self.table), power), lambda t: weighted_kappa(t, power))
+
+    def _linear_kappa(self, steps: Floats, value: Callable[[Floats], Floats]) -> Bounds:
+        """Return bounds of 1 minus observed over expected disagreement; `None` if all labels are of one class."""
+        if np.count_nonzero(self.labels) < 2:
+            return None, None
+        observed, expected = self.n * steps, np.tile(self.labels @ steps, (len(steps), 1))
+        low, high = (1 - self._extreme_ratio(observed, expected, sign)[0] for sign in (1.0, -1.0))
+        return self.bounds(value, (low, high))
+
+    def _extreme_ratio(self, top: Floats, bottom: Floats, sign: float, offset: float = 0.0) -> tuple[float, Floats]:
+        """Return the largest (`sign` 1) or smallest (-1) ratio of two sums over the filled matrix, and the filling.
+
+        Dinkelbach 1967, Manage. Sci. 13, 492-498: for the ratio q, the filling that is best for top - q · bottom has a
+        better ratio, until there is none.
+
+        Args:
+            top: (classes, classes) what each cell adds to the numerator.
+            bottom: (classes, classes) what each cell adds to the denominator, which is positive.
+            sign: 1 or -1.
+            offset: what the denominator has in addition.
+        """
+        places, fill = np.arange(len(top)), np.diag(self.missing)
+        ratio = -sign * np.inf
+        while True:
+            filled = self.table + fill
+            found = float((filled * top).sum() / ((filled * bottom).sum() + offset))
+            if sign * (found - ratio) <= 1e-15:
+                return ratio, fill
+            ratio = found
+            chosen = (sign * (top - ratio * bottom)).argmax(axis=1)
+            fill = np.zeros_like(top)
+            fill[places, chosen] = self.missing
+
+    def scott_pi(self) -> Bounds:
+        """Return bounds of Scott's pi: the lower one is exact up to `VERTICES`, the upper one by tangents."""
+        return self.bounds(scott_pi, self._squares(1.0, -1.0, scott_pi))
+
+    def alpha(self) -> Bounds:
+        """Return bounds of nominal alpha, from those of Scott's pi."""
+        low, high = self._squares(1.0, -1.0, scott_pi)
+        if low is None or high is None:
+            return self.bounds(alpha, (None, None))
+        ends = _alpha_of_pi(np.array([low, high]), np.array([self.n, self.n]))
+        return self.bounds(alpha, (float(ends[0]), float(ends[1])))
+
+    def ac1(self) -> Bounds:
+        """Return bounds of AC1: the upper one is exact up to `VERTICES`, the lower one by tangents."""
+        k = len(self.table)
+        return self.bounds(ac1, self._squares((k - 2) / (k - 1), 1 / (k - 1), ac1))
+
+    def _squares(self, constant: float, factor: float, value: Callable[[Floats], Floats]) -> Bounds:
+        """Return bounds of 1 - do / de, where de is `constant` plus `factor` times the sum of squared mean shares.
+
+        If de is concave, do / de is largest at a vertex. Its tangents are above it, so the smallest ratio to a tangent
+        is a lower bound of do / de, and close to it where the tangent touches at the best filling. If de is convex,
+        both are the other way round.
+        """
+        n, k = self.n, len(self.table)
+        if not self.missing.any():
+            return None, None
+        wrong, sign = 1 - np.eye(k), 1.0 if factor > 0 else -1.0
+        fill, bound = np.diag(self.missing), sign * np.inf
+        for step in range(_TANGENTS):
+            both = self.labels + (self.table + fill).sum(axis=0)
+            slope = factor * both / (2 * n * n)
+            rest = constant + factor * float((both**2).sum()) / (4 * n * n) - float(slope @ (both - self.labels))
+            if rest + float(slope.min()) * n <= 1e-12:
+                break
+            ratio, best = self._extreme_ratio(wrong / n, np.tile(slope, (k, 1)), sign, rest)
+            bound = min(bound, ratio) if sign > 0 else max(bound, ratio)
+            fill = fill + (best - fill) * 2 / (step + 3)
+        if not np.isfinite(bound):  # one class only, with or without missing verdicts
+            bound = 0.0 if sign < 0 else 1.0
+        vertices = self._at_vertices(value)
+        if vertices is None:
+            far = self._apart(constant, factor)
+            return (max(-1.0, 1 - far[1]), 1 - bound) if sign < 0 else (max(-1.0, 1 - bound), 1 - far[0])
+        return (vertices[0], max(1 - bound, vertices[1])) if sign < 0 else (min(1 - bound, vertices[0]), vertices[1])
+
+    def _apart(self, constant: float, factor: float) -> tuple[float, float]:
+        """Return bounds of do / de from those of do and de apart."""
+        n, unknown = self.n, float(self.missing.sum())
+        wrong = self.n - unknown - float(np.trace(self.table))
+        both = self.labels + self.table.sum(axis=0)
+        even, far = most_even(both, unknown), both.copy()
+        far[both.argmax()] += unknown
+        ends = sorted(constant + factor * float((counts**2).sum()) / (4 * n * n) for counts in (even, far))
+        return wrong / n / ends[1], (wrong + unknown) / n / ends[0] if ends[0] > 1e-12 else np.inf
+
+    def _at_vertices(self, value: Callable[[Floats], Floats]) -> tuple[float, float] | None:
+        """Return the lowest and highest value at a vertex; `None` if there are too many vertices, or none has one."""
+        k, rows = len(self.table), np.flatnonzero(self.missing)
+        if k ** len(rows) > VERTICES:
+            return None
+        tables = []
+        for target in product(range(k), repeat=len(rows)):
+            table = self.table.copy()
+            table[rows, list(target)] += self.missing[rows]
+            tables.append(table.ravel())
+        values = value(np.array(tables))
+        defined = values[np.isfinite(values)]
+        return (float(defined.min()), float(defined.max())) if len(defined) else None
+
+    def matthews(self) -> Bounds:
+        """Return bounds of Matthews' coefficient.
+
+        It is linear over concave, so that positive maxima and negative minima are at vertices. For two classes it rises
+        with every correct verdict, so all correct and all wrong are its exact bounds.
+        """
+        if np.count_nonzero(self.labels) < 2:
+            return None, None
+        if not self.missing.any():
+            return self.bounds(matthews, (None, None))
+        if len(self.table) == 2:
+            fills = (np.diag(self.missing)[:, ::-1], np.diag(self.missing))
+            ends = [float(matthews((self.table + fill).reshape(1, 4))[0]) for fill in fills]
+            low, high = (0.0 if end != end else end for end in ends)
+            return self.bounds(matthews, (low, high))
+        low, high = self._matthews_apart()
+        found = self._at_vertices(matthews)
+        if found is not None:
+            low = low if low > 0 else min(found[0], 0.0)
+            high = high if high < 0 else max(found[1], 0.0)
+        return self.bounds(matthews, (low, high))
+
+    def _matthews_apart(self) -> tuple[float, float]:
+        """Return bounds of Matthews' coefficient from those of its numerator and denominator apart."""
+        n, labels, unknown = self.n, self.labels, float(self.missing.sum())
+        gain = n * np.eye(len(labels)) - labels
+        fixed = float((self.table * gain).sum())
+        low, high = (fixed + float(self.missing @ pick) for pick in (gain.min(axis=1), gain.max(axis=1)))
+        far, even = self.table.sum(axis=0), most_even(self.table.sum(axis=0), unknown)
+        far[far.argmax()] += unknown
+        spread = n * n - float((labels**2).sum())
+        small, large = (np.sqrt(max(spread * (n * n - float((c**2).sum())), 0.0)) for c in (far, even))
+        worst = divide(np.array([low, high]), np.array([large if low > 0 else small, large if high < 0 else small]))
+        return float(np.clip(np.nan_to_num(worst[0], nan=-1.0), -1, 1)), float(
+            np.clip(np.nan_to_num(worst[1], nan=1.0), -1, 1)
+        )
+
+
+def _mean_bounds(ends: list[Bounds]) -> Bounds:
+    known = [(low, high) for low, high in ends if low is not None and high is not None]
+    if not known:
+        return None, None
+    return sum(low for low, _ in known) / len(known), sum(high for _, high in known) / len(known)
+
+
+def most_even(fixed: Floats, extra: float) -> Floats:
+    """Return counts with `extra` added to the smallest ones, so that they become as even as possible."""
+    ordered = np.sort(fixed)
+    levels = [(ordered[:k].sum() + extra) / k for k in range(1, len(ordered) + 1)]
+    level = next(level for k, level in enumerate(levels, 1) if k == len(ordered) or level <= ordered[k])
+    return np.asarray(np.maximum(fixed, level))

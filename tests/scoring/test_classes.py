@@ -1,0 +1,305 @@
+"""Metrics of classes equal those of other libraries, with missing answers and abstentions."""
+
+from __future__ import annotations
+
+import warnings
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss_kappa
+
+from evalkit.config import RunConfig
+from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_panel_agreement, class_statistics
+from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.types import Metric
+
+CONFIG = RunConfig.model_validate(
+    {
+        "judge": {"model": "judge"},
+        "mode": {"name": "pointwise"},
+        "swap": {"policy": "none"},
+        "criteria": [{"name": "quality"}],
+        "scoring": {"bootstrap": 200},
+    }
+)
+NAMES = ("good", "fair", "bad", "awful")
+
+
+def columns_of(verdicts, labels=None, classes=3, *, positive=0, ordered=False, abstain="unsure", **more):
+    n = len(verdicts)
+    labels = [MISSING] * n if labels is None else labels
+    return ClassColumns(
+        NAMES[:classes],
+        ordered,
+        positive,
+        np.arange(n),
+        np.zeros(n, dtype=np.int64),
+        n,
+        np.array(verdicts, dtype=np.int64),
+        np.array(labels, dtype=np.int64),
+        abstain=abstain,
+        **more,
+    )
+
+
+def values(columns):
+    found = [*class_statistics(columns), *class_extras(CONFIG, columns, Clusters.each(columns.cases))[0]]
+    return {one.name: one.observed() if isinstance(one, Statistic) else one.value for one in found}
+
+
+def measured(columns, clusters=None):
+    clusters = clusters or Clusters.each(columns.cases)
+    found = [*class_statistics(columns), *class_extras(CONFIG, columns, clusters)[0]]
+    made = measure([one for one in found if isinstance(one, Statistic)], CONFIG.scoring, clusters)
+    return made | {one.name: one for one in found if isinstance(one, Metric)}
+
+
+@st.composite
+def tables(draw, classes=(2, 3, 4)):
+    k = draw(st.sampled_from(classes))
+    rows = st.tuples(st.integers(ABSTAINED, k - 1), st.integers(MISSING, k - 1))
+    rows = draw(st.lists(rows, min_size=2, max_size=40))
+    return k, *zip(*rows, strict=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables())
+def test_metrics_equal_scikit_learn(table):
+    k, verdicts, labels = table
+    found = values(columns_of(verdicts, labels, k, ordered=True))
+    y, x = (np.array(side) for side in (labels, verdicts))
+    read = (y >= 0) & (x >= 0)
+    y, x, every = y[read], x[read], list(range(k))
+    if not len(y):
+        assert np.isnan(found["agreement/accuracy"])
+        assert np.isnan(found["class/mcc"])
+        return
+    expected = {"agreement/accuracy": sk.accuracy_score(y, x)}
+    own = {"labels": every, "average": None, "zero_division": np.nan}
+    for score, end in ((sk.precision_score, "precision"), (sk.recall_score, "recall"), (sk.f1_score, "f1")):
+        expected |= {f"class/{name}/{end}": value for name, value in zip(NAMES, score(y, x, **own), strict=False)}
+    expected["class/macro_f1"] = sk.f1_score(y, x, average="macro", zero_division=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected["class/balanced_accuracy"] = sk.balanced_accuracy_score(y, x)
+    expected["class/tpr"] = expected["class/good/recall"]
+    expected["class/tnr"] = np.mean(x[y != 0] != 0) if (y != 0).any() else np.nan
+    expected["class/youden_j"] = expected["class/tpr"] + expected["class/tnr"] - 1
+    if len(np.unique(y)) > 1:
+        if len(np.unique(x)) > 1:
+            expected["class/mcc"] = sk.matthews_corrcoef(y, x)
+        kappa = {"kappa": None, "kappa_weighted": "linear", "kappa_quadratic": "quadratic"}
+        for end, weights in kappa.items():
+            expected[f"agreement/{end}"] = sk.cohen_kappa_score(y, x, labels=every, weights=weights)
+    else:
+        assert np.isnan(found["agreement/kappa"])
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-9, nan_ok=True), name
+
+
+@settings(max_examples=50, deadline=None)
+@given(tables())
+def test_coefficients_equal_statsmodels_and_krippendorff(table):
+    k, verdicts, labels = table
+    found = values(columns_of(verdicts, labels, k))
+    read = [(label, verdict) for label, verdict in zip(labels, verdicts, strict=True) if label >= 0 and verdict >= 0]
+    if len({code for pair in read for code in pair}) < 2:
+        assert np.isnan(found["agreement/alpha"])
+        assert np.isnan(found["agreement/scott_pi"])
+        return
+    # Fleiss' kappa of two raters is Scott's pi.
+    assert found["agreement/scott_pi"] == pytest.approx(fleiss_kappa(aggregate_raters(np.array(read))[0]), abs=1e-9)
+    known = [[np.nan if code < 0 else code for code in side] for side in (labels, verdicts)]
+    alpha = krippendorff.alpha(reliability_data=known, level_of_measurement="nominal", value_domain=list(range(k)))
+    assert found["agreement/alpha"] == pytest.approx(alpha, abs=1e-9)
+    if len({label for label, _ in read}) > 1:
+        counts = np.zeros((k, k))
+        np.add.at(counts, tuple(np.array(read).T), 1)
+        with np.errstate(all="ignore"):  # it divides by standard errors of 0
+            assert found["agreement/kappa"] == pytest.approx(cohens_kappa(counts).kappa, abs=1e-9)
+    agreed = np.mean([label == verdict for label, verdict in read])
+    shares = np.bincount(np.array(read).ravel(), minlength=k) / (2 * len(read))
+    chance = (shares * (1 - shares)).sum() / (k - 1)
+    assert found["agreement/ac1"] == pytest.approx((agreed - chance) / (1 - chance), abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(tables())
+def test_every_interval_and_every_bound_holds_the_value(table):
+    k, verdicts, labels = table
+    for metric in measured(columns_of(verdicts, labels, k, ordered=True)).values():
+        if metric.value is None:
+            assert metric.note
+            continue
+        if metric.low is not None:
+            assert metric.low - 1e-9 <= metric.value <= metric.high + 1e-9, metric
+        if metric.worst_low is not None:
+            assert metric.worst_low - 1e-9 <= metric.value <= metric.worst_high + 1e-9, metric
+        if not metric.missing and metric.worst_low is not None:
+            assert metric.worst_low == pytest.approx(metric.worst_high, abs=1e-6), metric
+
+
+def test_abstentions_are_neither_missing_nor_a_class():
+    # Of ten answers one is missing and three abstain; of the six others, four are good.
+    verdicts = [0, 0, 0, 0, 1, 1, ABSTAINED, ABSTAINED, ABSTAINED, MISSING]
+    found = measured(columns_of(verdicts, [0] * 5 + [1] * 5, 2))
+    rate = found["class/good/rate"]
+    assert (rate.value, rate.n, rate.missing) == (pytest.approx(4 / 6), 6, 1)
+    assert (rate.worst_low, rate.worst_high) == (pytest.approx(4 / 7), pytest.approx(5 / 7))
+    assert "6 of 9 answers name a class" in rate.note
+    abstained = found["class/abstained"]
+    assert (abstained.value, abstained.n, abstained.missing) == (pytest.approx(3 / 9), 9, 1)
+    assert (abstained.worst_low, abstained.worst_high) == (pytest.approx(0.3), pytest.approx(0.4))
+    recall = found["class/fair/recall"]
+    assert (recall.value, recall.n, recall.missing) == (1.0, 1, 1)
+    assert (recall.worst_low, recall.worst_high) == (pytest.approx(0.5), 1.0)
+    assert (found["agreement/accuracy"].value, found["agreement/accuracy"].n) == (pytest.approx(5 / 6), 6)
+    matrix = class_confusion(columns_of(verdicts, [0] * 5 + [1] * 5, 2))["labels"]
+    assert matrix["fair"] == {"good": 0, "fair": 1, "unsure": 3, "missing": 1}
+
+
+def test_without_abstentions_there_is_no_coverage_to_state():
+    found = measured(columns_of([0, 1, 1, 0], [0, 1, 0, 0], 2, abstain=None))
+    assert "class/abstained" not in found
+    assert found["class/good/rate"].note is None
+
+
+def test_without_a_positive_class_there_is_no_tpr():
+    names = values(columns_of([0, 1, 1, 0], [0, 1, 0, 0], 2, positive=None)).keys()
+    assert not names & {"class/tpr", "class/tnr", "class/youden_j"}
+    assert "agreement/kappa_weighted" not in names
+
+
+def simulated(seed, n, shares, errors, labeled):
+    generator = np.random.default_rng(seed)
+    k = len(shares)
+    true = generator.choice(k, size=n, p=shares)
+    verdicts = (generator.random(n)[:, None] > np.array(errors)[true].cumsum(axis=1)).sum(axis=1).clip(0, k - 1)
+    labels = np.where(generator.random(n) < labeled, true, MISSING)
+    return columns_of(verdicts, labels, k), np.bincount(true, minlength=k) / n
+
+
+THREE = ([0.6, 0.3, 0.1], [[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.1, 0.2, 0.7]])
+TWO = ([0.7, 0.3], [[0.9, 0.1], [0.25, 0.75]])
+
+
+@pytest.mark.parametrize("planted", [TWO, THREE])
+def test_corrected_rates_undo_planted_errors_and_sum_to_one(planted):
+    columns, truth = simulated(3, 40_000, *planted, labeled=0.5)
+    found = values(columns)
+    for kind in ("rate", "prediction_powered"):
+        rates = [found[f"corrected/{kind}/{name}"] for name in columns.names]
+        assert sum(rates) == pytest.approx(1, abs=1e-9)
+        assert rates == pytest.approx(truth, abs=0.02)
+        assert min(abs(found[f"class/{name}/rate"] - rate) for name, rate in zip(columns.names, rates, strict=True)) > 0
+
+
+def test_two_classes_are_corrected_as_by_rogan_and_gladen():
+    columns, _ = simulated(5, 300, *TWO, labeled=0.4)
+    found, own = measured(columns), values(columns)
+    used = columns.labels >= 0
+    said, true = columns.verdicts[used] == 0, columns.labels[used] == 0
+    sensitivity, specificity = said[true].mean(), (~said)[~true].mean()
+    expected = (own["class/good/rate"] + specificity - 1) / (sensitivity + specificity - 1)
+    assert found["corrected/rate/good"].value == pytest.approx(expected, abs=1e-9)
+    assert f"Youden's J {sensitivity + specificity - 1:.2f}" in found["corrected/rate/good"].note
+
+
+def test_more_classes_name_the_condition_number():
+    columns, _ = simulated(5, 300, *THREE, labeled=0.4)
+    details = class_extras(CONFIG, columns, Clusters.each(columns.cases))[1]["corrected"]
+    matrix = np.array([[row[name] for name in columns.names] for row in details["errors"].values()])
+    assert details["condition_number"] == pytest.approx(np.linalg.cond(matrix), abs=1e-9)
+    judged = np.bincount(columns.verdicts, minlength=3) / len(columns)
+    solved = np.linalg.solve(matrix.T, judged)
+    found = measured(columns)
+    assert [found[f"corrected/rate/{name}"].value for name in columns.names] == pytest.approx(solved, abs=1e-9)
+    assert f"condition number {details['condition_number']:.3g}" in found["corrected/rate/bad"].note
+    assert "Youden's J" in found["corrected/rate/bad"].note
+
+
+def test_rates_that_errors_do_not_determine_are_not_identified():
+    labels = [0, 0, 0, 1, 1, 1, 2, 2, 2] * 3
+    same = measured(columns_of([0, 1, 2] * 9, labels))
+    assert same["corrected/rate/good"].value is None
+    assert "not identified" in same["corrected/rate/good"].note
+    assert "Youden's J 0.00" in same["corrected/rate/good"].note
+    unseen = measured(columns_of([0, 0, 1, 1] * 3, [0, 0, 1, 1] * 3))
+    assert "no answer is labeled 'bad'" in unseen["corrected/rate/good"].note
+    reversed_ = measured(columns_of([1, 1, 0, 0] * 3, [0, 0, 1, 1] * 3, 2))
+    assert "not identified" in reversed_["corrected/rate/good"].note
+    # Prediction-powered rates need no inverse.
+    assert unseen["corrected/prediction_powered/good"].value == pytest.approx(0.5)
+
+
+def test_annotators_agree_on_classes_and_the_judge_is_one_of_them():
+    generator = np.random.default_rng(1)
+    true = generator.integers(0, 3, size=120)
+
+    def errs(rate):
+        return np.where(generator.random(120) < rate, generator.integers(0, 3, size=120), true)
+
+    annotators = {name: errs(0.3) for name in ("ann", "ben", "cat", "dan")}
+    annotators["ann"] = np.where(generator.random(120) < 0.2, MISSING, annotators["ann"])
+    verdicts = errs(0.05)
+    verdicts[:10] = ABSTAINED
+    columns = columns_of(verdicts, true, annotators=annotators)
+    found = measured(columns)
+    known = [np.where(codes < 0, np.nan, codes) for codes in annotators.values()]
+    alpha = krippendorff.alpha(reliability_data=known, level_of_measurement="nominal")
+    assert found["human/alpha"].value == pytest.approx(alpha, abs=1e-9)
+    assert found["human/judge"].value > found["human/ceiling"].value
+    assert found["human/alt_test"].value == 1.0
+    assert found["human/advantage"].value > 0.8
+    assert found["human/judge"].missing == 0
+    table = class_extras(CONFIG, columns, Clusters.each(120))[1]["annotators"]
+    assert [row["annotator"] for row in table] == sorted(annotators)
+
+
+def test_calibration_of_the_verdict_and_of_each_class():
+    verdicts, labels = [0, 0, 1, 1, ABSTAINED], [0, 1, 1, 0, 0]
+    p = np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7], [0.5, 0.5]])
+    found = values(columns_of(verdicts, labels, 2, probabilities=p))
+    assert found["calibration/brier"] == pytest.approx(np.mean([0.01, 0.64, 0.16, 0.49]))
+    right = np.array([1, 0, 0, 1])
+    assert found["class/good/brier"] == pytest.approx(np.mean((p[:4, 0] - right) ** 2))
+    assert found["class/good/brier"] == pytest.approx(sk.brier_score_loss(right, p[:4, 0]))
+    assert found["class/fair/brier"] == pytest.approx(found["class/good/brier"])
+    assert 0 <= found["class/good/ece"] <= 1
+
+
+def test_a_panel_votes_on_classes():
+    each = [columns_of(votes) for votes in ([0, 1, 2, 0], [0, 1, 1, ABSTAINED], [0, 2, 1, MISSING])]
+    alpha, unanimous = class_panel_agreement(columns_of([0, 1, 1, 0]), each)
+    known = [np.where(one.verdicts < 0, np.nan, one.verdicts) for one in each]
+    expected = krippendorff.alpha(reliability_data=known, level_of_measurement="nominal")
+    assert alpha.observed() == pytest.approx(expected, abs=1e-9)
+    assert (alpha.missing, unanimous.n) == (1, 3)
+    assert unanimous.observed() == pytest.approx(1 / 3)
+
+
+def test_intervals_of_a_rare_class_do_not_collapse():
+    # Three rare cases, all found: resampling alone would never see one that is not.
+    verdicts, labels = [0] * 47 + [1] * 3, [0] * 47 + [1] * 3
+    found = measured(columns_of(verdicts, labels, 2, positive=1))
+    assert found["class/tpr"].value == 1.0
+    assert 0.2 < found["class/tpr"].low < 0.6
+    assert found["class/mcc"].low < 0.95
+    assert found["class/balanced_accuracy"].low < 0.9
+
+
+def test_clusters_widen_intervals():
+    columns, _ = simulated(8, 100, *TWO, labeled=1.0)
+    tenfold = columns_of(np.repeat(columns.verdicts, 10), np.repeat(columns.labels, 10), 2)
+    clusters = Clusters(1000, 100, np.repeat(np.arange(100), 10), "prompt")
+    alone, apart, together = measured(columns), measured(tenfold), measured(tenfold, clusters)
+    for name in ("agreement/kappa", "class/tpr", "class/good/rate", "class/macro_f1"):
+        widths = [found[name].high - found[name].low for found in (alone, apart, together)]
+        assert widths[2] == pytest.approx(widths[0], rel=0.15), name
+        assert widths[1] < 0.5 * widths[0], name
