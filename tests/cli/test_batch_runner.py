@@ -186,6 +186,6 @@ def test_a_budget_is_kept_at_the_most_that_each_request_can_cost(call: Call, ser
 
 def test_a_plan_has_the_prices_of_batches(call: Call, server: BatchServer) -> None:
     plan = ["plan", *DATA, "judge=gpt-4o"]
-    cost = [float(call(*plan, *more).out.splitlines()[1].split()[-1]) for more in ([], ["runner=batch"])]
+    cost = [float(call(*plan, *more).out.splitlines()[1].split()[-1].lstrip("$")) for more in ([], ["runner=batch"])]
     assert cost[1] == pytest.approx(cost[0] / 2, rel=0.01)
     assert "batch price unknown" in call(*plan, "judge.model=openai/gpt-3.5-turbo", "runner=batch").out
