@@ -20,11 +20,13 @@ from evalkit.datasets import CaseStream, Dataset, Fetch, iter_cases, load_cases,
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.event_loop import run_async
+from evalkit.engine.shared_limits import SharedLimits
+from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import apply_gate, check_gate, check_rules, write_with_gate
 from evalkit.judges import describe_judges, make_arbiter, make_judges
 from evalkit.plugins import allowing_code
-from evalkit.protocols import Evaluator
+from evalkit.protocols import Evaluator, Store
 from evalkit.report import run_files
 from evalkit.runs import check_free, check_no_sweep, unused_folder
 from evalkit.runs.manifest import describe_run, describe_scoring
@@ -34,7 +36,7 @@ from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.self_preference import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.verdicts.weighting import AGGREGATE
-from evalkit.store import open_store
+from evalkit.store import open_store, shared_state
 from evalkit.tracking import dataset_fetchers, warm_up
 from evalkit.tracking.record import begin_recording
 from evalkit.types import Case, Judgment, RunResult, Spent, Verdict
@@ -287,6 +289,7 @@ async def ask_judges(
             observe=observe,
             spool=folder,
             spent=spent if batches is None else batches.spent,
+            shared=_shared(config, store),
         )
         return judged if batches is None else batches.counted(judged)
     finally:
@@ -294,6 +297,19 @@ async def ask_judges(
             await judge.close()
         if store:
             store.close()
+
+
+def _shared(config: RunConfig, store: Store | None) -> SharedLimits | None:
+    """Return the limits that workers on the store share; `None` if the run does not write to one that has them.
+
+    Raises:
+        ConfigError: if the budget must be one of them.
+    """
+    state = None if config.store.mode == "read_only" else shared_state(store)
+    if state is None and config.runner.budget_scope == "store":
+        what = "workers cannot share a budget without a writable SQLite or PostgreSQL store"
+        raise ConfigError(what, where="runner.budget_scope", remedy="set store.mode=read_write, or budget_scope=run")
+    return None if state is None else SharedLimits(state, config.hash())
 
 
 async def check_judges(config: RunConfig) -> str:

@@ -480,12 +480,21 @@ class RunnerConfig(Section):
     """Maximum cost in US dollars; requests that it cuts off are reported as missing."""
     budget_calls: Annotated[int, Field(ge=0)] | None = None
     """Maximum number of calls."""
-    budget_scope: Literal["run", "sweep"] = "run"
-    """Whether the budget is for each run, or for all jobs of a sweep together."""
+    budget_scope: Literal["run", "sweep", "store"] = "run"
+    """What the budget is for: each run, all jobs of a sweep together, or all workers on the `store` that judge the same
+    study, then and later.
+    """
     max_failure_rate: Fraction = 0.05
     """A run with a larger share of failed requests ends with exit status 2."""
     max_unusable_rate: Fraction = 0.5
     """A run with a larger share of failed, refused or unparseable answers ends with exit status 2."""
+
+    @model_validator(mode="after")
+    def _shared_budget(self) -> Self:
+        if self.budget_scope == "store" and (self.budget_calls is not None or self.kind == "batch"):
+            key = "budget_calls" if self.budget_calls is not None else "kind"
+            raise ValueError(f"{key} does not work with budget_scope=store: set budget_usd, and no batches")
+        return self
 
 
 class ProbeConfig(Section):

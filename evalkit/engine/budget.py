@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import inf
 
 from evalkit.config import RunnerConfig
 from evalkit.core.display import dollars
+from evalkit.engine.shared_limits import SharedBudget
 from evalkit.engine.token_estimates import expected_tokens
 from evalkit.errors import ConfigError
 from evalkit.types import Completion, JudgeRequest, Spent
@@ -22,6 +24,7 @@ AMPLE = 2
 UNOBSERVED = 4
 """Factor on the expected length of a format, for the token limit before any answer."""
 LEAST = 64
+_DRIFT = 1e-9
 ENOUGH = 5
 """The number of answers in a run from which answers of earlier runs no longer count."""
 
@@ -39,12 +42,17 @@ class Reservation:
 
 
 class Budget:
-    """The cap of one run or, with a shared `total`, of a sweep. Every attempt counts: a provider may bill it."""
+    """The cap of one run or, with a shared `total`, of a sweep. Every attempt counts: a provider may bill it.
 
-    def __init__(self, runner: RunnerConfig, total: Spent | None = None) -> None:
+    With a budget `shared` by the workers on a store, the run spends what it has taken of it.
+    """
+
+    def __init__(self, runner: RunnerConfig, total: Spent | None = None, shared: SharedBudget | None = None) -> None:
         self._calls, self._usd = runner.budget_calls, runner.budget_usd
         self._total = total or Spent()
-        self._of_sweep = " by the sweep" if runner.budget_scope == "sweep" else ""
+        self._of_sweep = {"run": "", "sweep": " by the sweep", "store": " by all workers"}[runner.budget_scope]
+        self._shared, self._taken = shared, 0.0
+        self._turn = nullcontext() if shared is None else asyncio.Lock()
         self.reserved = 0.0
         self._in_flight = 0
         self._settled = asyncio.Condition()
@@ -62,7 +70,9 @@ class Budget:
     @property
     def left(self) -> float | None:
         """The amount that is neither spent nor reserved, in USD; `None` without a cap."""
-        return None if self._usd is None else max(0.0, self._usd - self.spent - self.reserved)
+        return (
+            None if self._usd is None or self._shared is not None else max(0.0, self._usd - self.spent - self.reserved)
+        )
 
     async def reserve(self, ceiling: float | None, limited: float | None = None) -> Reservation:
         """Reserve the cost of one call; wait if calls in flight may release enough of the budget.
@@ -77,7 +87,8 @@ class Budget:
         """
         reservation = Reservation(ceiling or 0.0)
         if self._usd is not None:
-            reservation = await self._room_for(require_known(ceiling), limited, self._usd)
+            async with self._turn:
+                reservation = await self._room_for(require_known(ceiling), limited, self._usd)
         if self._calls is not None and self.calls >= self._calls:
             raise BudgetReached(f"runner.budget_calls={self._calls} is reached{self._of_sweep}")
         self._total.calls += 1
@@ -96,12 +107,24 @@ class Budget:
             async with self._settled:
                 self._settled.notify_all()
 
+    async def close(self) -> None:
+        """Give back what was taken of a shared budget and not spent."""
+        if self._shared is not None and (left := self._taken - self.spent) > 0:
+            self._taken = self.spent
+            await asyncio.to_thread(self._shared.give_back, left)
+
+    async def _covers(self, amount: float, cap: float) -> bool:
+        if self._shared is None:
+            return self.spent + self.reserved + amount <= cap
+        if (short := self.spent + self.reserved + amount - self._taken) > 0:
+            self._taken += await asyncio.to_thread(self._shared.take, short)
+        return self.spent + self.reserved + amount <= self._taken + _DRIFT
+
     async def _room_for(self, ceiling: float, limited: float | None, cap: float) -> Reservation:
         while True:
-            taken = self.spent + self.reserved
-            if taken + ceiling <= cap:
+            if await self._covers(ceiling, cap):
                 return Reservation(ceiling)
-            if limited is not None and limited < ceiling and taken + limited <= cap:
+            if limited is not None and limited < ceiling and await self._covers(limited, cap):
                 return Reservation(limited, limited=True)
             if not self._in_flight:
                 least = ceiling if limited is None else min(limited, ceiling)

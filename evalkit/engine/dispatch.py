@@ -16,6 +16,7 @@ from evalkit.engine.event_loop import Clock
 from evalkit.engine.progress import Tally
 from evalkit.engine.rate_limits import JudgeLimit, Turn
 from evalkit.engine.requests import CompletedCalls
+from evalkit.engine.shared_limits import SharedLimits
 from evalkit.errors import CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane
@@ -110,6 +111,7 @@ class Caller:
         clock: The source of time.
         allowed: Raises an exception if a call with this content key must not be made now.
         spent: The budget spent so far, shared with other runs.
+        shared: The limits that workers on the store share.
     """
 
     def __init__(
@@ -121,12 +123,14 @@ class Caller:
         clock: Clock,
         allowed: Callable[[str], None],
         spent: Spent | None = None,
+        shared: SharedLimits | None = None,
     ) -> None:
         self._judges, self._runner, self._tally = judges, runner, tally
         self._writer = None if store is None else StoreWriter(store)
-        self._limits = [JudgeLimit(judge, runner, clock) for judge in judges]
+        self._limits = [JudgeLimit(judge, runner, clock, shared) for judge in judges]
         self._slots = asyncio.Semaphore(runner.concurrency)
-        self._budget = Budget(runner, spent)
+        self._budget = Budget(runner, spent, None if shared is None else shared.budget(runner))
+        self.close = self._budget.close
         self.lengths = AnswerLengths()
         self._ready: set[int] = set()
         self._allowed = allowed
@@ -300,6 +304,7 @@ class Sender:
         changed: Called after each retry.
         spool: The folder for answers that equal requests may need later, if they are stored nowhere else.
         spent: The budget spent so far, shared with other runs.
+        shared: The limits that workers on the store share.
     """
 
     def __init__(
@@ -315,8 +320,10 @@ class Sender:
         changed: Callable[[], None] = lambda: None,
         spool: Path | None = None,
         spent: Spent | None = None,
+        shared: SharedLimits | None = None,
     ) -> None:
-        self._caller = Caller(judges, store, runner, tally, clock, self._check_allowed, spent)
+        self._caller = Caller(judges, store, runner, tally, clock, self._check_allowed, spent, shared)
+        self.close = self._caller.close
         self.lengths = self._caller.lengths
         self._runner, self._tally, self._calls, self._clock, self._changed = runner, tally, calls, clock, changed
         self._claims = claims

@@ -13,6 +13,7 @@ from evalkit.engine.dispatch import Answer, RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
 from evalkit.engine.requests import CallGroup, JudgmentCollector, OpenGroups, PlannedCall, PlannedCalls, call_key
+from evalkit.engine.shared_limits import SharedLimits
 from evalkit.errors import EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment, Spent
@@ -39,6 +40,7 @@ async def judge(
     clock: Clock | None = None,
     spool: Path | None = None,
     spent: Spent | None = None,
+    shared: SharedLimits | None = None,
 ) -> JudgingResult:
     """Judge `cases` with every judge; return one judgment per planned request and per follow-up request.
 
@@ -62,6 +64,7 @@ async def judge(
         clock: The source of time.
         spool: The folder, or a folder below it, for a temporary file of judgments that exceed the memory limit.
         spent: The budget that other runs have spent.
+        shared: The limits that workers on the store share.
 
     Raises:
         ConfigError: If that file cannot be written; answers so far are stored.
@@ -69,7 +72,7 @@ async def judge(
         StoreError: If the store fails.
     """
     everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
-    run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock(), spool, spent)
+    run = _Run(evaluator, everyone, store, runner, store_mode, observe, clock or Clock(), spool, spent, shared)
     run.calls = PlannedCalls(cases, evaluator, [j.spec for j in judges], run.reads)
     if arbiter is not None:
         run.set_arbiter(len(judges))
@@ -81,6 +84,7 @@ async def judge(
     finally:
         for each in everyone:
             await each.close()
+        await run.close()
     return run.result()
 
 
@@ -99,6 +103,7 @@ class _Run:
         clock: Clock,
         spool: Path | None,
         spent: Spent | None,
+        shared: SharedLimits | None,
     ) -> None:
         self._evaluator, self._judges, self._runner, self._observe = evaluator, judges, runner, observe
         self._follow = evaluator.follow if isinstance(evaluator, FollowUpEvaluator) else None
@@ -116,6 +121,7 @@ class _Run:
             changed=self._report,
             spool=spool,
             spent=spent,
+            shared=shared,
         )
         self._queue: deque[PlannedCall] = deque()
         self._done, self._groups = JudgmentCollector(spool), OpenGroups()
@@ -137,6 +143,10 @@ class _Run:
             lengths = [one.usage.completion_tokens or 0 for one in self.reads.recent(judge.spec.model)]
             if lengths:
                 self._sender.lengths.earlier[index] = max(lengths)
+
+    async def close(self) -> None:
+        """Give back what the run had taken of a shared budget."""
+        await self._sender.close()
 
     async def workers(self) -> None:
         """Run the workers until every call is done, one of them fails, or the run is stopped."""

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from evalkit.config import RunnerConfig
 from evalkit.engine.event_loop import Clock
+from evalkit.engine.shared_limits import SharedLimits
 from evalkit.engine.token_estimates import prompt_tokens
 from evalkit.protocols import Judge
 from evalkit.types import JudgeRequest, Usage
@@ -203,19 +204,20 @@ class JudgeLimit(Waker):
         judge: The judge; judges with the same model and address share their limits, even across runs.
         runner: The default concurrency.
         clock: The source of time.
+        shared: The limits of all workers on a store.
     """
 
-    def __init__(self, judge: Judge, runner: RunnerConfig, clock: Clock) -> None:
+    def __init__(self, judge: Judge, runner: RunnerConfig, clock: Clock, shared: SharedLimits | None = None) -> None:
         concurrency, rpm, tpm = (getattr(judge, name, None) for name in ("concurrency", "rpm", "tpm"))
         self._pace = shared_pace(judge.spec.model, judge.spec.api_base, clock.now)
         self._pace.set_limits(concurrency or runner.concurrency, rpm, tpm)
         self._pace.waiters.add(self)
         self._expected = _Expected(next((judge.spec.params[n] for n in _LONGEST if n in judge.spec.params), None))
         self._clock, self._counts = clock, tpm is not None
-        self._queue, self._changed = asyncio.Lock(), asyncio.Event()
+        self._queue, self._changed, self._over = asyncio.Lock(), asyncio.Event(), asyncio.Event()
+        self._window, self._waiting = None if shared is None else shared.window(judge), 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
-        self._lifted = False
 
     @property
     def allowed(self) -> int:
@@ -234,7 +236,7 @@ class JudgeLimit(Waker):
 
     def lift(self) -> None:
         """Let all waiting calls through: they will find that nothing is sent any more."""
-        self._lifted = True
+        self._over.set()
         self._changed.set()
 
     def pause(self, seconds: float) -> None:
@@ -248,12 +250,20 @@ class JudgeLimit(Waker):
     def answered(self, turn: Turn, request: JudgeRequest, usage: Usage) -> None:
         """Record an answer and its usage."""
         self._expected.learn(request, usage)
-        self._pace.answered(turn, _total(usage))
+        tokens = _total(usage)
+        if self._window is not None and turn.tokens is not None and tokens is not None:
+            self._window.correct(tokens - turn.tokens.amount)
+        self._pace.answered(turn, tokens)
 
     @asynccontextmanager
     async def turn(self, request: JudgeRequest) -> AsyncIterator[Turn]:
         """Wait for a slot for a call, and hold it within the block."""
-        turn = await self._enter(self._expected.tokens(request) if self._counts else 0.0)
+        tokens = self._expected.tokens(request) if self._counts else 0.0
+        self._waiting += 1
+        try:
+            turn = await self._enter(tokens)
+        finally:
+            self._waiting -= 1
         try:
             yield turn
         finally:
@@ -266,10 +276,22 @@ class JudgeLimit(Waker):
                 self._changed.clear()
                 entered = self._pace.enter(tokens, self._clock.now())
                 if isinstance(entered, Turn):
+                    await self._share(tokens)
                     return entered
-                if self._lifted:
+                if self._over.is_set():
                     return self._pace.let_through(self._clock.now())
                 await self._clock.pause_unless(self._changed, entered)
+
+    async def _share(self, tokens: float) -> None:
+        """Wait for a permit of the limit that all workers share, with a slot of this process."""
+        try:
+            while self._window is not None and not self._over.is_set():
+                if not (wait := await self._window.take(tokens, self._waiting, self._clock.now())):
+                    return
+                await self._clock.pause_unless(self._over, wait)
+        except BaseException:
+            self._pace.leave()
+            raise
 
 
 class _Expected:

@@ -1,0 +1,139 @@
+"""Share rate limits and a budget among all workers on a store: each worker takes what it needs now in one block."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from math import inf
+
+from evalkit.config import RunnerConfig
+from evalkit.protocols import Judge, SharedState
+
+LATE = 0.2
+"""Seconds within which a permit is used; the rest of a block is given back. Taken permits count this much longer."""
+GRAIN = 0.2
+"""Seconds of permits that are counted together, and between two tries of a worker."""
+BLOCK = 0.002
+"""The share of a budget that is taken at a time, unless one call needs more."""
+
+
+class SharedWindow:
+    """The requests and tokens that all workers send to one model in a minute. Times are the store's.
+
+    Args:
+        state: Where workers share what they take.
+        name: The name of the limit.
+        rpm: The maximum number of requests per window.
+        tpm: The maximum number of tokens per window.
+        window: Seconds.
+    """
+
+    def __init__(
+        self, state: SharedState, name: str, rpm: float | None, tpm: float | None, window: float = 60.0
+    ) -> None:
+        self._state, self._name, self._span = state, name, window + LATE
+        self._rpm, self._tpm = inf if rpm is None else rpm, inf if tpm is None else tpm
+        self._permits, self._until, self._each = 0, 0.0, 0.0
+        self._owed = 0.0
+
+    def correct(self, tokens: float) -> None:
+        """Count more tokens, or fewer, with the next block."""
+        self._owed += tokens
+
+    async def take(self, tokens: float, waiting: int, now: float) -> float:
+        """Take a permit for a call of so many tokens and return 0, or return the seconds until the next try.
+
+        Args:
+            tokens: The tokens expected.
+            waiting: How many calls wait for a permit, this one included.
+            now: Seconds of this process's clock, which never decrease.
+        """
+        if not self._permits or now > self._until:
+            unused, self._permits = self._permits, 0
+            self._owed -= unused * self._each
+            self._permits, wait = await asyncio.to_thread(self._fetch, tokens, waiting, unused)
+            self._each, self._until = tokens, now + LATE
+            if not self._permits:
+                return max(wait, GRAIN)
+        self._permits -= 1
+        self._owed += tokens - self._each
+        return 0.0
+
+    def _fetch(self, tokens: float, waiting: int, unused: int) -> tuple[int, float]:
+        """Take a block, and return its permits and the seconds until there may be one."""
+        granted, wait, owed = 0, 0.0, self._owed
+
+        def change(text: str | None, now: float) -> str:
+            nonlocal granted, wait
+            taken = [one for one in json.loads(text or "[]") if one[1] + self._span > now]
+            calls, used = (sum(one[place] for one in taken) for place in (2, 3))
+            calls, used = calls - unused, used + owed
+            by_tokens = (self._tpm - used) // tokens if tokens and self._tpm < inf else inf
+            # Like one worker's: an amount above the limit fits into an empty window.
+            granted = int(max(0 if taken else 1, min(waiting, (self._rpm - calls) // 1, by_tokens)))
+            wait = taken[0][1] + self._span - now if taken else 0.0
+            if not taken or now - taken[-1][0] >= GRAIN:
+                taken.append([now, now, 0, 0.0])
+            last = taken[-1]
+            last[1], last[2], last[3] = now, last[2] + granted - unused, last[3] + granted * tokens + owed
+            return json.dumps(taken)
+
+        self._state.change_state(self._name, change)
+        self._owed -= owed
+        return granted, wait
+
+
+class SharedBudget:
+    """A budget in US$ that all workers together never exceed; what a killed worker had taken counts as spent.
+
+    Args:
+        state: Where workers share what they take.
+        name: The name of the budget.
+        cap: US$.
+    """
+
+    def __init__(self, state: SharedState, name: str, cap: float) -> None:
+        self._state, self._name, self._cap = state, name, cap
+
+    def take(self, need: float) -> float:
+        """Take an amount, a little more if there is some left; return it, or 0 if the budget does not cover it."""
+        got = 0.0
+
+        def change(text: str | None, _: float) -> str:
+            nonlocal got
+            taken = float(text or 0.0)
+            got = min(max(need, self._cap * BLOCK), self._cap - taken)
+            got = got if got >= need else 0.0
+            return repr(taken + got)
+
+        self._state.change_state(self._name, change)
+        return got
+
+    def give_back(self, amount: float) -> None:
+        """Give back what was taken and not spent."""
+        self._state.change_state(self._name, lambda text, _: repr(max(0.0, float(text or 0.0) - amount)))
+
+
+class SharedLimits:
+    """The limits that a run shares with all workers on its store.
+
+    Args:
+        state: Where workers share what they take.
+        study: What the budget is for.
+    """
+
+    def __init__(self, state: SharedState, study: str) -> None:
+        self._state, self._study = state, study
+
+    def window(self, judge: Judge) -> SharedWindow | None:
+        """Return the rate limits of a judge's model; `None` if it has none."""
+        rpm, tpm = getattr(judge, "rpm", None), getattr(judge, "tpm", None)
+        if rpm is None and tpm is None:
+            return None
+        return SharedWindow(self._state, f"limit/{judge.spec.model} {judge.spec.api_base or ''}", rpm, tpm)
+
+    def budget(self, runner: RunnerConfig) -> SharedBudget | None:
+        """Return the shared budget; `None` if it is not shared."""
+        if runner.budget_usd is None or runner.budget_scope != "store":
+            return None
+        return SharedBudget(self._state, f"budget/{self._study}", runner.budget_usd)
