@@ -154,7 +154,7 @@ class ClaimChecker(Protocol):
 
 @runtime_checkable
 class SharedState(Protocol):
-    """What a store also has if its users can share small texts by name: limits, budgets, submitted batches."""
+    """What a store also has if its users can share texts by name: rate limits, budgets and submitted batches."""
 
     def states(self, prefix: str) -> Mapping[str, str]:
         """Return the texts whose names start with `prefix`, in the order of their names."""

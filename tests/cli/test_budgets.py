@@ -122,3 +122,21 @@ def test_a_budget_may_be_for_a_whole_sweep(call: Call, provider: Provider, concu
     calls = ["runner.budget_calls=10", "runner.budget_scope=sweep", "judge.temperature=2", "hydra.sweep.dir=all"]
     call("run", *given, *calls, status=2)
     assert len(provider.requests) - asked == 10
+
+
+def test_a_budget_may_be_for_all_workers_on_a_store(call: Call, provider: Provider) -> None:
+    given = [*words(provider, "runner.budget_scope=store", "runner.concurrency=4"), "store.url=shared.sqlite"]
+    done = call("run", *given, "runner.budget_usd=0.12", "hydra.run.dir=one", status=2)
+    assert "runner.budget_usd=0.12 is reached by all workers" in done.err
+    spent = metrics("one")["cost_usd"]
+    assert 0 < spent <= 0.12
+    call("run", *given, "runner.budget_usd=0.12", "hydra.run.dir=again", status=2)
+    assert spent + metrics("again")["cost_usd"] <= 0.12
+    call("run", *given, "runner.budget_usd=10", "hydra.run.dir=more")
+    asked = len(provider.requests)
+    call("run", *given, "judge.seed=1", "runner.budget_usd=10", "hydra.run.dir=other")  # another study
+    assert len(provider.requests) == asked + 80
+    wrong = call("run", *given, "runner.budget_calls=10", status=1).line()
+    assert "budget_calls does not work with budget_scope=store; set budget_usd" in wrong
+    wrong = call("run", *given, "runner.budget_usd=10", "store.mode=off", status=1).err
+    assert "runner.budget_scope: workers cannot share a budget without a writable SQLite or PostgreSQL store" in wrong

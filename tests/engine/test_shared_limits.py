@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from evalkit.engine import judge
 from evalkit.engine.shared_limits import GRAIN, LATE, SharedBudget, SharedLimits, SharedWindow
 from evalkit.store import open_url
 from evalkit.types import Completion, Usage
-from tests.support.engine_fakes import DONE, Both, Scripted, cases
+from tests.support.engine_fakes import Both, Scripted, cases
 
 WORKERS = 8
 
@@ -62,7 +63,7 @@ def test_no_window_has_more_requests_than_the_limit_and_little_is_left_unused(ur
 
     work(url, run)
     taken.sort()
-    # A thread that the machine holds up uses its permits later: not what is measured here, so half of `LATE` is allowed.
+    # A thread that the machine holds up notes its permits later, so half of `LATE` is allowed for.
     most = max(sum(start <= one < start + window - LATE / 2 for one in taken) for start in taken)
     assert most <= limit * 1.01
     assert len(taken) >= 0.7 * limit * windows
@@ -138,5 +139,5 @@ async def test_a_run_asks_its_store_for_permits(tmp_path):
     await judge(cases(5), Both(orders=1), [one], None, RunnerConfig(), shared=SharedLimits(store, "s"))
     [(name, text)] = store.states("limit/").items()
     assert one.spec.model in name
-    assert sum(entry[2] for entry in __import__("json").loads(text)) == 5
+    assert sum(entry[2] for entry in json.loads(text)) == 5
     store.close()
