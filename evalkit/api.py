@@ -40,6 +40,7 @@ from evalkit.store import open_store, shared_state
 from evalkit.tracking import dataset_fetchers, warm_up
 from evalkit.tracking.record import begin_recording
 from evalkit.types import Case, Judgment, RunResult, Spent, Verdict
+from evalkit.workers import WORKER_KINDS, Shard, ShardReport, add_spent, judge_in_workers
 
 
 class RunInterruption(KeyboardInterrupt):
@@ -184,14 +185,16 @@ def judge_and_score(
     """
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
-    materials = load_materials(config, folder, cases)
+    materials, given = load_materials(config, folder, cases), cases is not None
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
     cases, evaluator = materials.dataset.cases, materials.evaluator
     plan = AuditPlan.of(config, cases, evaluator, folder) if is_audit(config) else None
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
+    reports, seconds = _judge_in_workers(config, folder, observe, given=given)
     work = ask_judges(config, plan.cases, plan.evaluator, observe, folder, spent) if plan else None
     judged = run_async(work or ask_judges(config, cases, evaluator, observe, folder, spent))
+    judged = add_spent(judged, reports, seconds) if reports else judged
     if judged.interrupted:
         raise RunInterruption(judged)
     timing = {"judging": round(time.perf_counter() - begun, 4), "sending": round(judged.sending, 4)}
@@ -222,6 +225,33 @@ def judge_and_score(
     )
     files = audit.files(result) if audit else None
     return _write(config, folder, result, scores, files, evaluator=evaluator, replace_run=True)
+
+
+def _judge_in_workers(
+    config: RunConfig, folder: Path, observe: Callable[[Progress], None] | None, *, given: bool
+) -> tuple[Sequence[ShardReport], float]:
+    """Let the workers of `runner.kind` judge first, if it has any: what they leave is judged here."""
+    if config.runner.kind not in WORKER_KINDS:
+        return (), 0.0
+    if given:
+        remedy = "write the cases to a file, and set dataset.path"
+        raise ConfigError("workers cannot read cases from memory", where=f"runner={config.runner.kind}", remedy=remedy)
+    return judge_in_workers(config, folder, judge_shard, observe)
+
+
+def judge_shard(
+    config: RunConfig,
+    shard: Shard,
+    observe: Callable[[Progress], None] | None = None,
+    spent: Spent | None = None,
+) -> JudgingResult:
+    """Have one shard of the cases judged into the store, and nothing else."""
+    evaluator = build_evaluator(config)
+    cases = Spool((case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd())
+    if not is_audit(config):
+        return run_async(ask_judges(config, cases, evaluator, observe, Path.cwd(), spent))
+    plan = AuditPlan.of(config, cases, evaluator, Path.cwd())
+    return run_async(ask_judges(config, plan.cases, plan.evaluator, observe, Path.cwd(), spent))
 
 
 def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: bool, overwrite: bool) -> None:

@@ -232,10 +232,15 @@ def export(arguments: Namespace) -> int:
     from evalkit.interop.exporters import EXPORTS
     from evalkit.interop.exporters import export as content_of
     from evalkit.runs import read_run
+    from evalkit.runs.layout import judgments_of
 
     result = read_run(folder)
     suffix = EXPORTS[layout][0]
-    file = arguments.output or folder / f"{'judgments' if layout == suffix else layout}.{suffix}"
+    name = f"{'judgments' if layout == suffix else layout}.{suffix}"
+    own = judgments_of(result.config)
+    file = arguments.output or folder / ("judgments-table.parquet" if name == own else name)
+    if file.exists() and (folder / own).exists() and file.samefile(folder / own):
+        raise ConfigError("holds the run's own judgments", where=str(file), remedy="choose another --output")
     content = content_of(result, layout, arguments.seed, arguments.n, raw=arguments.raw)
     _write(file, content)
     count = f"{len(json.loads(content))} tasks" if layout in TASKS else f"{len(result.judgments)} judgments"

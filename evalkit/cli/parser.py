@@ -227,6 +227,30 @@ def _add_audit(parser: Parser) -> None:
     parser.add_argument("--probes", action="store_true", help="list the probes, each with what it plants; run nothing")
 
 
+def _shard(text: str) -> str:
+    """Return a text that names a shard, such as 3/20."""
+    from evalkit.workers import Shard
+
+    try:
+        return str(Shard.of(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _add_work(parser: Parser) -> None:
+    _study(parser)
+    parser.add_argument(
+        "--shard",
+        type=_shard,
+        required=True,
+        metavar="N/COUNT",
+        help="which part of the cases: 3/20 is the third of 20",
+    )
+    parser.add_argument("-m", "--multirun", action="store_true", help="sweep: judge every combination of listed values")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    parser.add_argument("--json-logs", action="store_true", help="write progress and errors to stderr as JSON lines")
+
+
 def _add_plan(parser: Parser) -> None:
     _study(parser)
     parser.add_argument("-m", "--multirun", action="store_true", help="sweep: plan every combination of listed values")
@@ -533,6 +557,15 @@ COMMANDS: Final = {
         lambda: (
             "Takes the overrides of `evalkit run`; without probe=…, probe=standard. The run folder gets a datasheet:\n"
             "datasheet.html, datasheet.md and datasheet.json. `evalkit plan audit …` shows what each probe would cost."
+        ),
+    ),
+    "work": Command(
+        "judge one shard of a study's cases into the store; `evalkit run` then scores what is stored",
+        "evalkit.cli.work:main",
+        _add_work,
+        "evalkit work experiments/judge_sweep.yaml --shard 3/20",
+        lambda: (
+            "Start one process per shard, on one machine or many, on one store. One that ends early is started again."
         ),
     ),
     "plan": Command(

@@ -85,8 +85,8 @@ def as_time(seconds: float | None) -> str:
 class ProgressDisplay:
     """Show one job's progress on standard error, unless `--quiet` is set."""
 
-    def __init__(self, job: Job) -> None:
-        self._title = f"{job.config.mode.name} · {job.config.judge.label}"
+    def __init__(self, job: Job, part: str = "") -> None:
+        self._title = f"{part}{job.config.mode.name} · {job.config.judge.label}"
         self._console = Console(stderr=True)
         self._live = self._console.is_terminal and not log_style()
         self._bar: Bar | None = None

@@ -466,10 +466,21 @@ class StoreConfig(Section):
 class RunnerConfig(Section):
     """How requests are sent, and what a run may cost."""
 
-    kind: Literal["online", "batch"] = "online"
-    """How requests are sent: one by one (`online`), or together through the provider's batch API (`batch`)."""
+    kind: Literal["online", "batch", "slurm", "ray"] = "online"
+    """How requests are sent: one by one (`online`), together through the provider's batch API (`batch`), or one by one
+    by workers that are jobs of Slurm or actors of Ray (`slurm`, `ray`).
+    """
     poll: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two looks at running batches."""
+    workers: Annotated[int, Field(gt=0)] = 2
+    """Number of workers of `slurm` and `ray`; each has its own `concurrency`."""
+    options: dict[str, Any] = {}
+    """Settings of the workers. With `slurm`: parameters of submitit, such as `slurm_partition`, `timeout_min` and
+    `cluster` (`local` uses this machine). With `ray`: `address` of a cluster (by default `RAY_ADDRESS`, else this
+    machine), `runtime_env`, and options of an actor, such as `num_cpus`.
+    """
+    judgments: Literal["jsonl", "parquet"] = "jsonl"
+    """Format of a run's judgments: `judgments.jsonl`, or `judgments.parquet` for large runs."""
     concurrency: Annotated[int, Field(gt=0)] = 16
     """Maximum number of concurrent calls."""
     timeout: Annotated[float, Field(gt=0)] = 120.0

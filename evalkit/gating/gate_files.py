@@ -13,7 +13,7 @@ from xml.etree import ElementTree as Xml
 
 from evalkit.errors import ConfigError
 from evalkit.runs import remove_files, write_run, written_files
-from evalkit.runs.layout import FILES
+from evalkit.runs.layout import files_of
 from evalkit.scoring.gate_rules import Gate, Ruling
 from evalkit.types import RunResult
 
@@ -140,7 +140,7 @@ def write_with_gate(
     names = {*files, *gate, *(() if replace_run else result.manifest.get("files") or ())}
     result = replace(result, manifest={**result.manifest, "files": sorted(name for name in names if "/" not in name)})
     written = write_run(folder, result, {**files, **gate})
-    remove_files(folder, stale - {*FILES, *files, *gate})
+    remove_files(folder, stale - {*files_of(result.config), *files, *gate})
     return written
 
 

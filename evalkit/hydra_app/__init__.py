@@ -96,6 +96,7 @@ FREE_FORM = (
     "rubric.levels",
     "rubric.classes",
     "scoring.weights",
+    "runner.options",
     "gate",
     "probe.probes",
     # These may also hold a _target_.

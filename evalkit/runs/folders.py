@@ -122,7 +122,10 @@ class RunStatus:
 def read_status(folder: Path) -> RunStatus:
     """Return the status of a run folder; empty if there is no run."""
     manifest, calls = _read(folder / layout.MANIFEST), _read(folder / layout.METRICS).get("calls") or {}
-    whole = all((folder / name).is_file() for name in layout.FILES)
+    whole = all(
+        (folder / name).is_file() or (name == layout.JUDGMENTS and (folder / layout.PARQUET).is_file())
+        for name in layout.FILES
+    )
     return RunStatus(
         str(manifest.get("config_hash") or ""),
         str((manifest.get("dataset") or {}).get("fingerprint") or ""),

@@ -7,12 +7,14 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.config import SIMULATED
+from evalkit.config import SIMULATED, RunConfig
 
 CONFIG: Final = "config.yaml"
 MANIFEST: Final = "manifest.json"
 CASES: Final = "cases.jsonl"
 JUDGMENTS: Final = "judgments.jsonl"
+PARQUET: Final = "judgments.parquet"
+"""The judgments of a run with `runner.judgments=parquet`; in another run's folder, what `evalkit export` wrote."""
 VERDICTS: Final = "verdicts.jsonl"
 METRICS: Final = "metrics.json"
 
@@ -50,7 +52,8 @@ DERIVED: Final = (
     "differences.jsonl",
     "reproduction.json",
     "judgments.csv",
-    "judgments.parquet",
+    PARQUET,
+    "judgments-table.parquet",
     "alpaca_eval.json",
     "mt_bench.jsonl",
     "argilla.json",
@@ -61,6 +64,16 @@ SWEEP: Final = "sweep.json"
 """The definition of a sweep, in the sweep's folder."""
 
 FILES: Final = (CONFIG, MANIFEST, CASES, JUDGMENTS, VERDICTS, METRICS)
+
+
+def files_of(config: RunConfig) -> tuple[str, ...]:
+    """Return the files of a run of this config: `FILES`, with its file of judgments."""
+    return tuple(judgments_of(config) if name == JUDGMENTS else name for name in FILES)
+
+
+def judgments_of(config: RunConfig) -> str:
+    """Return the name of the file of judgments of a run of this config."""
+    return PARQUET if config.runner.judgments == "parquet" else JUDGMENTS
 
 
 def unused_folder(folder: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from evalkit.runs.config_file import load
+from evalkit.runs.parquet import read_rows
 from evalkit.runs.records import MalformedError, decoder
 from evalkit.types import Calls, Case, Judgment, Metric, RunResult, Verdict
 
@@ -31,12 +32,13 @@ def read_run(folder: Path) -> RunResult:
     folder = folder.absolute()
     _check(folder)
     metrics = _object(folder / layout.METRICS)
+    config = _config(folder / layout.CONFIG)
     return RunResult(
         folder=str(folder),
-        config=_config(folder / layout.CONFIG),
+        config=config,
         manifest=_object(folder / layout.MANIFEST),
         cases=_records(folder / layout.CASES, Case),
-        judgments=_records(folder / layout.JUDGMENTS, Judgment),
+        judgments=_records(folder / layout.judgments_of(config), Judgment),
         verdicts=_records(folder / layout.VERDICTS, Verdict),
         **_numbers(metrics, folder / layout.METRICS),
     )
@@ -112,6 +114,8 @@ def _check(folder: Path) -> None:
         what = "a file, not a run folder" if folder.exists() else "no such folder"
         raise ConfigError(what, where=str(folder), remedy=remedy)
     present = [name for name in layout.FILES if (folder / name).is_file()]
+    if (folder / layout.PARQUET).is_file():
+        present.append(layout.JUDGMENTS)  # one of them; the config says which
     if not {layout.MANIFEST, layout.JUDGMENTS, layout.METRICS} & set(present):
         if job := next((child for child in sorted(folder.iterdir()) if (child / layout.MANIFEST).is_file()), None):
             what, remedy = "contains several runs and is not a run folder", f"choose one of them, for example {job}"
@@ -164,6 +168,8 @@ def _config(path: Path) -> RunConfig:
 def _records(path: Path, kind: Any) -> Sequence[Any]:
     """Read and check a file line by line; records beyond the memory limit go to a temporary file next to it."""
     decode = decoder(kind)
+    if path.name == layout.PARQUET:
+        return Spool(_parquet_records(path, decode), folder=path.parent)
     try:
         with path.open("rb") as file:
             lines = enumerate(file, 1)
@@ -175,8 +181,24 @@ def _records(path: Path, kind: Any) -> Sequence[Any]:
         raise _unreadable(path, bad) from None
 
 
+def _parquet_records(path: Path, decode: Any) -> Iterator[Any]:
+    number = 0
+    try:
+        for number, row in enumerate(read_rows(path), 1):
+            yield _decoded(decode, row, f"{path}: row {number}")
+    except ConfigError:
+        raise
+    except FileNotFoundError:
+        raise ConfigError("the file is missing", where=str(path), remedy=_REMEDY) from None
+    except Exception as bad:  # pyarrow has many errors for a damaged file
+        raise _damaged(f"{path}: row {number + 1}", " ".join(str(bad).split())[:120]) from None
+
+
 def _record(decode: Any, line: bytes, where: str) -> Any:
-    value = _json(line, where)
+    return _decoded(decode, _json(line, where), where)
+
+
+def _decoded(decode: Any, value: Any, where: str) -> Any:
     try:
         return decode(value)
     except MalformedError as bad:

@@ -12,6 +12,7 @@ from evalkit.core.atomic_files import drop_empty, remove_leftovers
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.runs import layout
 from evalkit.runs.config_file import dump
+from evalkit.runs.parquet import encode_judgments
 from evalkit.runs.records import encode_finite, encode_line, encode_pretty, metric_values
 from evalkit.types import RunResult
 
@@ -96,10 +97,17 @@ def _contents(result: RunResult) -> dict[str, Iterable[bytes]]:
         layout.CONFIG: [dump(result.config.dump())],
         layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
         layout.CASES: map(encode_line, result.cases),
-        layout.JUDGMENTS: map(encode_line, result.judgments),
+        **_judgments(result),
         layout.VERDICTS: _finite(layout.VERDICTS, result.verdicts, encode_finite),
         layout.METRICS: _finite(layout.METRICS, [_metrics(result)], encode_pretty),
     }
+
+
+def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
+    name = layout.judgments_of(result.config)
+    if name == layout.PARQUET:
+        return {name: encode_judgments(result.judgments)}
+    return {name: map(encode_line, result.judgments)}
 
 
 def _metrics(result: RunResult) -> dict[str, Any]:

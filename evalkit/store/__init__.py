@@ -19,7 +19,16 @@ from evalkit.plugins import STORES, find
 from evalkit.protocols import ClaimChecker, SharedState, Store, StoreBackend
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
-__all__ = ["BACKENDS", "backend_of", "open_store", "open_url", "shared_state", "store_location", "store_url"]
+__all__ = [
+    "BACKENDS",
+    "backend_of",
+    "is_local",
+    "open_store",
+    "open_url",
+    "shared_state",
+    "store_location",
+    "store_url",
+]
 
 BACKENDS: Mapping[str, str] = MappingProxyType(
     {
@@ -47,6 +56,12 @@ def store_location(url: str) -> str:
     """Return a URL for messages: the path of a file, or any other URL without user and password."""
     path = url.removeprefix("sqlite:///")
     return redact(without_password(url)) if "://" in path else str(Path(path).expanduser())
+
+
+def is_local(url: str) -> bool:
+    """Return whether the store at a URL is an SQLite file, which processes of one machine can share."""
+    named = _SCHEME.match(url)
+    return named is None or named[1] == "sqlite"
 
 
 def backend_of(url: str) -> StoreBackend:

@@ -26,6 +26,9 @@ HEAVY = (
     "scipy",
     "jinja2",
     "xllamacpp",
+    "psycopg",
+    "ray",
+    "submitit",
 )
 SAY = "; import sys, json; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr)"
 MAIN = "from evalkit.cli import main; assert main({words!r}) == 0"

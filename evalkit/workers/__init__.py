@@ -1,0 +1,303 @@
+"""Judge a study's cases in several processes: shards of the cases, and the workers that judge them.
+
+Workers share nothing but the store. What they leave, because they were killed or a request failed, the run that
+started them judges itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from signal import SIGINT
+from typing import Any, Protocol, TypeAlias
+
+from evalkit.config import RunConfig
+from evalkit.core.hashing import text_digest
+from evalkit.core.redaction import secret_in
+from evalkit.core.resources import PROJECT_VARIABLE, project
+from evalkit.engine import JudgingResult, Progress
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
+from evalkit.plugins import allowing_code, code_allowed
+from evalkit.store import is_local, store_location, store_url
+from evalkit.types import Calls, Case
+
+__all__ = ["Lost", "Pool", "Shard", "ShardReport", "ShardTask", "StopRequested", "add_spent", "judge_in_workers"]
+
+Work: TypeAlias = Callable[[RunConfig, "Shard", Callable[[Progress], None]], JudgingResult]
+WORKER_KINDS = ("slurm", "ray")
+ATTEMPTS = 3
+"""How often a shard is started: again after its worker died."""
+POLL_SECONDS = 0.5
+GRACE_SECONDS = 40.0
+"""How long workers that are told to stop may take; their calls in flight may take 30 s."""
+_SHARD = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` parts of a study's cases, numbered from 1; cases with the same prompt are in the same part."""
+
+    index: int
+    count: int
+
+    @staticmethod
+    def of(text: str) -> Shard:
+        """Return the shard that a text such as `3/20` names.
+
+        Raises:
+            ValueError: if it names none.
+        """
+        found = _SHARD.fullmatch(text)
+        if found is None or int(found[1]) > int(found[2]):
+            raise ValueError(f"'{text}' is not a shard such as 3/20, the third of 20")
+        return Shard(int(found[1]), int(found[2]))
+
+    def holds(self, case: Case) -> bool:
+        """Return whether a case is in this shard, by a hash that is the same everywhere and in every version."""
+        return int(text_digest(case.prompt or case.id)[:15], 16) % self.count == self.index - 1
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+class StopRequested(Exception):  # noqa: N818
+    """Raised in a worker that is told to stop; its answers so far are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """What became of a shard; with `error`, the run ends."""
+
+    shard: Shard
+    host: str
+    calls: Calls = field(default_factory=Calls)
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    cost_usd: float | None = 0.0
+    error: str | None = None
+    status: int = 0
+
+
+class Lost(Exception):  # noqa: N818
+    """Raised if a worker died; `str()` says on one line where, and of what."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTask:
+    """What a worker is told: it can be pickled. `work` is a function of a module, and judges a shard."""
+
+    work: Work
+    config: RunConfig
+    shard: Shard
+    folder: str = field(default_factory=os.getcwd)
+    project: str = field(default_factory=lambda: str(project()))
+    allow_code: bool = field(default_factory=code_allowed)
+    store: str = ""
+
+    def __call__(self, observe: Callable[[Progress], None]) -> ShardReport:
+        """Judge the shard, in a worker's process; an error is a part of the report."""
+        report = ShardReport(self.shard, socket.gethostname())
+        if Path(self.folder).is_dir():  # paths are relative to where the run was started
+            os.chdir(self.folder)
+        os.environ[PROJECT_VARIABLE] = self.project
+        own = store_location(store_url(self.config.store.url))
+        if own != self.store:
+            what = f"store.url: the worker's store is {own}, not {self.store}; set EVALKIT_STORE where workers run"
+            return replace(report, error=what, status=int(ExitStatus.WRONG))
+        try:
+            with allowing_code(self.allow_code):
+                judged = self.work(self.config, self.shard, observe)
+        except EvalkitError as error:
+            return replace(report, error=str(error), status=int(error.status))
+        except StopRequested:
+            return replace(report, error="stopped", status=int(ExitStatus.WRONG))
+        except Exception as error:  # a traceback in a worker's log helps nobody
+            return replace(report, error=f"{type(error).__name__}: {error}", status=int(ExitStatus.WRONG))
+        return replace(report, calls=judged.calls, tokens=judged.tokens, cost_usd=judged.cost_usd)
+
+
+class Pool(Protocol):
+    """Workers, started by an engine. All methods are called from one thread."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a shard is being judged."""
+        ...
+
+    def start(self, task: ShardTask) -> None:
+        """Have a shard judged as soon as a worker is free."""
+        ...
+
+    def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
+        """Wait for at most this long; return the shards that ended and how."""
+        ...
+
+    def progress(self) -> Iterable[Progress]:
+        """Return where each shard that was ever started stands, as far as it has said."""
+        ...
+
+    def stop(self) -> None:
+        """Tell every worker to stop: its calls in flight may finish."""
+        ...
+
+    def close(self) -> None:
+        """End what is left, and remove what was only of use to the workers."""
+        ...
+
+
+class WorkerError(EvalkitError):
+    """A worker cannot judge its shard."""
+
+    def __init__(self, text: str, status: int) -> None:
+        self.status = ExitStatus(status)
+        super().__init__(" ".join(text.split()))
+
+
+def judge_in_workers(
+    config: RunConfig, folder: Path, work: Work, observe: Callable[[Progress], None] | None = None
+) -> tuple[Sequence[ShardReport], float]:
+    """Have the cases judged into the store by `runner.workers` workers; return their reports and the seconds.
+
+    Raises:
+        ConfigError: if the engine is not installed, or the workers cannot share the store.
+        WorkerError: if a worker cannot go on, naming its shard and host; what the others have answered is stored.
+        Signaled: on Ctrl-C, once every worker has stopped.
+    """
+    _check(config)
+    pool = _pool(config, folder)
+    begun = time.monotonic()
+    show = observe or (lambda _: None)
+    online = _for_workers(config)
+    count = config.runner.workers
+    store = store_location(store_url(config.store.url))
+    shards = [Shard(n, count) for n in range(1, count + 1)]
+    open_tasks = {shard: ShardTask(work, online, shard, store=store) for shard in shards}
+    attempts, reports = dict.fromkeys(open_tasks, 1), list[ShardReport]()
+    try:
+        for task in open_tasks.values():
+            pool.start(task)
+        while open_tasks:
+            for shard, end in pool.poll(POLL_SECONDS):
+                if isinstance(end, ShardReport) and end.error is None:
+                    reports.append(end)
+                    del open_tasks[shard]
+                elif isinstance(end, ShardReport):
+                    raise WorkerError(f"shard {shard} on {end.host}: {end.error}", end.status)
+                elif attempts[shard] == ATTEMPTS:
+                    what = f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to go on"
+                    raise WorkerError(what, int(ExitStatus.WRONG))
+                else:
+                    attempts[shard] += 1
+                    pool.start(open_tasks[shard])
+            show(_combined(pool.progress(), count, time.monotonic() - begun))
+    except (KeyboardInterrupt, EvalkitError) as stop:
+        answers = _stop(pool, count, begun)
+        if isinstance(stop, KeyboardInterrupt):
+            number = stop.number if isinstance(stop, Signaled) else SIGINT
+            raise Signaled(number, f"interrupted: {answers:,} answers are stored; run again to go on") from None
+        raise
+    finally:
+        pool.close()
+    return reports, time.monotonic() - begun
+
+
+def _for_workers(config: RunConfig) -> RunConfig:
+    """Return the config that workers get: it names the store, unless its URL has a password."""
+    url = store_url(config.store.url)
+    store = config.store.model_copy(update={"url": url}) if secret_in(url) is None else config.store
+    return config.model_copy(
+        update={"runner": config.runner.model_copy(update={"kind": "online", "options": {}}), "store": store}
+    )
+
+
+def _stop(pool: Pool, count: int, begun: float) -> int:
+    """Stop the workers and wait until they have; return how many answers there are."""
+    pool.stop()
+    until = time.monotonic() + GRACE_SECONDS
+    while pool.busy and time.monotonic() < until:
+        list(pool.poll(POLL_SECONDS))
+        pool.progress()
+    there = _combined(pool.progress(), count, time.monotonic() - begun)
+    return there.done - there.failed
+
+
+def add_spent(judged: JudgingResult, reports: Sequence[ShardReport], seconds: float) -> JudgingResult:
+    """Return the result of a run with what its workers have sent and spent; a request that failed there is a retry."""
+    spent = [report.calls for report in reports]
+    sent, failed = sum(one.sent for one in spent), sum(one.failed for one in spent)
+    answered = max(0, sent - failed)
+    calls = replace(
+        judged.calls,
+        stored=max(0, judged.calls.stored - answered),
+        sent=judged.calls.sent + answered,
+        retried=judged.calls.retried + sum(one.retried for one in spent) + min(failed, judged.calls.sent),
+    )
+    costs = [judged.cost_usd, *(report.cost_usd for report in reports)]
+    return replace(
+        judged,
+        calls=calls,
+        tokens={kind: judged.tokens[kind] + sum(one.tokens.get(kind, 0) for one in reports) for kind in judged.tokens},
+        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+        sending=judged.sending + (seconds if sent else 0.0),
+    )
+
+
+def _combined(parts: Iterable[Progress], count: int, elapsed: float) -> Progress:
+    """Return where all shards stand together; the total is known once every shard has told its own."""
+    parts = list(parts)
+    totals = [part.total for part in parts]
+    costs = [part.cost_usd for part in parts]
+
+    def total(name: str) -> Any:
+        return sum(getattr(part, name) for part in parts)
+
+    names = ("done", "stored", "sent", "failed", "retried", "prompt_tokens", "completion_tokens", "throttled")
+    return Progress(
+        **{name: total(name) for name in names},
+        total=None if len(parts) < count or None in totals else sum(one or 0 for one in totals),
+        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+        elapsed=elapsed,
+    )
+
+
+def _check(config: RunConfig) -> None:
+    runner, mode = config.runner, config.store.mode
+    where = f"runner.kind={runner.kind}"
+    if mode != "read_write":
+        raise ConfigError(f"workers share the store, but store.mode is {mode}", where=where, remedy="use read_write")
+
+
+def _pool(config: RunConfig, folder: Path) -> Pool:
+    """Return the workers that `runner.kind` names.
+
+    Raises:
+        ConfigError: if its package is not installed, or it cannot be used.
+    """
+    kind, options = config.runner.kind, dict(config.runner.options)
+    try:
+        if kind == "ray":
+            from evalkit.workers.ray_pool import RayPool
+
+            pool: Pool = RayPool(config.runner.workers, options, shared=lambda: _check_shared(config))
+        else:
+            from evalkit.workers.slurm_pool import SlurmPool
+
+            pool = SlurmPool(config.runner.workers, options, folder, shared=lambda: _check_shared(config))
+    except ImportError as error:
+        remedy = f"run pip install 'evalkit-judge[{kind}]'"
+        raise ConfigError(f"needs a package that is not installed ({error})", where="runner", remedy=remedy) from None
+    return pool
+
+
+def _check_shared(config: RunConfig) -> None:
+    """Refuse a store in a local file for workers on several machines."""
+    if is_local(store_url(config.store.url)):
+        raise ConfigError(
+            "workers on several machines cannot share an SQLite file",
+            where="store.url",
+            remedy="use a PostgreSQL store: store.url=postgresql://user@host/database",
+        )

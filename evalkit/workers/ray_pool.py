@@ -1,0 +1,162 @@
+"""Workers that are actors of Ray: each judges one shard after the other, and takes over those of actors that died."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# Under `uv run`, Ray would otherwise upload the current folder and install the project anew for each worker.
+os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the default to be, else there is a warning
+
+import ray
+
+from evalkit.engine import Progress
+from evalkit.errors import ConfigError, EvalkitError
+from evalkit.workers import Lost, Shard, ShardReport, ShardTask, StopRequested
+
+_CLUSTER = ("address", "runtime_env", "namespace")
+
+
+class ShardActor:
+    """Judges shards in one thread, and answers in another where it stands."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._stopped = False
+
+    def host(self) -> str:
+        """Return the name of the machine."""
+        return socket.gethostname()
+
+    def judge(self, task: ShardTask) -> ShardReport:
+        """Judge a shard."""
+        self._progress = None
+        return task(self._observe)
+
+    def progress(self) -> Progress | None:
+        """Return where the present shard stands."""
+        return self._progress
+
+    def stop(self) -> None:
+        """Stop at the next answer."""
+        self._stopped = True
+
+    def _observe(self, progress: Progress) -> None:
+        self._progress = progress
+        if self._stopped:
+            raise StopRequested
+
+
+class RayPool:
+    """Actors on the cluster at `address`, on that of `RAY_ADDRESS`, or on this machine.
+
+    Args:
+        count: The number of actors.
+        options: `runner.options`.
+        shared: Checks that workers on several machines can share the store.
+
+    Raises:
+        ConfigError: if Ray cannot be started or reached, or an option is wrong.
+    """
+
+    def __init__(self, count: int, options: Mapping[str, Any], shared: Callable[[], None]) -> None:
+        cluster = {name: value for name, value in options.items() if name in _CLUSTER}
+        own = {name: value for name, value in options.items() if name not in _CLUSTER}
+        try:
+            _connect(count, cluster)
+            if sum(bool(node["Alive"]) for node in ray.nodes()) > 1:
+                shared()
+            actor = ray.remote(ShardActor).options(**{**own, "max_concurrency": 2})
+            self._actors = [actor.remote() for _ in range(count)]
+        except EvalkitError:
+            raise
+        except Exception as error:
+            text = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"Ray cannot start the workers ({text})", where="runner.options") from None
+        self._queue: deque[ShardTask] = deque()
+        self._hosts: dict[Any, str] = {}
+        self._idle: list[Any] = []
+        self._progress: dict[Shard, Progress] = {}
+        self._starting = {actor.host.remote(): actor for actor in self._actors}
+        self._running: dict[Any, tuple[Any, Shard]] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a shard is being judged."""
+        return bool(self._running)
+
+    def start(self, task: ShardTask) -> None:
+        """Have a shard judged by the next actor that is free."""
+        self._queue.append(task)
+
+    def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
+        """Wait for at most this long; return the shards that ended and how.
+
+        Raises:
+            ConfigError: if shards are left, but no actor.
+        """
+        while self._queue and self._idle:
+            actor, task = self._idle.pop(), self._queue.popleft()
+            self._running[actor.judge.remote(task)] = (actor, task.shard)
+        waiting = [*self._starting, *self._running]
+        if not waiting:
+            if self._queue:
+                raise ConfigError("every worker has died", where="Ray", remedy="see its logs, and run again to go on")
+            return
+        done, _ = ray.wait(waiting, num_returns=1, timeout=seconds)
+        for ref in done:
+            actor, shard = self._running.pop(ref, None) or (self._starting.pop(ref), None)
+            try:
+                end = ray.get(ref)
+            except ray.exceptions.RayError as error:
+                text = " ".join(str(error).split())[:200]
+                end = Lost(f"on {self._hosts.get(actor, 'a host that Ray did not reach')}: {text}")
+            else:
+                self._idle.append(actor)
+            if shard is not None:
+                yield shard, end
+            elif isinstance(end, str):
+                self._hosts[actor] = end
+
+    def progress(self) -> Iterable[Progress]:
+        """Return where each shard that was ever started stands, as far as it has said."""
+        refs = {actor.progress.remote(): shard for actor, shard in self._running.values()}
+        done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=1.0) if refs else ((), ())
+        for ref in done:
+            try:
+                if (there := ray.get(ref)) is not None:
+                    self._progress[refs[ref]] = there
+            except ray.exceptions.RayError:  # poll tells of an actor that died
+                continue
+        return self._progress.values()
+
+    def stop(self) -> None:
+        """Tell every actor to stop: its calls in flight may finish."""
+        self._queue.clear()
+        for actor in self._actors:
+            actor.stop.remote()
+
+    def close(self) -> None:
+        """End the actors."""
+        for actor in self._actors:
+            ray.kill(actor)
+
+
+def _connect(count: int, cluster: Mapping[str, Any]) -> None:
+    if ray.is_initialized():
+        return
+    quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": "ERROR"}
+    local: dict[str, Any] = (
+        {} if cluster.get("address") or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
+    )
+    if local:  # workers wait for answers, so there may be more than processors
+        local["num_cpus"] = max(count, os.cpu_count() or 1)
+    before = signal.getsignal(signal.SIGTERM)
+    ray.init(**quiet, **local, **cluster)
+    signal.signal(signal.SIGTERM, before)  # Ray's own would exit without a word

@@ -1,0 +1,179 @@
+"""Workers that are jobs of Slurm, an array of them, submitted by submitit; or processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import submitit
+from submitit.core.job_environment import JobEnvironment
+from submitit.core.utils import FailedJobError, UncompletedJobError
+
+from evalkit.core.atomic_files import write_file
+from evalkit.engine import Progress
+from evalkit.errors import ConfigError
+from evalkit.workers import Lost, Shard, ShardReport, ShardTask, StopRequested
+
+FOLDER = "workers"
+_DAY = 24 * 60
+_EVERY = 1.0
+
+
+class ShardJob:
+    """Judges a shard in a job; one that is preempted or out of time is queued again, and the store has its answers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, task: ShardTask) -> ShardReport:
+        """Judge a shard; on the signal of a preemption, calls in flight may finish first."""
+        number = getattr(signal, f"SIG{JobEnvironment.USR_SIG}")
+        requeue = signal.getsignal(number)
+        preempted: list[tuple[int, Any]] = []
+        signal.signal(number, lambda *given: preempted.append(given))
+        told = 0.0
+
+        def observe(progress: Progress) -> None:
+            nonlocal told
+            if preempted:
+                raise StopRequested
+            if time.monotonic() - told > _EVERY or progress.done == progress.total:
+                told = time.monotonic()
+                write_file(_progress_file(self._folder, task.shard), [json.dumps(asdict(progress)).encode()])
+                if _stop_file(self._folder).exists():
+                    raise StopRequested
+
+        report = task(observe)
+        if preempted and callable(requeue):
+            requeue(*preempted[0])
+        signal.signal(number, requeue)
+        return report
+
+    def checkpoint(self, task: ShardTask) -> submitit.helpers.DelayedSubmission:
+        """Return what is to be queued again: the same shard."""
+        return submitit.helpers.DelayedSubmission(self, task)
+
+
+class SlurmPool:
+    """Jobs of Slurm, or processes of this machine with `runner.options.cluster=local`.
+
+    Args:
+        count: The number of jobs that run at the same time.
+        options: `runner.options`.
+        folder: The run folder, which every machine can reach; a folder in it is for the jobs.
+        shared: Checks that workers on several machines can share the store.
+
+    Raises:
+        ConfigError: if Slurm is not here, or an option is wrong.
+    """
+
+    def __init__(self, count: int, options: Mapping[str, Any], folder: Path, shared: Callable[[], None]) -> None:
+        own = dict(options)
+        cluster = own.pop("cluster", "slurm")
+        self._local = cluster != "slurm"
+        self._folder = folder.absolute() / FOLDER
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if not self._local:
+            shared()
+            own.setdefault("slurm_array_parallelism", count)
+        try:
+            self._executor = submitit.AutoExecutor(self._folder, cluster=cluster)
+            self._executor.update_parameters(**{"name": "evalkit", "timeout_min": _DAY, **own})
+        except Exception as error:
+            remedy = "see submitit's parameters, or set runner.options.cluster=local"
+            raise ConfigError(" ".join(str(error).split()), where="runner.options", remedy=remedy) from None
+        self._queue: list[ShardTask] = []
+        self._running: dict[Shard, submitit.Job[ShardReport]] = {}
+        self._started: set[Shard] = set()
+        self._keep_logs = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a shard is being judged."""
+        return bool(self._running)
+
+    def start(self, task: ShardTask) -> None:
+        """Have a shard judged by a job of the next array."""
+        self._queue.append(task)
+
+    def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
+        """Wait for at most this long; return the shards that ended and how.
+
+        Raises:
+            ConfigError: if Slurm refuses the jobs.
+        """
+        self._submit()
+        until = time.monotonic() + seconds
+        while not (done := [shard for shard, job in self._running.items() if job.done()]):
+            if not self._running or time.monotonic() > until:
+                return
+            time.sleep(min(0.1, seconds))
+        for shard in done:
+            job = self._running.pop(shard)
+            try:
+                yield shard, job.result()
+            except (UncompletedJobError, FailedJobError) as error:
+                self._keep_logs = True
+                first = " ".join(str(error).split())[:120]
+                yield shard, Lost(f"{first}; its log is {job.paths.stderr}")
+
+    def progress(self) -> Iterable[Progress]:
+        """Return where each shard that was ever started stands, as far as it has said."""
+        for shard in self._started:
+            with suppress(OSError, ValueError):
+                yield Progress(**json.loads(_progress_file(self._folder, shard).read_bytes()))
+
+    def stop(self) -> None:
+        """Tell every job to stop: its calls in flight may finish; one that waits in Slurm's queue is taken out."""
+        self._queue.clear()
+        write_file(_stop_file(self._folder), [b""])
+        for shard, job in [*self._running.items()]:
+            if not self._local and job.state == "PENDING":
+                job.cancel()
+                del self._running[shard]
+
+    def close(self) -> None:
+        """End the jobs that are left, and remove their folder unless one died."""
+        for job in self._running.values():
+            job.cancel()
+        if not self._keep_logs:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _submit(self) -> None:
+        tasks, self._queue = self._queue, []
+        if not tasks:
+            return
+        try:
+            with _ignoring_interrupts():
+                jobs = self._executor.map_array(ShardJob(self._folder), tasks)
+        except FailedJobError as error:
+            what = f"Slurm refused the jobs ({' '.join(str(error).split())[:200]})"
+            raise ConfigError(what, where="runner.options") from None
+        for task, job in zip(tasks, jobs, strict=True):
+            self._running[task.shard] = job
+            self._started.add(task.shard)
+
+
+@contextmanager
+def _ignoring_interrupts() -> Any:
+    """Let processes that are started inside the block never see Ctrl-C: they are told to stop by a file."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _progress_file(folder: Path, shard: Shard) -> Path:
+    return folder / f"progress-{shard.index}.json"
+
+
+def _stop_file(folder: Path) -> Path:
+    return folder / "stop"

@@ -1,0 +1,166 @@
+"""Shards of a study, judged by hand, by jobs and by actors: the same metrics, and a dead worker loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from evalkit import api, load_config, run
+from evalkit.errors import ConfigError
+from evalkit.store import open_url
+from evalkit.types import Case
+from evalkit.workers import Shard
+from tests.support.command_line import BRIEF, Commands, fake, pair
+from tests.support.fake_provider import refused, said, serving
+
+ENGINES = {"slurm": ["runner=slurm", "runner.options.cluster=local"], "ray": ["runner=ray"]}
+SWEPT = ("judge=simulated/good,simulated/position_biased", "dataset.limit=null")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def cases(folder: Path, count: int) -> list[str]:
+    rows = [{**pair(n), "prompt": f"Question {n // 3}?", "label": "AB"[n % 2]} for n in range(count)]
+    (folder / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["dataset=file", "dataset.path=cases.jsonl", "judge=simulated/position_biased", *BRIEF]
+
+
+def outcome(run: str | Path) -> tuple[dict, dict]:
+    there = json.loads((Path(run) / "metrics.json").read_text())
+    # A simulated judge has no price, but a latency of its own.
+    return {name: one for name, one in there["metrics"].items() if "latency" not in name}, there["calls"]
+
+
+def die_once(config, shard, observe):
+    """Judge as a worker does, but let the process of the second shard die half-way, once."""
+    mark = Path(config.dataset.path).with_name("died")
+
+    def then_die(progress):
+        observe(progress)
+        if shard.index == 2 and progress.done * 2 > progress.total and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return api.judge_shard(config, shard, then_die)
+
+
+def test_a_shard_holds_the_cases_of_a_prompt_and_every_case_is_in_one() -> None:
+    shards = [Shard.of(f"{n}/7") for n in range(1, 8)]
+    for n in range(200):
+        case = Case(f"c{n}", f"Question {n}?", ())
+        assert sum(shard.holds(case) for shard in shards) == 1
+        assert all(shard.holds(case) == shard.holds(Case(f"d{n}", f"Question {n}?", ())) for shard in shards)
+    assert Shard(10, 20).holds(Case("a", "Question 1?", ())), "the same on every machine, forever"
+    assert Shard(1, 20).holds(Case("a", "", ()))
+
+
+def test_work_judges_one_shard_into_the_store_and_run_scores_what_is_stored(call, folder) -> None:
+    words = [*cases(folder, 30), "swap=both,none", "-m", "store.url=answers.sqlite"]
+    sent = [
+        int(re.findall(r"(\d+) sent", line)[0])
+        for n in (1, 2, 3)
+        for line in call("work", *words, "--shard", f"{n}/3").out.splitlines()
+    ]
+    assert len(sent) == 6
+    assert sum(sent) == 60
+    assert sum(sent[1::2]) == 0, "the second job's requests are the first one's"
+    assert {path.name for path in folder.iterdir()} == {"cases.jsonl", "answers.sqlite", "answers.sqlite-claims"}
+    call("run", *words, "--output", "sweep")
+    assert outcome("sweep/0")[1] == {"planned": 60, "stored": 60, "sent": 0, "retried": 0, "failed": 0}
+
+
+def test_what_a_shard_says_names_it_and_its_host(call, folder) -> None:
+    place = f"shard 2/3 on {socket.gethostname()}: "
+    assert call("work", "dataset=file", "dataset.path=no.jsonl", "--shard", "2/3", status=1).line().startswith(place)
+    with serving() as provider:
+        provider.rule = lambda _: refused(401, "no such key", code="invalid_api_key")
+        words = [*cases(folder, 30), *fake(provider), "store.url=a.sqlite"]
+        assert place in call("work", *words, "--shard", "2/3", status=1).err
+    assert "is not a shard such as 3/20" in call("work", "--shard", "4/3", status=1).line()
+    assert "the answers would be lost" in call("work", "store.mode=off", "--shard", "1/3", status=1).line()
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["runner=slurm"], "workers on several machines cannot share an SQLite file"),
+        (["runner=slurm", "runner.options={cluster: local, no_such: 1}"], "no_such"),
+        (["runner=slurm", "store.mode=off"], "store.mode is off"),
+    ],
+)
+def test_what_workers_cannot_do_is_one_line(call, folder, words, what) -> None:
+    pytest.importorskip("submitit")
+    assert what in call("run", *cases(folder, 3), "store.url=a.sqlite", *words, status=1).line()
+
+
+def test_cases_in_memory_are_refused_before_anything_is_paid(folder) -> None:
+    config = load_config("config", ["runner=ray", "judge=simulated/good", *BRIEF, "store.url=a.sqlite"])
+    with pytest.raises(ConfigError, match="workers cannot read cases from memory"):
+        run(config, folder / "run", cases=[pair(1)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_whose_worker_dies_and_a_sweep_have_the_metrics_of_a_single_process(
+    call, folder, engine, monkeypatch
+) -> None:
+    pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
+    words = cases(folder, 1000)
+    call("run", *words, "store.url=one.sqlite", "--output", "one")
+    words[1] = f"dataset.path={folder / 'cases.jsonl'}"
+    with monkeypatch.context() as patch:
+        patch.setattr("evalkit.api.judge_shard", die_once)
+        call("run", *words, "store.url=many.sqlite", *ENGINES[engine], "runner.workers=2", "--output", "many")
+    assert (folder / "died").exists()
+    expected, calls = outcome("one")
+    assert outcome("many")[0] == expected
+    # What the dead worker had stored was found by the one that took over.
+    assert calls["sent"] == 2000
+    assert 500 < outcome("many")[1]["sent"] < 2000
+    for name, more in (("one", []), ("many", [*ENGINES[engine], "runner.workers=2"])):
+        call("run", "judge_sweep", *SWEPT, *BRIEF, f"store.url={name}.sqlite", *more, "--output", f"{name}-sweep")
+    for job in range(4):
+        assert outcome(f"many-sweep/{job}")[0] == outcome(f"one-sweep/{job}")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -> None:
+    pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
+    asked = threading.Event()
+
+    with serving() as provider:
+
+        def answer(body):
+            if len(provider.requests) == 40:
+                asked.set()
+            return said("[[A]]")
+
+        provider.rule = answer
+        words = [
+            *cases(folder, 3000),
+            *fake(provider),
+            "judge.transport=direct",
+            "store.url=a.sqlite",
+            *ENGINES[engine],
+            "output=bracket",
+        ]
+        with Commands(folder).started("run", *words, "--output", "r", log=folder / "log") as started:
+            started.wait_for(asked)
+            os.killpg(started.process.pid, signal.SIGINT)
+            assert started.ended() == 130, started.said()
+        assert re.search(r"interrupted: [\d,]+ answers are stored; run again to go on", started.said()), started.said()
+        requests = len(provider.requests)
+    store = open_url("a.sqlite", read_only=True)
+    assert 40 <= sum(1 for _ in store.scan()) == requests < 6000
