@@ -2,7 +2,8 @@
 
     python crash_server.py LOG
 
-Prints its port. LOG gets a line for each request: when (monotonic clock), which key, which process asked.
+Prints its port. LOG gets a line for each request: when (monotonic clock), which key, which process asked. As long as
+there is a file `held` beside LOG, nothing is answered.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import random
 import sys
 import time
+from pathlib import Path
 
 DRAW = random.Random(4)
 
@@ -21,7 +23,7 @@ def answer(prompt: str) -> str:
     return "Thinking. [[" + "AABC"[sum(prompt.encode()) % 4] + "]]"
 
 
-async def serve(log: int) -> None:
+async def serve(log: int, held: Path) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
@@ -29,6 +31,8 @@ async def serve(log: int) -> None:
                 asked = json.loads(await reader.readexactly(length))
                 os.write(log, f"{time.monotonic():.6f} {asked['key']} {asked['pid']}\n".encode())
                 await asyncio.sleep(DRAW.random() * 0.01)
+                while held.exists():
+                    await asyncio.sleep(0.005)
                 body = json.dumps({"text": answer(asked["prompt"])}).encode()
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
                 await writer.drain()
@@ -43,4 +47,5 @@ async def serve(log: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)))
+    asked = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    asyncio.run(serve(asked, Path(sys.argv[1]).with_name("held")))

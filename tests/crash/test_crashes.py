@@ -22,7 +22,7 @@ REQUESTS = 300
 KILLS = 10  # a session: a store that is new, and that many kills before its runs may come to their end
 SESSIONS = 11  # the first is not disturbed: what it finds is what all others must find
 LONGEST_LIFE = 0.35
-LONGEST_SESSION = 60.0
+LONGEST_SESSION = 300.0  # on a busy machine
 
 
 @dataclass
@@ -86,8 +86,25 @@ def rows(log: Path) -> list[list[str]]:
     return [line.split() for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def run_and_kill(session: Session, at_once: int, draw: random.Random, kills: int) -> None:
+def kill_in_flight(session: Session, log: Path, end: float) -> None:
+    """Kill a run whose call the server has, and does not answer before the run is gone."""
+    held = log.with_name("held")
+    held.touch()
+    before = len(rows(log))
+    session.start()
+    asking = set[int]()
+    while not asking:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+        asking = {int(pid) for _, _, pid in rows(log)[before:]} & session.alive.keys()
+    session.kill(min(asking))
+    held.unlink()
+
+
+def run_and_kill(session: Session, log: Path, at_once: int, draw: random.Random, kills: int) -> None:
     end = time.monotonic() + LONGEST_SESSION
+    if kills:
+        kill_in_flight(session, log, end)
     while len(session.killed) < kills:
         assert time.monotonic() < end
         session.gather()
@@ -133,7 +150,7 @@ def test_killed_at_any_moment_nothing_that_was_kept_is_lost_or_asked_again(at_on
         folder = tmp_path / str(number)
         folder.mkdir()
         session, before = Session(folder, driver), len(rows(log))
-        run_and_kill(session, at_once, draw, KILLS if number else 0)
+        run_and_kill(session, log, at_once, draw, KILLS if number else 0)
         again += check(session, log, before)
         killed += len(session.killed)
         for result in session.results:
@@ -141,5 +158,5 @@ def test_killed_at_any_moment_nothing_that_was_kept_is_lost_or_asked_again(at_on
             expected = expected or told
             assert told == expected
     assert killed >= 100
-    assert again > 0  # else no kill fell between an answer and its being kept, and nothing was shown
+    assert again >= SESSIONS - 1  # else no kill fell between an answer and its being kept, and nothing was shown
     print(f"{at_once} at once: {killed} kills, {again} calls lost in flight")
