@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -131,6 +132,7 @@ def _slug(*names: str | None) -> str:
     return re.sub(r"[^\w.-]+", "_", str(name).rsplit("/", 1)[-1])
 
 
+@cache
 def _schema() -> DictConfig:
     node = OmegaConf.create(dict(defaults()))
     for key in FREE_FORM:
@@ -160,6 +162,7 @@ def find_study(name: str) -> Path | None:
 def enter_project_of(study: Path) -> None:
     """Make the project of a study the current one, so that its conf/ and prompts/ are found from any folder."""
     if study.parent.name == "experiments" and study.parent != shipped("experiments"):
+        # In the environment, because a launcher's processes, which compose jobs by themselves, inherit it.
         os.environ.setdefault(PROJECT_VARIABLE, str(study.parent.parent))
 
 

@@ -41,7 +41,7 @@ _LATE_IMPORTS = (
 Price = Callable[[object], float | None]
 _lock = Lock()
 _call_numbers = count()
-_users = 0
+_users = 0  # of the process: LiteLLM keeps its clients in module globals, and whoever leaves last closes them
 
 
 def load_litellm() -> Any:

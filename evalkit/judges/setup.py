@@ -219,6 +219,7 @@ def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
 @contextmanager
 def _no_empty_variables() -> Iterator[None]:
     """Hide empty environment variables within the block: LiteLLM takes them for keys."""
+    # Of the process: LiteLLM reads its keys from os.environ, and `validate_environment` takes no other mapping.
     empty = {name: value for name, value in os.environ.items() if not value.strip()}
     for name in empty:
         del os.environ[name]

@@ -214,6 +214,7 @@ class BackgroundTracker:
             self.here.attach(run, files)
 
 
+# Of the process: whether MLflow is imported is, and every job of a sweep records with the same worker.
 _recorder: Worker | None = None
 _starting = Lock()
 
