@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("evalkit", deadline=None)
+# How long an example takes says how busy the machine is. CI runs with `--hypothesis-profile=thorough`.
+settings.register_profile("evalkit", deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=80)
 settings.load_profile("evalkit")
 
+_NUMBERS = count()
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -66,13 +70,22 @@ def shared() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keep the user's settings, keys and store out of the tests."""
+    # Most tests need no folder, and making one takes longer than many of them.
+    own = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    folder = own or tmp_path_factory.getbasetemp() / f"test-{next(_NUMBERS)}"
     for name in ("EVALKIT_CONF", "EVALKIT_PROJECT", "MLFLOW_TRACKING_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    monkeypatch.setenv("EVALKIT_STORE", str(folder / "store.sqlite"))
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    # What is written to the temporary folder, here or by a process that a test starts, goes with pytest's.
+    temporary = str(tmp_path_factory.getbasetemp())
+    monkeypatch.setenv("TMPDIR", temporary)
+    monkeypatch.setattr(tempfile, "tempdir", temporary)
 
 
 @pytest.fixture

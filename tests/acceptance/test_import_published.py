@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.shared
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 Metrics = dict[str, dict[str, Any]]
 FAST = ("tracking=none", "scoring.bootstrap=0")

@@ -144,6 +144,7 @@ def study(folder: Path, hydra: dict[str, Any], **more: Any) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "plan", "doctor", "ui"])
 def test_a_study_asks_hydra_for_no_code(
     here: Path, marker: Path, command: str, capsys: pytest.CaptureFixture[str]

@@ -81,6 +81,7 @@ def test_a_config_with_a_secret_is_refused_and_shown_nowhere(
     assert holds((out.out + out.err).encode()) == []
 
 
+@pytest.mark.slow
 def test_a_finished_run_that_holds_a_secret_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8")
     assert main(["import", "generic", "judged.csv", "tracking=none", "hydra.run.dir=run"]) == 0

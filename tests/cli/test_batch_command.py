@@ -133,6 +133,7 @@ def compared(call: Call, provider: Provider, *settings: str) -> None:
     assert (latency["value"], latency["note"]) == (None, "no answer has a latency")
 
 
+@pytest.mark.slow
 def test_rounds_of_batches_equal_an_online_run(call: Call, provider: Provider) -> None:
     batches, settings = Batches(unsteady), words(provider, "mode.commit_first=true")
     assert rounds(call, batches, *settings) > 3

@@ -60,6 +60,7 @@ def test_a_budget_below_one_call_says_what_a_call_may_cost(call: Call, provider:
     assert re.search(r"is reached: \$0 spent, and the next call may cost \$0\.\d*[1-9]", done.err), done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_small_budget_is_spent_and_never_exceeded(call: Call, provider: Provider, concurrency: int) -> None:
     # A call costs at most $0.1 and takes 0.005: with the most in reserve, 0.02 of 0.12 would be spent.

@@ -63,6 +63,7 @@ def test_a_folder_with_other_files_is_left_alone(call: Call, tmp_path: Path) -> 
     assert call("demo", "--fast", status=1).line() == "evalkit demo: no such option --fast; try evalkit demo --help"
 
 
+@pytest.mark.slow
 def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

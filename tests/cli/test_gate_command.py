@@ -144,6 +144,7 @@ def test_every_metric_of_a_run_could_have_been_named(run: Call, tmp_path: Path) 
     check_gate(RunConfig.model_validate({**result.config.dump(), "gate": rules}), result.cases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("margin", "state", "status"), [(0.02, "failed", 4), (0.5, "undecided", 0), (0.9, "held", 0)])
 def test_a_run_is_no_worse_than_another_by_the_cases_that_both_have(
     run: Call, tmp_path: Path, margin: float, state: str, status: int
@@ -158,6 +159,7 @@ def test_a_run_is_no_worse_than_another_by_the_cases_that_both_have(
     assert states(tmp_path / "half") == [state]
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run: Call, tmp_path: Path) -> None:
     done = run("hydra.sweep.dir=sweep", FAILED, "swap=both,none", "-m", status=4)
     assert [states(tmp_path / "sweep" / job) for job in "01"] == [["failed"], ["failed"]]

@@ -95,6 +95,7 @@ def test_a_tracking_store_of_no_known_kind_is_refused_before_anything_is_asked(c
     assert said.startswith("tracking.uri: MLflow knows no 'nonsense:'; use sqlite:///mlflow.db")
 
 
+@pytest.mark.slow
 def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "evalkit", "import", "--help"],

@@ -57,6 +57,7 @@ def sweep(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("methods", ["method=pairwise,direct5", "method=[pairwise,direct5]"])
 def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tmp_path: Path, methods: str) -> None:
     done = sweep(methods)
@@ -82,6 +83,7 @@ def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tm
     assert "in which scores contradict comparisons" in (tmp_path / "jobs" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_only_jobs_of_the_same_other_settings(sweep: Call, tmp_path: Path) -> None:
     sweep("method=pairwise,direct5,direct10", "tie.threshold=0,0.5")
     board = json.loads((tmp_path / "jobs" / "leaderboard.json").read_text())

@@ -206,6 +206,7 @@ def swept(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.Mo
     return tmp_path / "swept"
 
 
+@pytest.mark.slow
 def test_every_job_of_a_sweep_is_checked(call: Call, swept: Path, tmp_path: Path) -> None:
     child = json.loads((swept / "0" / "manifest.json").read_text())["mlflow_run_id"]
     with sqlite3.connect("mlflow.db") as database:

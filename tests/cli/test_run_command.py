@@ -180,6 +180,7 @@ def test_a_template_that_is_not_utf8_is_named(call: Call, provider: Provider, tm
         assert "codec" not in line
 
 
+@pytest.mark.slow
 def test_jobs_are_named_by_what_is_swept(call: Call, provider: Provider, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(
         "defaults: [config, _self_]\nhydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n"
@@ -202,6 +203,7 @@ def test_doctor_refuses_an_empty_key(call: Call, monkeypatch: pytest.MonkeyPatch
     assert "wrong judge: openai/gpt-4o-mini: the API key in OPENAI_API_KEY is empty; set the environment" in out
 
 
+@pytest.mark.slow
 def test_commands_that_read_create_no_database(call: Call, provider: Provider, tmp_path: Path) -> None:
     call("run", *words(provider, "hydra.run.dir=first"))
     call("run", *words(provider, "hydra.run.dir=second", "swap=none"))
@@ -232,7 +234,10 @@ def test_commands_that_read_create_no_database(call: Call, provider: Provider, t
         assert made == [], command
 
 
-@pytest.mark.parametrize("label", ["A>B", "left is better, clearly", 'say "x"=y', "it's", "${x}", "好", "1", "C:\\"])
+_RARER = ("left is better, clearly", "it's", "${x}", "好", "1", "C:\\")
+
+
+@pytest.mark.parametrize("label", ["A>B", 'say "x"=y', *(pytest.param(x, marks=pytest.mark.slow) for x in _RARER)])
 def test_the_suggested_label_map_works(call: Call, provider: Provider, tmp_path: Path, label: str) -> None:
     rows = [pair(0, label=label), pair(1, label="same")]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")

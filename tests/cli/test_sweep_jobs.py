@@ -55,6 +55,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return found | {"report.html": page}
 
 
+@pytest.mark.slow
 def test_a_job_of_a_sweep_writes_what_it_writes_alone(run: Call, tmp_path: Path, provider: Provider) -> None:
     resolves, thresholds = ("tie", "third_pass"), ("0", "0.6")
     words = [f"swap.resolve={','.join(resolves)}", f"tie.threshold={','.join(thresholds)}"]

@@ -69,6 +69,7 @@ def disagreement(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_over_weights_pays_once_and_its_verdicts_differ(run: Call, provider: Provider, tmp_path: Path) -> None:
     done = run("hydra.sweep.dir=swept", "criteria.accuracy.weight=0.2,0.5,0.8", "-m")
     assert len(provider.requests) == 2 * CASES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.core import hash_set
@@ -22,7 +22,6 @@ def held(values: list[int]) -> HashSet:
     return kept
 
 
-@settings(max_examples=60)
 @given(hashes, hashes, hashes)
 def test_few_at_a_time_and_in_many_parts_they_are_what_sets_say(
     one: list[int], two: list[int], three: list[int]

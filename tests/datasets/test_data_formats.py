@@ -288,6 +288,7 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
     assert stream.rows == 3
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evalkit.core import hash_set
     from evalkit.datasets import load as loading

@@ -115,6 +115,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.slow
 def test_a_data_set_saved_to_disk(hub: Path, right: Dataset) -> None:
     def read(name: str, **settings: Any) -> Dataset:
         return load_cases(DatasetConfig(path=str(hub / name), **settings), mode="pairwise")

@@ -52,6 +52,7 @@ def test_every_field_of_a_record_is_on_the_page_of_files() -> None:
             assert list(meanings) == [field.name for field in fields(one)], one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.core.scale import Scale
@@ -149,7 +149,6 @@ def test_every_value_is_spelt_by_one_way_or_several_and_none_by_two(scale):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_following_every_token_is_the_obvious_sum_over_whole_texts(data):
     """With all branches known to the end: the distribution is the sum over all paths that spell a value."""
     scale = data.draw(st.sampled_from([FIVE, TEN]))

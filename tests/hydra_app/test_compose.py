@@ -44,6 +44,7 @@ def said(overrides: list[str], name: str = "config") -> str:
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_shipped_option_composes(group: str, option: str) -> None:
     config = load_config(overrides=[f"{group}={option}"])
@@ -158,6 +159,7 @@ def test_a_study_is_found_by_file_and_by_name(tmp_path: Path, monkeypatch: pytes
 REPLAYED = {"llmbar_replay"}  # of published answers: it needs their server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", sorted({f.stem for f in shipped("experiments").glob("*.yaml")} - REPLAYED))
 def test_every_study_composes_and_runs_without_a_key(study: str) -> None:
     jobs = load_jobs(study, [], sweep=True)
@@ -187,6 +189,7 @@ def test_the_job_that_is_wrong_is_named() -> None:
         load_jobs("config", ["tie.threshold=0,3"], sweep=True)
 
 
+@pytest.mark.slow
 def test_jobs_that_differ_in_plain_values_are_what_each_would_be_alone() -> None:
     words = ["tie.threshold=0,0.25", "swap=both,none", "judge.seed=null,3", "scoring.weights={accuracy: 1}"]
     words += ["hydra.sweep.dir=there"]
@@ -218,6 +221,7 @@ def finished(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "groups"),
     [

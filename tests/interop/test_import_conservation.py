@@ -407,7 +407,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, named=st.booleans(), people=st.booleans())
 def test_generic_keeps_or_counts_every_verdict_and_label(tmp_path: Path, rows, named, people):
     table = []

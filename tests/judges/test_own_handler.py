@@ -126,6 +126,7 @@ async def test_the_same_request_answer_and_price(model):
         assert await by_own_handler(model, call, reply_of(model)) == await plainly(model, call, reply_of(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 async def test_the_same_fault_after_one_request(model):
     for fault in FAULTS:
@@ -156,6 +157,7 @@ async def test_an_answer_of_groq_needs_no_service_tier():
     assert answer.content == "yes"
 
 
+@pytest.mark.slow
 def test_prices_by_the_list_are_litellms():
     litellm = litellm_transport.load_litellm()
     from litellm.types.utils import ModelResponse

@@ -158,6 +158,7 @@ def test_a_plan_and_the_store_work_as_for_any_judge(
     assert "48 planned, 0 stored, 48 sent" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_litellm_is_not_imported(tmp_path: Path) -> None:
     program = (
         "import sys; from evalkit.cli import main\n"

@@ -125,5 +125,6 @@ def test_where_it_is_not_used_it_imports_nothing_heavy(
     pytester.runpytest_subprocess("-p", "evalkit.pytest_plugin", "-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_the_marker_is_told(pytester: pytest.Pytester) -> None:
     assert "@pytest.mark.evalkit(*words, gate=None)" in pytester.runpytest_subprocess("--markers").stdout.str()

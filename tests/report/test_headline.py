@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from evalkit.cli.summary import print_summary
 from evalkit.config import SwapConfig
@@ -117,7 +117,6 @@ def test_scores_without_grades_or_without_a_difference():
     assert "Add labels that differ first" in advice(equal | {"score/distinct": Metric("x", 4.0)}, "pointwise").text
 
 
-@settings(max_examples=60, deadline=None)
 @given(ROWS)
 def test_trust_is_advised_only_above_chance_and_single_verdicts_only_far_above(rows):
     metrics = scored(rows * 3)

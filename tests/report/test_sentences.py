@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.cli.summary import metric_table
@@ -226,7 +226,6 @@ WINNERS = st.sampled_from(["A", "B", "TIE", None])
 ROWS = st.lists(st.tuples(st.sampled_from(["A", "B", "TIE", None]), WINNERS, WINNERS), min_size=1, max_size=24)
 
 
-@settings(max_examples=60, deadline=None)
 @given(ROWS, st.integers(1, 3))
 def test_sentences_side_with_chance_only_as_the_interval_does(rows, times):
     metrics = scored(rows * times)
@@ -258,7 +257,6 @@ def contender(job, rate, cost, n):
     return Contender(job, job, "d", metrics, verdicts)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.3, 1.0), st.floats(0.001, 1.0)), min_size=2, max_size=5), st.integers(5, 400))
 def test_no_configuration_at_chance_or_possibly_worse_is_recommended(jobs, n):
     board = rank([contender(f"j{k}", rate, cost, n) for k, (rate, cost) in enumerate(jobs)], SCORING)

@@ -57,6 +57,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
 
 
+@pytest.mark.slow
 def test_the_files_are_the_same_whatever_is_held_and_how_many_are_asked_at_once(stored, monkeypatch, tmp_path):
     judge_and_score(stored(), tmp_path / "held")
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
@@ -67,6 +68,7 @@ def test_the_files_are_the_same_whatever_is_held_and_how_many_are_asked_at_once(
     assert names == [f"case-{k}" for k in range(LONG) for _ in range(2)]
 
 
+@pytest.mark.slow
 def test_a_result_can_be_gone_through_again_and_again(stored, written, tmp_path):
     result = judge_and_score(stored(), tmp_path / "run")
     assert (len(result.cases), len(result.judgments), len(result.verdicts)) == (LONG, 2 * LONG, LONG)

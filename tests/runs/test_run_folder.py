@@ -163,7 +163,7 @@ def result() -> RunResult:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(result=results)
 def test_any_run_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, result: RunResult) -> None:
     folder = tmp_path_factory.mktemp("run")
@@ -498,6 +498,7 @@ def test_a_folder_of_a_version_with_fewer_fields_is_read(tmp_path: Path, result:
     assert read_run(tmp_path).judgments == result.judgments
 
 
+@pytest.mark.slow
 def test_ten_thousand_judgments_take_about_a_second(tmp_path: Path, result: RunResult) -> None:
     many = replace(result, judgments=tuple(judgment(i) for i in range(10_000)))
     started = time.process_time()

@@ -26,7 +26,6 @@ def run(configure, make_case, passes, rows, **sections):
     return score_run(configure(scoring={"bootstrap": 0}, **sections), cases, judgments).metrics
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(WINNER, WINNER), min_size=1, max_size=30))
 def test_kappa_equals_scikit_learn(rows):
     labels, winners = zip(*rows, strict=True)
@@ -54,7 +53,7 @@ def test_accuracy_counts_a_tie_as_a_label_of_its_own(configure, make_case, passe
     assert metrics["agreement/accuracy_both_orders"].value == 1 / 4
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(WINNER, WINNER | st.none(), WINNER | st.none()), min_size=1, max_size=6).filter(
         lambda rows: sum((a is None) + (b is None) for _, a, b in rows) <= 3

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -85,7 +85,6 @@ NAMES = ["ann", "bo", "cy", "di"]
 ROWS = st.lists(st.tuples(st.dictionaries(st.sampled_from(NAMES), CHOICE), CHOICE | st.none()), min_size=1, max_size=6)
 
 
-@settings(max_examples=80, deadline=None)
 @given(ROWS)
 def test_the_ceiling_and_the_judge_are_held_against_the_same_others(configure, make_case, judged, rows):
     people, verdicts = zip(*rows, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import foldnorm
@@ -99,7 +99,6 @@ def test_missing_answers_by_kind(configure, make_case, judged):
 ROW = st.tuples(st.sampled_from("AB"), st.sampled_from([1, -1]), st.floats(0, 1))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(ROW, min_size=1, max_size=20))
 def test_calibration_equals_the_obvious_version(configure, make_case, judged, rows):
     cases = [make_case(str(k), label=row[0]) for k, row in enumerate(rows)]

@@ -48,7 +48,7 @@ def slow(seen, weights=None):
     return {key: (sum(values), len(values)) for key, values in found.items()}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6))
 def test_sums_over_pairs_equal_going_through_all_of_them(seed):
     generator = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
@@ -31,7 +31,6 @@ def run(configure, make_case, passes, rows, **scoring):
     return score_run(configure(scoring={"bootstrap": 0, **scoring}), cases, judgments)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(WINNER, WINNER), min_size=1, max_size=30))
 def test_weighted_kappa_equals_scikit_learn(rows):
     labels, winners = ([NAMES.index(name) for name in side] for side in zip(*rows, strict=True))
@@ -46,7 +45,6 @@ def test_ac1_of_published_counts():
     assert ac1(cells, 2)[0] == pytest.approx(0.9408, abs=5e-5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(WINNER, WINNER), min_size=1, max_size=20), st.sampled_from([2, 3]))
 def test_ac1_equals_the_obvious_version(rows, categories):
     classes = NAMES if categories == 3 else ["A", "B"]
@@ -69,7 +67,6 @@ def test_without_any_tie_there_are_two_categories(configure, make_case, passes):
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(WINNER, WINNER | st.none()), min_size=1, max_size=7).filter(
         lambda rows: sum(winner is None for _, winner in rows) <= 4
@@ -119,7 +116,6 @@ def scored(pointwise, make_case, judged, rows, **sections):
     return score_run(pointwise(scoring={"bootstrap": 50}, **sections), cases, judgments).metrics
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=20))
 def test_quadratic_kappa_equals_scikit_learn(pointwise, make_case, judged, rows):
     grades, scores = zip(*rows, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
@@ -22,7 +22,6 @@ def target(said, meant, case=None, **more):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 30), st.integers(1, 60))
 def test_prediction_powered_inference_equals_its_formula(seed, labelled, others):
     generator = np.random.default_rng(seed)
@@ -34,7 +33,6 @@ def test_prediction_powered_inference_equals_its_formula(seed, labelled, others)
     assert prediction_powered(target(said, meant)).observed() == pytest.approx(y.mean() + k * (rest.mean() - f.mean()))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6))
 def test_rogan_gladen_equals_its_formula(seed):
     generator = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -33,7 +33,6 @@ def found(table, cases):
 ROW = st.tuples(st.integers(0, 5), st.sampled_from([1.0, 2.0, 2.5, 5.0]), st.integers(0, 3))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(ROW, min_size=2, max_size=25))
 def test_values_and_resamples_equal_scipy(rows):
     case, x, y = (np.array(column) for column in zip(*sorted(rows), strict=True))

@@ -30,7 +30,6 @@ def backward(wins, order):
     return sum(int(wins[order[b], order[a]]) for a, b in combinations(range(len(order)), 2))
 
 
-@settings(max_examples=80, deadline=None)
 @given(outcomes(6))
 def test_reversals_are_the_fewest_and_leave_no_cycle(found):
     wins, _ = matrices(np.array([found], dtype=np.int8))
@@ -67,7 +66,7 @@ def test_a_large_knot_is_reversed_in_few_and_says_that_it_may_not_be_the_fewest(
     assert (sure.wins, sure.exact) == (result.wins, True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6))
 def test_moving_leaves_no_cycle_in_a_random_tournament(seed):
     generator = np.random.default_rng(seed)
@@ -80,7 +79,6 @@ def test_moving_leaves_no_cycle_in_a_random_tournament(seed):
     assert not in_cycle(mended[None]).any()
 
 
-@settings(max_examples=60, deadline=None)
 @given(outcomes(5))
 def test_every_cycle_is_listed(found):
     wins = matrices(np.array([found], dtype=np.int8))[0][0]
@@ -193,7 +191,6 @@ def test_triads_with_edges_both_ways_are_counted_once():
     assert cyclic_triads(wins | tied).tolist() == [1, 1, 0, 0, 1]
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(3, 7), st.integers(0, 10**6))
 def test_zeta_is_one_less_the_share_of_the_most_triads(configure, make_case, judged, n, seed):
     generator = np.random.default_rng(seed)

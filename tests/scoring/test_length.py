@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
@@ -124,7 +124,6 @@ def test_an_outlier_is_not_taken_for_separation():
     assert fit(design, outcome).coefficients == pytest.approx(expected, abs=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=12))
 def test_there_is_a_fit_if_and_only_if_the_outcomes_overlap(rows):
     won, lost = ([x for x, y in rows if y == side] for side in (True, False))
@@ -185,7 +184,6 @@ def scores(pointwise, make_case, judged, rows, **scoring):
 ROW = st.tuples(st.sampled_from([1, 10, 30, 100, 300]), st.integers(1, 5).map(float), st.integers(1, 5).map(float))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(ROW, min_size=2, max_size=4), min_size=4, max_size=8))
 def test_score_slopes_equal_least_squares_with_an_intercept_by_case(pointwise, make_case, judged, rows):
     metrics = scores(pointwise, make_case, judged, rows).metrics

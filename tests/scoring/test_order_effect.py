@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
@@ -26,7 +26,6 @@ def run(configure, make_case, judged, rows, **sections):
     return score_run(configure(**sections), cases, judgments).metrics
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(*[st.lists(MARGIN, min_size=1, max_size=4)] * 2), min_size=1, max_size=5))
 def test_it_equals_counting_pairs_of_answers(configure, make_case, judged, rows):
     metrics = run(configure, make_case, judged, rows, scoring={"bootstrap": 0})

@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as reference
@@ -71,7 +71,6 @@ def test_cases_of_several_units_are_clusters():
     assert p > mcnemar(np.repeat(np.sign(leads), np.abs(leads)))[0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-30, 30).map(lambda k: k / 4), max_size=70))
 def test_wilcoxon_equals_scipy(differences):
     values = np.array([*differences, np.nan])

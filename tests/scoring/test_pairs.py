@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
@@ -87,7 +87,6 @@ def obvious(resolve, first, second, threshold):
 MARGINS = st.none() | st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(MARGINS, MARGINS), min_size=1, max_size=6),
     st.sampled_from(["tie", "lower_confidence", "net_vote", "mean"]),

@@ -9,7 +9,7 @@ from statistics import mean, median
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
@@ -70,7 +70,6 @@ def test_a_majority_is_the_outcome_with_most_votes(values, winner, reason, margi
     st.integers(1, 3),
     st.sampled_from([0.0, 0.25]),
 )
-@settings(max_examples=150, deadline=None)
 def test_votes_are_what_the_obvious_way_of_counting_gives(values, how, quorum, threshold):
     weights = {"x": 3.0, "y": 1.0, "z": 0.5}
     config = panel(
@@ -204,7 +203,6 @@ def nominal(rows: Sequence[Sequence[float | None]]) -> float | None:
 
 
 @given(st.lists(st.lists(st.sampled_from([1.0, 0.0, -1.0, None]), min_size=3, max_size=3), min_size=1, max_size=12))
-@settings(max_examples=60, deadline=None)
 def test_alpha_between_judges_is_krippendorffs(rows):
     metrics = run_panel(rows, panel(scoring={"bootstrap": 0})).metrics
     expected = nominal(rows)

@@ -88,6 +88,7 @@ def _conflicts_module():
     return module
 
 
+@pytest.mark.slow
 def test_conflicts_in_a_run_folder(shared, configure, tmp_path):
     published = _conflicts_module()
     cases, judgments = published.read_in_full(*published.qlora(shared / "data" / "qlora_vicuna"))

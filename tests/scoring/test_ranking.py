@@ -63,7 +63,7 @@ def test_ratings_equal_a_general_optimiser(seed):
     assert likelihood([*ratings[0], log_v[0]], wins, ties) >= -found.fun - 1e-9
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 6))
 def test_without_ties_ratings_equal_choix_and_evalica(seed, size):
     wins, ties = tables(np.random.default_rng(seed), size, games=40, ties=False)
@@ -127,7 +127,7 @@ def test_win_rate_copeland_and_rank():
     assert even.rating[0] == pytest.approx([0, 0])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_elo_equals_evalica(seed):
     generator = np.random.default_rng(seed)

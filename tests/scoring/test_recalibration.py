@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss
@@ -59,7 +59,6 @@ def test_the_slope_equals_statsmodels(configure, make_case, judged):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 10), st.booleans()), min_size=1, max_size=25),
     st.lists(st.floats(0, 1), min_size=1, max_size=5),

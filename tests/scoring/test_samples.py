@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
@@ -84,7 +84,6 @@ SAMPLES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(SAMPLES)
 @example([[None, None, None], [None, -1.0, 1.0]])
 def test_spread_and_flips_equal_the_obvious_version_and_lie_within_their_bounds(configure, make_case, judged, rows):

@@ -6,7 +6,7 @@ import math
 from dataclasses import astuple, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
@@ -61,7 +61,6 @@ def judgments_of(rows, make_case, judged):
     return cases, judgments
 
 
-@settings(max_examples=60, deadline=None)
 @given(PASSES, st.sampled_from(["tie", "lower_confidence", "net_vote", "mean"]), st.randoms())
 def test_every_number_is_finite_bounded_and_independent_of_order(configure, make_case, judged, rows, resolve, random):
     cases, judgments = judgments_of(rows, make_case, judged)

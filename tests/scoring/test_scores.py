@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -95,7 +95,6 @@ def test_normalisation_is_by_case(pointwise, make_case, judged, how, expected):
     assert result.metrics["score/distinct"].value == 3
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.none() | st.sampled_from([1.0, 1.5, 2.0, 4.0, 5.0]), max_size=6), max_size=4))
 def test_normalisation_equals_scipy(rows):
     case = np.repeat(np.arange(len(rows)), [len(row) for row in rows])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,7 +21,6 @@ def run(pointwise, make_case, judged, rows, **sections):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(CASES)
 def test_they_are_the_means_of_scipys_by_case(pointwise, make_case, judged, rows):
     metrics = run(pointwise, make_case, judged, rows)

@@ -50,7 +50,7 @@ def test_a_completion_comes_back_as_it_was(path):
     again.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.text(), st.none() | st.floats(0, 100), st.none() | st.integers(0, 10**9))
 def test_any_completion_comes_back_as_it_was(tmp_path_factory, text, cost, tokens):
     store = SqliteStore(tmp_path_factory.mktemp("s") / "s.sqlite")

@@ -18,6 +18,7 @@ def tie(first: str, second: str) -> tuple[str, float]:
     return "TIE", 0.5
 
 
+@pytest.mark.slow
 async def test_forced_ties_fall_for_either_side_and_for_the_same_text(provider: Provider, overrides: list[str]) -> None:
     provider.rule = judging(always_first)
     winners, config = [], evalkit.load_config(overrides=overrides)

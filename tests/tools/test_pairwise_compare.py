@@ -175,6 +175,7 @@ async def test_the_sync_twin_where_a_loop_runs_already(provider: Provider, overr
     assert evalkit.pairwise_compare_sync(INPUT, overrides=overrides).winner == "A"
 
 
+@pytest.mark.slow
 def test_the_sync_twin_from_several_threads(provider: Provider, overrides: list[str]) -> None:
     provider.rule = judging(good_first)
     inputs = [{**INPUT, "prompt": f"Question {number}?"} for number in range(6)]

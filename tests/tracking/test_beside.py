@@ -55,6 +55,7 @@ def recorded(uri: str, run: str) -> dict[str, object]:
     return {**held.data.to_dictionary(), "": (name, status, files, inputs, len(traces))}
 
 
+@pytest.mark.slow
 def test_what_is_recorded_beside_is_what_is_recorded_here(recorder, store, tmp_path, written):
     here = MlflowTracker(store, SETTINGS)
     one, two = written(tmp_path / "a", "one"), written(tmp_path / "b", "two")
@@ -194,6 +195,7 @@ def test_it_ends_with_its_input():
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path, monkeypatch):
     monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.setitem(sys.modules, "mlflow", sys)
