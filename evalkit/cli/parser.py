@@ -26,6 +26,12 @@ SCHEMAS: Final = ("openai", "anthropic", "mcp", "json-schema")
 """What `evalkit tools` prints."""
 
 
+_INSTEAD: Final = {
+    ("run", flag): "evalkit plan shows what a run would request" for flag in ("--dry", "--dry-run", "--dryrun")
+}
+"""What to use instead of options that other programs have."""
+
+
 class UsageError(ConfigError):
     """A command line that a command cannot read."""
 
@@ -89,7 +95,7 @@ class Parser(argparse.ArgumentParser):
         options = {flag.lstrip("-"): flag for flag in known}
         bare = name.lstrip("-")
         close = get_close_matches(bare, options, n=1, cutoff=0.5 if len(bare) < 3 else 0.6)
-        remedy = f"did you mean '{options[close[0]]}'?" if close else ""
+        remedy = f"did you mean '{options[close[0]]}'?" if close else _INSTEAD.get((self.command, name), "")
         raise UsageError(self.command, f"no such option {name}", remedy)
 
 

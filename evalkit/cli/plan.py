@@ -34,6 +34,7 @@ from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.judges import max_concurrency, spec_of
 from evalkit.judges.pricing import price_of
 from evalkit.protocols import Evaluator, Store
+from evalkit.scoring.stats.clusters import check_column
 from evalkit.store import backend_of, open_store, store_url
 from evalkit.types import Case, Completion, JudgeSpec
 
@@ -90,6 +91,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
     loaded = load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
     jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
+        check_column(job.config.scoring.cluster, job)
         check_gate(job.config, job)
     return jobs
 

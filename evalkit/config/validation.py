@@ -21,14 +21,16 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
     Args:
         key: The key path.
         files: The config files, in order of precedence.
-        value: If this is a scalar, only files that set the key to it count. Other files may set the key, too, or the
-            command line sets it.
+        value: If this is a scalar or a list, only files that set the key to it count. Other files may set the key, too,
+            or the command line sets it.
     """
     for file in files:
         try:
             root = yaml.compose(file.read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError, UnicodeDecodeError):
             continue
+        if [file.parent.name] == list(key) and isinstance(root, yaml.SequenceNode) and _has_value(root, value):
+            return f"{relative(file)}:1"
         for path in (list(key), list(key[1:]) if file.parent.name == key[0] else None):
             if path and (found := _line(root, path)) is not None and _has_value(found[1], value):
                 return f"{relative(file)}:{found[0]}"
@@ -36,6 +38,9 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
 
 
 def _has_value(node: yaml.Node, value: Any) -> bool:
+    if isinstance(value, list) and isinstance(node, yaml.SequenceNode):
+        text = yaml.serialize(node)
+        return "${" in text or bool(yaml.safe_load(text) == value)
     if not isinstance(value, str | int | float) or not isinstance(node, yaml.ScalarNode) or "${" in node.value:
         return True
     written = yaml.safe_load(yaml.serialize(node))

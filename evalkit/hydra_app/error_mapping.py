@@ -34,7 +34,8 @@ def hydra_error(error: Exception) -> EvalkitError:
         return _missing_option(error)
     if _merges_list(str(error)):
         remedy = "write NAME: {description: TEXT, weight: 0.5} for each criterion in its file"
-        return ConfigError("a list of criteria cannot be changed or combined", where="criteria", remedy=remedy)
+        where = _criteria_file(str(error))
+        return ConfigError("a list of criteria cannot be changed or combined", where=where, remedy=remedy)
     if isinstance(error, OverrideParseException):
         error.override = as_written(error.override)
         if error.override.lstrip("+").startswith("gate."):
@@ -82,6 +83,15 @@ def _merges_list(message: str) -> bool:
     """Return whether the error is that a list of criteria cannot be merged or changed."""
     merged = "In 'criteria/" in message and "Cannot merge" in message
     return merged or re.search(r"Index '_(set|add|del)_", message) is not None
+
+
+def _criteria_file(message: str) -> str:
+    """Return the user's file with criteria that is a list, among those composed; `criteria` if there is none."""
+    from evalkit.hydra_app import user_files
+
+    named = re.search(r"In '(criteria/[^']+)'", message)
+    files = [file for file in user_files() if named and file.as_posix().endswith(f"/{named[1]}.yaml")]
+    return str(relative(files[0])) if files else "criteria"
 
 
 def _unknown_key(key: str, cause: OmegaConfBaseException | None = None) -> ConfigError:

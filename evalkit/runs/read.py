@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from evalkit.config import RunConfig
 from evalkit.config.validation import config_error
+from evalkit.core.display import relative
 from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
@@ -112,6 +114,8 @@ def _check(folder: Path) -> None:
     remedy = "choose a folder that `evalkit run` wrote"
     if not folder.is_dir():
         what = "a file, not a run folder" if folder.exists() else "no such folder"
+        if close := _alike(folder):
+            remedy = f"did you mean '{close}'?"
         raise ConfigError(what, where=str(folder), remedy=remedy)
     present = [name for name in layout.FILES if (folder / name).is_file()]
     if (folder / layout.PARQUET).is_file():
@@ -123,6 +127,16 @@ def _check(folder: Path) -> None:
         raise ConfigError("not a run folder: it has none of a run's files", where=str(folder), remedy=remedy)
     if missing := [name for name in layout.FILES if name not in present]:
         raise ConfigError("the file is missing", where=str(folder / missing[0]), remedy=_REMEDY)
+
+
+def _alike(folder: Path) -> Path | None:
+    """Return the run folder whose name is closest to that of an absent folder, in the same place."""
+    try:
+        names = [child.name for child in folder.parent.iterdir() if (child / layout.MANIFEST).is_file()]
+    except OSError:
+        return None
+    close = get_close_matches(folder.name, names, n=1, cutoff=0.6)
+    return relative(folder.with_name(close[0])) if close else None
 
 
 def _damaged(where: str, why: object) -> ConfigError:

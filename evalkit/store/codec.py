@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import isfinite
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -14,8 +15,10 @@ def encode(completion: Completion) -> str:
     """Return a completion as JSON, without default values.
 
     Raises:
-        StoreError: If it has text that JSON cannot hold, such as an unpaired surrogate.
+        StoreError: If it has text that JSON cannot hold, such as an unpaired surrogate, or a latency that is no number.
     """
+    if not isfinite(completion.latency):
+        raise StoreError(f"a completion cannot be stored (its latency is {completion.latency}); correct the judge")
     try:
         text: bytes = _codec().serializer.to_json(completion, exclude_defaults=True)
     except ValueError as error:

@@ -80,6 +80,7 @@ def test_a_column_that_no_case_has_is_one_line_before_anything_is_asked(
     )
     assert not provider.requests
     assert not (tmp_path / "one" / "metrics.json").exists()
+    assert call("plan", *done.words[1:], status=1).line().endswith("did you mean 'topic'?")
     run("hydra.run.dir=one")
     for words in (["score", "one", "scoring.cluster=topics"], ["compare", "one", "one", "cluster=topics"]):
         assert call(*words, status=1).err.count("\n") == 1

@@ -97,6 +97,7 @@ def test_three_runs_of_one_judge_go_by_their_folders(
     [
         (["one"], "evalkit compare: needs two or more runs"),
         (["one", "nowhere"], "nowhere: no such folder"),
+        (["one", "twoo"], "twoo: no such folder; did you mean 'two'?"),
         (["one", "two", "confidance=0.9"], "did you mean 'confidence'?"),
         (["one", "two", "confidence=2"], "confidence: Input should be less than 1"),
         (["one", "two", "metrics=[a"], "metrics: cannot be read"),

@@ -118,6 +118,10 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
             "evalkit plan: no such option --pilo; did you mean '--pilot'? try evalkit plan --help",
         ),
         (("ui", "--prot", "3"), "evalkit ui: no such option --prot; did you mean '--port'? try evalkit ui --help"),
+        (
+            ("run", "--dry-run"),
+            "evalkit run: no such option --dry-run; evalkit plan shows what a run would",
+        ),
         (("run", "-x"), "evalkit run: no such option -x; try evalkit run --help"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shlex
 from dataclasses import fields
@@ -79,3 +80,5 @@ def test_every_file_that_a_run_writes_is_on_the_page(
 def test_every_file_that_a_command_adds_is_on_the_page() -> None:
     page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
     assert [name for name in (*FILES, *DERIVED) if f"| `{name}` |" not in page] == []
+    details = page.partition("## Details of scoring")[2].partition("\n## ")[0]
+    assert {*re.findall(r"^\| `(\S+\.json)` \|", details, re.M)} <= {*DERIVED}

@@ -145,8 +145,11 @@ def test_a_list_cannot_be_composed_and_says_so(tmp_path: Path, monkeypatch: pyte
     write(tmp_path, "conf/criteria/mine.yaml", SHAPES["old"])
     write(tmp_path, "conf/criteria/wrong.yaml", "tone:\n  wieght: 3\n")
     monkeypatch.chdir(tmp_path)
-    for words in (["criteria=[general,mine]"], ["criteria=mine", "criteria.tone.weight=2"]):
-        assert said(*words).startswith("criteria: a list of criteria cannot be changed or combined; write NAME: {")
+    a_list = "a list of criteria cannot be changed or combined; write NAME: {"
+    assert said("criteria=[general,mine]").startswith(f"conf/criteria/mine.yaml: {a_list}")
+    assert said("criteria=mine", "criteria.tone.weight=2").startswith(f"criteria: {a_list}")
+    write(tmp_path, "conf/criteria/words.yaml", "- tone\n- length\n")
+    assert said("criteria=words").startswith("conf/criteria/words.yaml:1: criteria: is not a mapping; write {name:")
     assert (
         said("criteria=wrong")
         == "conf/criteria/wrong.yaml:2: criteria.tone.wieght: no such key; did you mean 'weight'?"

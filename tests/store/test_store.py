@@ -313,3 +313,10 @@ def test_a_store_deleted_while_in_use_is_written_anew(
     store.close()
     assert set(SqliteStore(path).get_many(keys)) == set(keys if replaced else keys[:2])
     assert "was deleted while in use; its 1 answers were saved there" in caplog.text
+
+
+def test_a_latency_that_is_no_number_is_refused_and_nothing_of_its_round_is_stored(tmp_path):
+    store = SqliteStore(tmp_path / "store.sqlite")
+    with pytest.raises(StoreError, match="its latency is nan"):
+        store.put_many([("a", "m", Completion("A")), ("b", "m", Completion("B", latency=float("nan")))])
+    assert store.get_many(["a", "b"]) == {}

@@ -6,7 +6,7 @@ Application, section 3.8; Cameron, Gelbach and Miller 2008, Rev. Econ. Stat. 90,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,7 +159,17 @@ def _key(value: Any) -> int:
     return hash((value if isinstance(value, str | int | tuple) else repr(value),)) or 1
 
 
-def _unknown_column(column: str, cases: Sequence[Case]) -> ConfigError:
+def check_column(column: str | None, cases: Iterable[Case]) -> None:
+    """Check the value of `scoring.cluster`, reading no more cases than it takes.
+
+    Raises:
+        ConfigError: if it is a column that no case has.
+    """
+    if column is not None and column not in (ID, PROMPT) and not any(_key(case.metadata.get(column)) for case in cases):
+        raise _unknown_column(column, cases)
+
+
+def _unknown_column(column: str, cases: Iterable[Case]) -> ConfigError:
     known = {name: None for case in cases for name in case.metadata}
     remedy = did_you_mean(column, [ID, PROMPT, *known])
     return ConfigError("no case has this column", where=f"scoring.cluster={column}", remedy=remedy)
