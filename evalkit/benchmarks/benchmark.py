@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from evalkit.benchmarks.judgment_files import Peek
+from evalkit.benchmarks.judgment_files import Peek, load_object
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View
 from evalkit.config import RunConfig
@@ -19,10 +19,12 @@ from evalkit.errors import DatasetError
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.verdicts.checklists import ItemColumns
 from evalkit.types import Case, Metric
 
 Shape: TypeAlias = frozenset[str]
 Rule: TypeAlias = Callable[[View], Sequence[Statistic | Metric]]
+ItemRule: TypeAlias = Callable[[ItemColumns], Sequence[Statistic | Metric]]
 
 
 def shape(*columns: str) -> Shape:
@@ -76,6 +78,7 @@ class Benchmark:
         rule: Returns its metrics by the authors' rule, from cases, metadata and verdicts; it reads no files.
         holds: Returns whether a folder is this benchmark, if single rows do not show it.
         files: A glob for the files to read in a folder.
+        item_rule: Returns its metrics from checklist items, in mode `checklist`; they replace those of `rule`.
         cluster: The metadata key for resampling, unless `scoring.cluster` is set.
         importer: The importer of published judgments.
         metrics: The rows of its metrics in the catalog. Those of built-in benchmarks are in `evalkit/scoring/catalog`.
@@ -93,6 +96,7 @@ class Benchmark:
     rule: Rule
     holds: Callable[[Path], bool] | None = None
     files: str = "*"
+    item_rule: ItemRule | None = None
     cluster: str | None = None
     importer: Importer | None = None
     metrics: tuple[MetricSpec, ...] = ()
@@ -171,6 +175,22 @@ def checked_rows(benchmark: Benchmark, file: Path, *shapes: Shape) -> Iterator[P
         if not any(columns <= row.keys() for columns in wanted):
             raise foreign_row(benchmark, row, place)
         yield place, row
+
+
+def json_objects(benchmark: Benchmark, source: Source) -> Iterator[tuple[str, Row]]:
+    """Yield the JSON object in each file, which must have one of the benchmark's shapes, with its location.
+
+    Raises:
+        DatasetError: If a file does not.
+    """
+    for file in files_in(source.path):
+        try:
+            found = load_object(file)
+        except DatasetError:
+            found = {}
+        if not benchmark.looks_like(found):
+            raise foreign_row(benchmark, found or first_row(file) or {}, str(file))
+        yield str(file), found
 
 
 @dataclass(frozen=True, slots=True)

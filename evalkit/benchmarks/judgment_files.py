@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evalkit.datasets.compression import inner_suffix
+from evalkit.datasets.compression import inner_suffix, open_bytes, reading
 from evalkit.datasets.conversations import conversation_text, is_conversation
 from evalkit.datasets.formats import reader_for
 from evalkit.errors import DatasetError
@@ -18,7 +18,7 @@ from evalkit.runs.spreadsheet import unescaped
 _PEEK = 4_000_000
 _TRIED = 5
 _TABLES = ("csv", "tsv")
-_WHOLE = 64_000_000
+_WHOLE, _LARGEST = 64_000_000, 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +47,33 @@ def peek(path: Path) -> Peek:
 
 def _peek_folder(folder: Path) -> Peek:
     names = frozenset(child.name for child in folder.iterdir())
-    rows = sorted(child for child in folder.iterdir() if child.suffix in (".jsonl", ".json", ".csv"))
+    rows = sorted(child for child in folder.iterdir() if inner_suffix(child) in ("jsonl", "json", "csv"))
     first = next((found for row in rows[:_TRIED] if (found := peek(row)).row or found.top), Peek(folder))
     return Peek(folder, first.row, first.top, names)
 
 
 def _peek_file(path: Path) -> Peek:
-    if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
+    if inner_suffix(path) in ("csv", "tsv", "parquet"):
         return Peek(path, next((row for _, row in reader_for(None, path)(path)), {}))
-    with path.open("rb") as file:
+    with reading(path), open_bytes(path) as file:
         start = file.read(_PEEK).decode("utf-8-sig", "ignore").lstrip()
     if start.startswith("["):
         return Peek(path, _mapping(_first(start[1:].lstrip())))
     line, _, rest = start.partition("\n")
     row = _object(line)
-    if row and (rest.strip() or path.suffix == ".jsonl"):
+    if row and (rest.strip() or inner_suffix(path) == "jsonl"):
         return Peek(path, row)
-    top = row or (_mapping(json.loads(path.read_bytes())) if path.stat().st_size <= _WHOLE else {})
+    top = row or (_mapping(json.loads(_whole(path))) if path.stat().st_size <= _WHOLE else {})
     return Peek(path, {}, top)
+
+
+def _whole(path: Path, limit: int = _WHOLE) -> bytes:
+    """Return the uncompressed bytes of a file, at most a limit, so that a small file cannot fill the memory."""
+    with reading(path), open_bytes(path) as file:
+        found = file.read(limit + 1)
+    if len(found) > limit:
+        raise DatasetError("is too large for one JSON value", where=str(path), remedy="split it, or use JSONL")
+    return found
 
 
 def _first(text: str) -> Any:
@@ -89,7 +98,7 @@ def load_json(path: Path) -> Any:
         DatasetError: If it cannot be read, or is not JSON.
     """
     try:
-        return json.loads(path.read_bytes().decode("utf-8-sig"))
+        return json.loads(_whole(path, _LARGEST).decode("utf-8-sig"))
     except OSError as bad:
         raise _unreadable(path, bad) from None
     except json.JSONDecodeError as bad:

@@ -10,7 +10,7 @@ from typing import Any
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import DatasetError
 from evalkit.parsing import UnreadableError, read_winner
-from evalkit.types import Case, Judgment, Status, Winner
+from evalkit.types import Case, ChecklistItem, ItemAnswer, Judgment, Status, Winner
 
 TIE = "TIE"
 
@@ -30,8 +30,8 @@ class RecordedJudgment:
     """One recorded judgment.
 
     A pair has a `value` in [-1, 1], positive if the response shown first is better. A response has `scores` by
-    criterion. Without either, the judgment is missing, for the reason in `status` and `error`. `text` is the judge's
-    text. `sample` is numbered automatically if it is not set.
+    criterion, or `items`: the answer to each checklist item. Without any, the judgment is missing, for the reason in
+    `status` and `error`. `text` is the judge's text. `sample` is numbered automatically if it is not set.
     """
 
     judge: str
@@ -44,11 +44,12 @@ class RecordedJudgment:
     sample: int | None = None
     model: str | None = None
     answer: Mapping[str, Any] | None = None
+    items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
 
     @property
     def read(self) -> bool:
         """Whether it has a value."""
-        return self.value is not None or bool(self.scores)
+        return self.value is not None or bool(self.scores) or any(self.items.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Record:
     """One judgment of one response, or of two in the order `shown`, with their question.
 
     `better` is the human choice: the key of a response, or TIE. `labels` are choices by annotator, and `grades` are
-    grades of the single response by annotator.
+    grades of the single response by annotator. `checklist` are the question's items.
     """
 
     question: str
@@ -69,6 +70,7 @@ class Record:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     grades: Mapping[str, float] = field(default_factory=dict)
+    checklist: tuple[ChecklistItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class ParsedFile:
     guessed if it is not set. `weights` of criteria default to 1. `by_name` sorts a question's responses by model;
     otherwise they are in order of first occurrence. `benchmark` is the benchmark whose rule also scores them. `unread`
     means that there are only judges' texts without verdicts. `below` means that subfolders were read too.
+    `rule` is the value of `scoring.checklist`.
     """
 
     records: Sequence[Record]
@@ -91,6 +94,7 @@ class ParsedFile:
     notes: tuple[str, ...] = ()
     unread: bool = False
     below: bool = False
+    rule: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

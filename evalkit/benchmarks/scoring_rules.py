@@ -128,6 +128,9 @@ def slug(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text.strip()).strip("_").lower()
 
 
+NEEDS_CHECKLIST = "there are no answers to items: set mode=checklist"
+
+
 def nothing(name: str, why: str) -> Metric:
     """Return a metric without a value, with the reason."""
     return Metric(name, None, note=why)

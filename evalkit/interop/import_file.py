@@ -177,6 +177,10 @@ def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple
         "criteria": criteria,
         "swap": {"policy": "none" if pointwise else _policy(judgments)},
     }
+    if any(judgment.items for judgment in judgments):
+        settings["mode"]["name"] = "checklist"
+        settings["rubric"] = {"min": 0, "max": 1, "step": 0.01, "levels": {}}
+        return settings | ({"scoring": {"checklist": found.rule}} if found.rule else {}), []
     if found.output is not None:
         settings["output"] = dict(found.output)
     if not pointwise:

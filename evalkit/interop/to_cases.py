@@ -160,6 +160,7 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         label=own.get(FIRST),
         metadata=_metadata(records, tally),
         labels=people | _grades(records, keys, tally),
+        checklist=records[0].checklist,
     )
 
 
@@ -246,6 +247,7 @@ def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, sourc
         judge=said.judge,
         status="ok",
         completion=None if said.text is None else Completion(said.text, model=said.model or said.judge),
+        items=said.items,
     )
     if not said.read:
         kind = "content_filter" if said.status == "refused" else "no_answer"

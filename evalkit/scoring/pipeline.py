@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
+from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog import catalog_of
 from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.columns.verdicts import VerdictColumns
@@ -112,6 +113,9 @@ def _score_checklists(
     scored = _score_judgments(plain, cases, [*scored_judgments(cases, each)], clusters)
     asked = read_judgments(cases, judgments, ())
     own = [*_of_checklists(config, items, asked), *cost_statistics(asked, len(cases))]
+    if config.dataset.benchmark is not None:
+        rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
+        own += [] if rule is None else rule(items)
     if len(each) > 1:
         for name, one in each.items():
             own += prefix_judge(name, _of_checklists(config, one, asked.select(name)))

@@ -171,3 +171,36 @@ def test_halluqa(imported, system, kind):
 def test_the_folder_of_an_evaluator_is_its_result(imported: Callable[..., Metrics]) -> None:
     folder = "llmbar/Natural/evaluators/GPT-4/Vanilla"
     assert imported("llmbar", folder) == imported("llmbar", f"{folder}/result.json")
+
+
+@pytest.mark.parametrize(("system", "agreement"), [("MetaGPT", 92.08), ("GPT-Pilot", 86.61), ("OpenHands", 90.16)])
+def test_devai(imported, system, agreement):
+    found = imported("devai", f"devai/{system}")
+    assert round(100 * found["devai/agreement"]["value"], 2) == agreement
+    assert found["devai/agreement"]["n"] == 366
+    assert found["devai/agreement"]["value"] == found["checklist/accuracy"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("paper", "score"),
+    [
+        ("all-in-one", 0.7139351851851852),
+        ("pinn", 0.8342145949288806),
+        ("rice", 0.18568121693121692),
+        ("semantic-self-consistency", 0.91),
+        ("stay-on-topic-with-classifier-free-guidance", 0.48152958152958153),
+    ],
+)
+def test_paperbench(imported, paper, score):
+    found = imported("paperbench", f"paperbench/{paper}.json.gz")
+    assert found["paperbench/replication_score"]["value"] == pytest.approx(score, abs=1e-10)
+    assert found["score/mean"]["value"] == pytest.approx(score, abs=1e-10)
+
+
+@pytest.mark.parametrize("model", ["gemma-2b-it", "gpt-3.5-turbo-0125", "reka-flash-20240226"])
+def test_wildbench(imported, shared, model):
+    published = json.loads((shared / "data/wildbench/score.json").read_text())[model]
+    found = imported("wildbench", f"wildbench/v2.0625/gpt-4o-2024-05-13/{model}.json.gz")
+    assert found["wildbench/score"]["value"] == pytest.approx(published["score"], abs=1e-9)
+    assert found["wildbench/score"]["n"] == published["total"]
+    assert found["wildbench/adjusted_score"]["value"] == pytest.approx(published["adjusted_score"], abs=1e-9)

@@ -18,7 +18,8 @@ from evalkit.testing import check_benchmark
 
 BENCHMARKS = {benchmark.name: benchmark for benchmark in iter_benchmarks()}
 HERE = Path(__file__).parent / "files"
-ALONE = ("halluqa", "prometheus", "helpsteer", "summeval", "topical_chat", "rewardbench2", "rm_bench")
+CHECKLISTS = ("healthbench", "devai", "paperbench", "wildbench")
+ALONE = ("halluqa", "prometheus", "helpsteer", "summeval", "topical_chat", "rewardbench2", "rm_bench", *CHECKLISTS)
 PATHS = {"prometheus": "prometheus/feedback_bench.json"}
 
 

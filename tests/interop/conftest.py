@@ -40,7 +40,7 @@ class Ran:
             (
                 row["case_id"],
                 row["shown"],
-                row["value"] if row["value"] is not None else row["criteria"] or row["status"],
+                row["value"] if row["value"] is not None else row["criteria"] or row["items"] or row["status"],
             )
             for row in self.rows("judgments.jsonl")
         ]

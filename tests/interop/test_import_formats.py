@@ -312,6 +312,29 @@ BATCH = [
     for name, text in [("q-1-ab", "Verdict: [[A]]"), ("q-1-ba", "Verdict: [[A]]"), ("q-2-ab", "hmm")]
 ] + [{"id": "b", "custom_id": "q-2-ba", "response": None, "error": {"code": "batch_expired", "message": "expired"}}]
 CASES = [{"id": f"q-{n}", "prompt": "Why?", "response_a": "because", "response_b": "no", "label": "A"} for n in (1, 2)]
+DEVAI = {
+    "name": "01_Task",
+    "query": "Train it.",
+    "requirements": [
+        {"requirement_id": n, "prerequisites": [0] * n, "criteria": f"It does {n}.", "category": "c", "satisfied": done}
+        for n, done in ((0, True), (1, False), (2, None))
+    ],
+    "preferences": [],
+}
+PAPERBENCH = {
+    "id": "r",
+    "requirements": "Reproduce it",
+    "weight": 1,
+    "score": 0.75,
+    "sub_tasks": [
+        {"id": name, "requirements": name, "weight": weight, "score": score, "valid_score": True, "sub_tasks": []}
+        for name, weight, score in (("a", 3, 1.0), ("b", 1, 0.0))
+    ],
+}
+WILDBENCH = [
+    {"session_id": f"w{n}", "score": score, "parsed_result": {"score": score}, "model_test": "m", "model_output": "x"}
+    for n, score in ((1, "7"), (2, "N/A"))
+]
 REVIEW_FILE = "pairwise/a-vs-b-gpt-4-reviewer-threeclass.jsonl"
 SHAPES: dict[str, tuple[str, Any]] = {
     "alpaca_eval": ("annotations.json", ALPACA),
@@ -324,6 +347,9 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "prometheus": ("vicuna_eval.json", PROMETHEUS),
     "halluqa": ("mine.json", HALLUQA),
     "reward_bench": ("reward.json", REWARD),
+    "devai": ("01_Task.json", DEVAI),
+    "paperbench": ("paper.json", PAPERBENCH),
+    "wildbench": ("model.json", WILDBENCH),
     "inspect": ("log.json", INSPECT),
     "promptfoo": ("results.json", PROMPTFOO),
     "deepeval": ("test_run.json", DEEPEVAL),
@@ -360,6 +386,9 @@ SCORED = {
         ("2", [0], "unparseable"),
     ],
     "reward_bench": [("hep-cpp/30", [0, 1], 1.0), ("hep-cpp/31", [0, 1], -1.0), ("donotanswer/32", [0, 1], 0.0)],
+    "devai": [("01_Task", [0], {"0": "met", "1": "not_met", "2": None})],
+    "paperbench": [("paper", [0], {"a": "met", "b": "not_met"})],
+    "wildbench": [("w1", [0], {"quality": 7.0}), ("w2", [0], "unparseable")],
     "inspect": [("1", [0], {"model_graded_qa": 1.0}), ("1", [0], {"model_graded_qa": 0.0}), ("1", [0], "unparseable")],
     "promptfoo": [("0", [0], {"llm-rubric": 0.8}), ("1", [0], "failed")],
     "deepeval": [
@@ -381,6 +410,7 @@ ALSO_CASES = {
     "halluqa": "halluqa",
 }
 """Files of judgments that hold a benchmark's cases, too: which one's."""
+ITEMS = ("devai", "paperbench")
 WORDS = {"openai_batch": ("dataset=file", "dataset.path=cases.jsonl", "output=bracket")}
 
 
@@ -402,7 +432,7 @@ def test_every_format_has_a_shape():
 def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name, capsys):
     ran = shape(name)
     found = [
-        (case, shown, pytest.approx(value) if not isinstance(value, str) else value)
+        (case, shown, value if isinstance(value, str) or name in ITEMS else pytest.approx(value))
         for case, shown, value in SCORED[name]
     ]
     assert ran.values == found
@@ -424,7 +454,7 @@ def test_a_wrong_file_is_told_what_it_looks_like(write, name):
         with pytest.raises(DatasetError) as bad:
             brought(wrong, path, Options())
         assert str(bad.value) == f"{path}: does not look like {wrong}; {told}"
-    if name not in ("mt_bench", "qlora"):  # which have a column `score`
+    if name not in ("mt_bench", "qlora", "wildbench"):  # which have a column `score`
         with pytest.raises(ConfigError) as silent:
             brought("generic", path, Options())
         assert str(silent.value).endswith(told)
@@ -468,6 +498,9 @@ BENCHMARKS = {
     "llmbar": "llmbar/mean_accuracy",
     "halluqa": "halluqa/non_hallucination_rate",
     "reward_bench": "rewardbench/score",
+    "devai": "devai/requirements_met",
+    "paperbench": "paperbench/replication_score",
+    "wildbench": "wildbench/score",
 }
 
 

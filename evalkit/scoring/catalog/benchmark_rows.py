@@ -92,6 +92,10 @@ BENCHMARK_TITLES: Final = {
     "summeval": "SummEval",
     "topical_chat": "Topical-Chat",
     "helpsteer": "HelpSteer",
+    "healthbench": "HealthBench",
+    "devai": "DevAI",
+    "paperbench": "PaperBench",
+    "wildbench": "WildBench",
 }
 """Titles of benchmarks by the first part of their metrics' names; the same in every language."""
 
@@ -109,6 +113,8 @@ _ARENA_HARD = "Li et al. 2024, arXiv 2406.11939, section 4"
 _AUTO_J = "Li et al. 2024, arXiv 2310.05470, section 5.1"
 _FAIREVAL = "Wang et al. 2024, arXiv 2305.17926, sections 2 to 4"
 _HALLUQA = "Cheng et al. 2023, arXiv 2310.03368, section 3"
+_DEVAI = "Zhuge et al. 2024, arXiv 2410.10934, section 4"
+_WILDBENCH = "Lin et al. 2024, arXiv 2406.04770, section 3.2"
 _PROMETHEUS = "Kim et al. 2024, arXiv 2310.08491, section 5.3"
 _SUMMEVAL = "Fabbri et al. 2021, TACL 9, section 5; Zhong et al. 2022, arXiv 2210.07197, section 4.2"
 _TOPICAL_CHAT = "Zhong et al. 2022, arXiv 2210.07197, section 4.3"
@@ -540,5 +546,67 @@ BENCHMARK_ROWS: Final = (
         "Share of preferences other than ties that the verdict equals; a verdict of tie counts as wrong.",
         "Wang et al. 2025, arXiv 2410.01257",
         headline=True,
+    ),
+    MetricSpec(
+        "healthbench/score",
+        "score",
+        "Mean over examples of the points met over all positive points, clipped to 0 and 1.",
+        headline=True,
+        source="Arora et al. 2025, arXiv 2505.08775, section 3",
+    ),
+    _share(
+        "devai/agreement",
+        "agreement with annotators",
+        "Share of labeled requirements to which the judge gives the annotators' answer.",
+        _DEVAI,
+        headline=True,
+    ),
+    _share(
+        "devai/requirements_met",
+        "requirements met",
+        "Share of requirements that are met, with every prerequisite.",
+        _DEVAI,
+        headline=True,
+        better=None,
+    ),
+    _share(
+        "devai/requirements_met_independent",
+        "requirements met, whatever their prerequisites",
+        "Share of requirements that the judge calls met, whatever their prerequisites.",
+        _DEVAI,
+        better=None,
+    ),
+    _share(
+        "devai/solve_rate",
+        "tasks solved",
+        "Share of tasks of which every requirement is met.",
+        _DEVAI,
+        better=None,
+    ),
+    MetricSpec(
+        "paperbench/replication_score",
+        "replication score",
+        "Mean over papers of the weighted mean of grades, from the leaves of the tree to the root.",
+        headline=True,
+        source="Starace et al. 2025, arXiv 2504.01848, section 2.2",
+    ),
+    MetricSpec(
+        "wildbench/score",
+        "score",
+        "Mean score of the responses, from 1 to 10.",
+        unit="units of the scale",
+        low=1.0,
+        high=10.0,
+        headline=True,
+        source=_WILDBENCH,
+    ),
+    MetricSpec(
+        "wildbench/adjusted_score",
+        "adjusted score",
+        "Twice the excess of the mean score over 5.",
+        unit="points",
+        low=-8.0,
+        high=10.0,
+        source=_WILDBENCH,
     ),
 )

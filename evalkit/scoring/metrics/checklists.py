@@ -18,6 +18,7 @@ from evalkit.types import Metric
 MOST_NAMES = 50
 """At most this many tags and this many items have metrics of their own: the most frequent."""
 UNKNOWN = "score not determined: items are unanswered or cannot be assessed"
+UNCLIPPED = "score/unclipped"
 HALO = "checklist/halo"
 
 
@@ -35,7 +36,7 @@ def checklist_statistics(columns: ItemColumns, rule: str) -> list[Statistic | Me
         tally.rate("checklist/missing", ~given, all_rows, all_rows & False, why="there are no items"),
     ]
     if rule == "points":
-        found.append(_mean("score/unclipped", columns, columns.scores, lambda one: one.unclipped))
+        found.append(_mean(UNCLIPPED, columns, columns.scores, lambda one: one.unclipped))
     for name, rows in _groups(columns):
         why = "no such item has an answer"
         found.append(tally.rate(f"checklist/met_rate/{name}", met, answered & rows, unread & rows, why=why))

@@ -130,6 +130,7 @@ class ItemColumns:
         required: whether each response fulfills its required items, as a score by that rule.
         response_case: (responses,) the index of the case.
         cases: the number of cases.
+        checklists: the checklist of each response.
     """
 
     case: Ints
@@ -144,11 +145,25 @@ class ItemColumns:
     required: Sequence[Score]
     response_case: Ints
     cases: int
+    checklists: Sequence[tuple[ChecklistItem, ...]] = ()
 
     @property
     def values(self) -> Floats:
         """The score of each response; NaN if it is not known."""
         return np.array([score.value for score in self.scores])
+
+
+def rescored(columns: ItemColumns, rule: Rule) -> ItemColumns:
+    """Return the items with the scores of another rule."""
+    scores = [
+        score_items(checklist, _states(verdicts), rule)
+        for checklist, verdicts in zip(columns.checklists, columns.verdicts, strict=True)
+    ]
+    return replace(columns, scores=scores)
+
+
+def _states(verdicts: Sequence[ItemVerdict]) -> dict[str, bool | None]:
+    return {one.id: {"met": True, "not_met": False}.get(one.answer or "") for one in verdicts}
 
 
 @dataclass(slots=True)
@@ -211,6 +226,7 @@ def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> Ite
     tags: list[tuple[str, ...]] = []
     verdicts: list[tuple[ItemVerdict, ...]] = []
     response_case: list[int] = []
+    checklists: list[tuple[ChecklistItem, ...]] = []
     scores: list[Score] = []
     required: list[Score] = []
     for place, case in enumerate(cases):
@@ -220,7 +236,8 @@ def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> Ite
         for index in range(len(case.responses)):
             votes = {item.id: [_majority(one.of(place, index, item.id)) for one in judges] for item, *_ in own}
             decided = _decide(case.checklist, order, {name: _panel(cast) for name, cast in votes.items()}, index)
-            met = {one.id: {"met": True, "not_met": False}.get(one.answer or "") for one in decided}
+            met = _states(decided)
+            checklists.append(case.checklist)
             scores.append(score_items(case.checklist, met, rule))
             required.append(score_items(case.checklist, met, "required"))
             for (item, _, marks, _), one in zip(own, decided, strict=True):
@@ -235,7 +252,19 @@ def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> Ite
     answer, judged, label = (code.astype(np.int8) for code in codes)
     cases_of = np.array(response_case, dtype=np.int64)
     return ItemColumns(
-        case_, response, answer, judged, label, items, tags, verdicts, scores, required, cases_of, len(cases)
+        case_,
+        response,
+        answer,
+        judged,
+        label,
+        items,
+        tags,
+        verdicts,
+        scores,
+        required,
+        cases_of,
+        len(cases),
+        checklists,
     )
 
 

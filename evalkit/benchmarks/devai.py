@@ -1,0 +1,161 @@
+"""DevAI (Zhuge et al. 2024, arXiv 2410.10934): tasks for coding agents, with requirements judged by people and agents.
+
+A system's folder has `human_as_a_judge` and `agent_as_a_judge`, each with a file for each task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, json_objects, listed, shape
+from evalkit.benchmarks.judgment_files import Peek, load_object, peek, require
+from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
+from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
+from evalkit.core.checklists import ChecklistError, read_items
+from evalkit.datasets.named import Placed, files_in
+from evalkit.errors import DatasetError
+from evalkit.scoring.metrics.checklists import checklist_statistics
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
+from evalkit.types import ItemAnswer, Metric
+
+_TASK: Final = shape("name", "query", "requirements")
+AGREEMENT, MET_RATE, SOLVED = "devai/agreement", "devai/requirements_met", "devai/solve_rate"
+_AGENT, _PEOPLE = "agent_as_a_judge", "human_as_a_judge"
+_MET: dict[Any, ItemAnswer | None] = {True: "met", False: "not_met", None: None}
+
+
+def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
+    """Yield a case for each task; the agents' outputs are a column `response` or come from `dataset.join`."""
+    for place, task in json_objects(benchmark, source):
+        answers: dict[str, Any] = {key: task[key] for key in ("response", "responses", "model") if key in task}
+        items = _items(task, place)
+        yield place, {"id": str(task["name"]), "prompt": task["query"], **answers, "checklist": items}
+
+
+def _items(task: dict[str, Any], place: str, labels: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    found = []
+    for one in listed(task["requirements"], "requirements", place):
+        if not isinstance(one, dict):
+            raise DatasetError("a requirement is not an object", where=place, remedy="fix the file")
+        name = str(require(one, "requirement_id", place))
+        found.append(
+            {
+                "id": name,
+                "criterion": require(one, "criteria", place),
+                # One published requirement names itself.
+                "after": [other for other in one.get("prerequisites") or [] if str(other) != name],
+                "tags": [one["category"]] if isinstance(one.get("category"), str) else [],
+                "label": (labels or {}).get(name),
+            }
+        )
+    return found
+
+
+def _holds(folder: Path) -> bool:
+    return peek(folder).top.keys() >= _TASK
+
+
+def _sniff(start: Peek) -> bool:
+    if start.path.is_dir() and (start.path / _AGENT).is_dir():
+        return True
+    requirements = start.top.get("requirements")
+    first = requirements[0] if isinstance(requirements, list) and requirements else None
+    return isinstance(first, dict) and "satisfied" in first
+
+
+def _read_judgments(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each task: the agent's answers, with the annotators' from the folder next to it as labels."""
+    folder = _judged_folder(path)
+    people = next((one / _PEOPLE for one in folder.parents[:3] if (one / _PEOPLE).is_dir()), None)
+    system = people.parent.name if people is not None else "system"
+    records = []
+    for file in files_in(folder):
+        task, place = load_object(file), str(file)
+        given = people / file.name if people is not None else file
+        labels = _answers(load_object(given), str(given)) if people is not None and given.is_file() else {}
+        try:
+            items = read_items(_items(task, place, labels))
+        except ChecklistError as bad:
+            raise DatasetError(bad.what, where=place, remedy=bad.remedy) from None
+        judge = options.judge or (folder.name if folder.is_dir() else _AGENT)
+        said = RecordedJudgment(judge, items={name: _MET[one] for name, one in _answers(task, place).items()})
+        name = str(require(task, "name", place))
+        records.append(Record(name, str(task.get("query", "")), (Answer(system, "", system),), said, checklist=items))
+    return ParsedFile(records, benchmark="devai", below=True)
+
+
+def _judged_folder(path: Path) -> Path:
+    """Return the folder or file with the judgments; in a system's folder, the only kind of agent's judgments.
+
+    Raises:
+        DatasetError: If there are several kinds.
+    """
+    if not (path / _AGENT).is_dir():
+        return path
+    kinds = sorted(one for one in (path / _AGENT).iterdir() if one.is_dir())
+    if len(kinds) != 1:
+        names = ", ".join(one.name for one in kinds) or "none"
+        raise DatasetError(f"it has several kinds of judgments ({names})", where=str(path), remedy="import one of them")
+    return kinds[0]
+
+
+def _answers(task: dict[str, Any], place: str) -> dict[str, bool | None]:
+    found: dict[str, bool | None] = {}
+    for one in listed(task.get("requirements"), "requirements", place):
+        satisfied = one.get("satisfied") if isinstance(one, dict) else None
+        if satisfied not in (True, False, None) or not isinstance(satisfied, bool | None):
+            raise DatasetError(f"satisfied is '{satisfied!s:.40}'", where=place, remedy="write true, false or null")
+        found[str(require(one, "requirement_id", place))] = satisfied
+    return found
+
+
+def _rule(_: View) -> list[Statistic | Metric]:
+    return [nothing(name, NEEDS_CHECKLIST) for name in (AGREEMENT, MET_RATE, f"{MET_RATE}_independent", SOLVED)]
+
+
+def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
+    """Return the agreement with annotators, the requirements met with and without prerequisites, and the solve rate.
+
+    Zhuge et al. 2024, arXiv 2410.10934, section 4: agreement is the share of requirements with the same judgment; a
+    task is solved if every requirement is met.
+    """
+    tally = Tally(items.case, items.cases)
+    found: list[Statistic | Metric] = []
+    for name, codes in ((MET_RATE, items.answer), (f"{MET_RATE}_independent", items.judged)):
+        read = np.asarray((codes == MET) | (codes == NOT_MET))
+        found.append(tally.rate(name, codes == MET, read, ~read, why="no requirement was judged"))
+    known = {one.name: one for one in checklist_statistics(items, "required")}
+    found.append(_named(known.get("checklist/accuracy"), AGREEMENT, "no requirement has a label"))
+    found.append(_named(known.get("checklist/required_rate"), SOLVED, "no task was judged"))
+    return found
+
+
+def _named(one: Statistic | Metric | None, name: str, why: str) -> Statistic | Metric:
+    return nothing(name, why) if one is None else replace(one, name=name)
+
+
+BENCHMARKS: Final = (
+    Benchmark(
+        "devai",
+        "DevAI",
+        kind="DevAI",
+        license="MIT",
+        citation="Zhuge et al. 2024, arXiv 2410.10934",
+        homepage="https://github.com/metauto-ai/agent-as-a-judge",
+        expects="a folder of DevAI tasks (name, query, requirements) with responses",
+        shapes=(_TASK,),
+        read=_read_cases,
+        rule=_rule,
+        item_rule=_item_rule,
+        holds=_holds,
+        importer=Importer(
+            "devai", "DevAI: a system's folder with agent_as_a_judge, or its files", _sniff, _read_judgments
+        ),
+    ),
+)

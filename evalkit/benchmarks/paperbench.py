@@ -1,0 +1,123 @@
+"""PaperBench (Starace et al. 2025, arXiv 2504.01848): papers reproduced, graded by trees of requirements.
+
+Each paper has a tree as a JSON file; a graded tree has a score of 0 or 1 at each leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, json_objects, shape
+from evalkit.benchmarks.judgment_files import Peek, load_object, peek, require
+from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
+from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
+from evalkit.core.checklists import MAX_DEPTH, ChecklistError, leaves, read_items
+from evalkit.datasets.compression import bare_name
+from evalkit.datasets.named import Placed, files_in
+from evalkit.errors import DatasetError
+from evalkit.scoring.metrics.checklists import checklist_statistics
+from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
+from evalkit.types import ItemAnswer, Metric
+
+_TREE: Final = shape("id", "requirements", "weight", "sub_tasks")
+SCORE = "paperbench/replication_score"
+_MET: dict[float, ItemAnswer] = {1.0: "met", 0.0: "not_met"}
+
+
+def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
+    """Yield a case for each paper, with grades as labels; reproductions are `response` or from `dataset.join`."""
+    for place, tree in json_objects(benchmark, source):
+        items, _, _ = _items(tree, place, labeled=True)
+        own: dict[str, Any] = {key: tree[key] for key in ("response", "responses", "model") if key in tree}
+        yield place, {"id": bare_name(Path(place)), "prompt": tree["requirements"], **own, "checklist": items}
+
+
+def _items(
+    tree: dict[str, Any], place: str, *, labeled: bool
+) -> tuple[list[dict[str, Any]], dict[str, ItemAnswer | None], dict[str, str]]:
+    """Return the items below the root, and the answer and the explanation of each leaf by id."""
+    answers: dict[str, ItemAnswer | None] = {}
+    reasons: dict[str, str] = {}
+
+    def made(node: Any, depth: int) -> dict[str, Any]:
+        if not isinstance(node, dict) or not isinstance(node.get("sub_tasks"), list):
+            raise DatasetError("a node of the tree has no list of sub_tasks", where=place, remedy="fix the file")
+        if depth > MAX_DEPTH:
+            raise DatasetError(f"the tree is deeper than {MAX_DEPTH}", where=place, remedy="fix the file")
+        name, parts = str(require(node, "id", place)), node["sub_tasks"]
+        item = {
+            "id": name,
+            "criterion": require(node, "requirements", place),
+            "weight": node.get("weight"),
+            "tags": [node["task_category"]] if isinstance(node.get("task_category"), str) else [],
+        }
+        if parts:
+            return {**item, "parts": [made(part, depth + 1) for part in parts]}
+        score = node.get("score")
+        known = isinstance(score, int | float) and node.get("valid_score") is not False
+        answers[name] = _MET.get(float(score)) if known and isinstance(score, int | float) else None
+        reasons[name] = str(node.get("explanation") or "")
+        return {**item, "label": answers[name]} if labeled else item
+
+    return made(tree, 0).get("parts") or [made(tree, 0)], answers, reasons
+
+
+def _holds(folder: Path) -> bool:
+    return peek(folder).top.keys() >= _TREE
+
+
+def _sniff(start: Peek) -> bool:
+    return {"sub_tasks", "requirements", "weight", "score"} <= start.top.keys()
+
+
+def _read_judgments(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each graded tree; the judge is `expert`, unless `--judge` names it."""
+    records = []
+    for file in files_in(path):
+        tree, place = load_object(file), str(file)
+        raw, answers, reasons = _items(tree, place, labeled=False)
+        try:
+            items = read_items(raw)
+        except ChecklistError as bad:
+            raise DatasetError(bad.what, where=place, remedy=bad.remedy) from None
+        told = [{"item": one.id, "reason": reasons[one.id], "answer": answers[one.id]} for one in leaves(items)]
+        said = RecordedJudgment(options.judge or "expert", items=answers, answer={"items": told})
+        answer = Answer("reproduction")
+        records.append(Record(bare_name(file), str(tree["requirements"]), (answer,), said, checklist=items))
+    return ParsedFile(records, benchmark="paperbench", rule="weighted")
+
+
+def _rule(_: View) -> list[Statistic | Metric]:
+    return [nothing(SCORE, NEEDS_CHECKLIST)]
+
+
+def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
+    """Return `paperbench/replication_score`: the mean over papers of the weighted mean up the tree.
+
+    Starace et al. 2025, arXiv 2504.01848, section 2.2.
+    """
+    found = checklist_statistics(rescored(items, "weighted"), "weighted")
+    return [replace(one, name=SCORE) for one in found if one.name == "score/mean"]
+
+
+BENCHMARKS: Final = (
+    Benchmark(
+        "paperbench",
+        "PaperBench",
+        kind="PaperBench",
+        license="MIT",
+        citation="Starace et al. 2025, arXiv 2504.01848",
+        homepage="https://github.com/openai/frontier-evals",
+        expects="a tree of PaperBench (requirements, weight, sub_tasks), or a folder of them, with responses",
+        shapes=(_TREE,),
+        read=_read_cases,
+        rule=_rule,
+        item_rule=_item_rule,
+        holds=_holds,
+        importer=Importer("paperbench", "PaperBench: graded trees, a file or a folder", _sniff, _read_judgments),
+    ),
+)
