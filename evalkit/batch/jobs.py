@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from json import dumps
@@ -19,14 +19,13 @@ from time import time
 from typing import Any
 from uuid import uuid4
 
-from evalkit.batch.answers import read_answers
+from evalkit.batch.answers import Outcome, read_answers
 from evalkit.batch.files import RequestFile, RequestIndex, index_of, write_round
 from evalkit.batch.requests import BatchRequest, BatchTarget, Round, reason_against, record_round
 from evalkit.config import RunConfig
 from evalkit.core.hashing import is_content_key
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.budget import require_known
-from evalkit.engine.dispatch import FIRST_LOOK
 from evalkit.engine.event_loop import on_interrupt
 from evalkit.engine.progress import Tally
 from evalkit.engine.requests import call_key
@@ -36,7 +35,7 @@ from evalkit.protocols import ClaimChecker, Evaluator, Judge, Store
 from evalkit.store import shared_state
 from evalkit.types import Calls, Case, Completion, JudgeRequest, JudgeSpec, Rung, Spent
 
-_NAMES, _LOCK = "batch/", "batches"
+_NAMES, _LOCK, _LOCK_SECONDS = "batch/", "batches", 0.2
 _DAY = 86_400.0
 _KEPT_DAYS = 30
 """Days after which a batch that its provider does not know is forgotten; until then, the key may be the wrong one."""
@@ -62,11 +61,11 @@ def _codec() -> Any:
 
 
 class _CollectedJudge:
-    """A judge whose answers came in batches: stored, or else an outcome, which is what a call would have led to."""
+    """A judge whose answers came in batches: what is not stored ends as it did there."""
 
     free = True
 
-    def __init__(self, spec: JudgeSpec, outcomes: dict[str, CallError | Completion]) -> None:
+    def __init__(self, spec: JudgeSpec, outcomes: dict[str, Outcome]) -> None:
         self.spec, self._outcomes = spec, outcomes
 
     def ceiling(self, _: JudgeRequest) -> float:
@@ -84,15 +83,7 @@ class _CollectedJudge:
 
 
 class BatchRun:
-    """The batches of one run.
-
-    Args:
-        config: The config of the run.
-        cases: The cases to judge.
-        evaluator: Plans the requests.
-        store: Where answers are stored, and what is submitted.
-        observe: Called after each look at the batches.
-        spent: The budget spent so far, shared with other runs.
+    """The batches of one run; `observe` is called after each look at them, `spent` is shared with other runs.
 
     Raises:
         ConfigError: If the store cannot be used for batches.
@@ -116,7 +107,7 @@ class BatchRun:
         self._store, self._state, self._spent = store, state, spent or Spent()
         members = [*config.judge.members, *([config.swap.arbiter] if config.swap.arbiter else [])]
         self._apis = {(one.model, one.api_base): BatchApi(one, config.runner.timeout) for one in members}
-        self._outcomes: dict[str, CallError | Completion] = {}
+        self._outcomes: dict[str, Outcome] = {}
         self._attempts: Counter[str] = Counter()
         self._tally = Tally()
         self._stopped: str | None = None
@@ -128,12 +119,10 @@ class BatchRun:
 
         Raises:
             ConfigError: If a batch cannot be submitted, or failed as a whole.
-            JudgeSetupError: If a judge cannot be called at all.
             StoreError: If the store fails.
         """
         signals: list[int] = []
-        task = asyncio.current_task()
-        assert task is not None
+        task: Any = asyncio.current_task()
 
         def stop(number: int) -> None:
             signals.append(number)
@@ -146,9 +135,9 @@ class BatchRun:
         except asyncio.CancelledError:
             if not signals:
                 raise
-            requests, batches = sum(len(one.rungs) for one in self._waiting.values()), len(self._waiting)
-            sent = f"{requests:,} requests are in {batches} batch{'es' * (batches != 1)} at the provider"
-            text = f"{sent if batches else 'what was submitted is kept'}; repeat the command to go on"
+            requests, count = sum(len(one.rungs) for one in self._waiting.values()), len(self._waiting)
+            sent = f"{requests:,} requests are in {count} batch{'es' * (count != 1)} at the provider"
+            text = f"{sent if count else 'what was submitted is kept'}; repeat the command to go on"
             return JudgingResult((), Calls(), {}, None, interrupted=True, stopped=text, signal=signals[0])
         return None
 
@@ -167,14 +156,13 @@ class BatchRun:
         sent = min(paid.sent, calls.stored)
         calls = replace(calls, stored=calls.stored - sent, sent=calls.sent + sent, retried=calls.retried + paid.retried)
         tokens = {name: count + judged.tokens.get(name, 0) for name, count in paid.tokens().items()}
-        costs = (judged.cost_usd, paid.cost_usd)
-        cost = None if None in costs else sum(cost for cost in costs if cost is not None)
+        cost = None if judged.cost_usd is None or paid.cost_usd is None else judged.cost_usd + paid.cost_usd
         return replace(judged, calls=calls, tokens=tokens, cost_usd=cost, stopped=judged.stopped or self._stopped)
 
     async def _submit_round(self, signals: list[int]) -> bool:
         """Submit the requests that are missing and in no batch, and return whether there are batches to wait for."""
         while not await asyncio.to_thread(self._store.claim, _LOCK):  # another command is submitting
-            await asyncio.sleep(10 * FIRST_LOOK)
+            await asyncio.sleep(_LOCK_SECONDS)
         try:
             pending = {tag: one async for tag, one in self._pending()}
             found = Round()
@@ -188,8 +176,7 @@ class BatchRun:
                 raise ConfigError(f"judge {name} cannot be batched: {reason}", remedy="set runner=default")
             places = {key: tag for tag, one in pending.items() for key in one.rungs}
             missing = [one for one in found.requests if not self._is_final(one.key)]
-            waiting = {places[one.key] for one in missing if one.key in places}
-            self._waiting = {tag: pending[tag] for tag in waiting}
+            self._waiting = {tag: pending[tag] for tag in {places[one.key] for one in missing if one.key in places}}
             found.requests = self._affordable([one for one in missing if one.key not in places])
             if found.requests:
                 await self._submit(found)
@@ -204,27 +191,21 @@ class BatchRun:
             return not outcome.retryable or self._attempts[key] > self._config.runner.retries
         return outcome is not None
 
-    def _affordable(self, requests: Sequence[BatchRequest]) -> list[BatchRequest]:
-        """Return the first requests that the budget covers, at the most that each can cost.
-
-        Raises:
-            ConfigError: If there is a cap in US$, and the cost of a request is unknown.
-        """
-        runner, spent = self._config.runner, self._spent
-        taken = spent.usd + sum(one.reserved for one in self._waiting.values())
-        for place, one in enumerate(requests):
-            reason = None
-            if runner.budget_usd is not None:
-                taken += require_known(one.ceiling)
-                reason = f"runner.budget_usd={runner.budget_usd:g} is reached" if taken > runner.budget_usd else None
-            if runner.budget_calls is not None and spent.calls + place >= runner.budget_calls:
-                reason = f"runner.budget_calls={runner.budget_calls} is reached"
-            if reason is not None:
-                if not place and not self._waiting:
-                    self._stopped = reason
-                    self._outcomes |= {one.key: CallError("budget", reason, retryable=False) for one in requests}
-                return list(requests[:place])
-        return list(requests)
+    def _affordable(self, requests: list[BatchRequest]) -> list[BatchRequest]:
+        """Return the first requests that the budget covers, at the most that each can cost."""
+        runner, count = self._config.runner, len(requests)
+        if runner.budget_calls is not None and runner.budget_calls - self._spent.calls < count:
+            count, reason = max(0, runner.budget_calls - self._spent.calls), f"budget_calls={runner.budget_calls}"
+        if runner.budget_usd is not None:
+            taken = self._spent.usd + sum(one.reserved for one in self._waiting.values())
+            for place, one in enumerate(requests[:count]):
+                if (taken := taken + require_known(one.ceiling)) > runner.budget_usd:
+                    count, reason = place, f"budget_usd={runner.budget_usd:g}"
+                    break
+        if requests and not count and not self._waiting:
+            self._stopped = f"runner.{reason} is reached"
+            self._outcomes |= {one.key: CallError("budget", self._stopped, retryable=False) for one in requests}
+        return requests[:count]
 
     async def _submit(self, found: Round) -> None:
         ceilings = {one.key: one.ceiling or 0.0 for one in found.requests}
@@ -236,8 +217,7 @@ class BatchRun:
             index.load(index_of(path))
             for number, (file, count) in enumerate(files):
                 rungs = {key: index[key][1] for key, _ in index.keys_of({number})}
-                one = PendingBatch(file, rungs, time(), sum(ceilings[key] for key in rungs))
-                tag = uuid4().hex
+                one, tag = PendingBatch(file, rungs, time(), sum(ceilings[key] for key in rungs)), uuid4().hex
                 await self._save(tag, one)
                 if isinstance(self._store, ClaimChecker) and not self._store.holds(_LOCK):
                     raise StoreError("the store's connection was lost while a batch was submitted; repeat the command")
@@ -253,7 +233,7 @@ class BatchRun:
                 self._tally.retried += sum(self._attempts[key] > 1 for key in rungs)
                 _log.warning("batch %s: %s requests to %s", batch, f"{count:,}", file.target.name)
 
-    async def _pending(self) -> Any:
+    async def _pending(self) -> AsyncIterator[tuple[str, PendingBatch]]:
         """Yield each batch by its tag; one that was created without its id being stored is found by its tag."""
         for name, text in (await asyncio.to_thread(self._state.states, _NAMES)).items():
             try:
@@ -276,17 +256,16 @@ class BatchRun:
     async def _wait(self) -> None:
         """Wait until every batch has ended, and store its answers."""
         total = sum(len(one.rungs) for one in self._waiting.values())
-        ended = 0
         while True:
-            done = ended
+            running = 0
             for tag, one in list(self._waiting.items()):
                 status = await self._look(one)
                 if status is not None and status.ended:
                     await self._collect(tag, one, status)
-                    ended += len(one.rungs)
-                done += len(one.rungs) if status is None or status.ended else status.done
+                else:
+                    running += len(one.rungs) - (0 if status is None else status.done)
             if self._observe is not None:
-                self._observe(replace(self._tally, done=done, sent=total).progress(total))
+                self._observe(replace(self._tally, done=total - running, sent=total).progress(total))
             if not self._waiting:
                 return
             await asyncio.sleep(self._config.runner.poll)
@@ -316,27 +295,19 @@ class BatchRun:
         found = await asyncio.to_thread(self._store.get_many, list(one.rungs))
         lost = CallError("bad_response", f"batch {status.id} ({status.status}) has no answer to it", retryable=True)
         self._outcomes |= {key: report.outcomes.get(key, lost) for key in one.rungs if key not in found}
+        # What an answer that is not stored cost is not known: it counts as the most that it could.
+        unread = sum(count for what, count in report.faults.items() if "bad_resp" in what or "refused" in what)
+        cost = report.paid.cost_usd
+        most = one.reserved if cost is None else cost + one.reserved * unread / len(one.rungs)
+        self._spent.usd += min(one.reserved, most)
+        self._tally.add(report.paid)
         self._tally.sent += report.stored
-        self._count(
-            one,
-            report.paid,
-            sum(count for what, count in report.faults.items() if "bad_resp" in what or "refused" in what),
-        )
         await self._save(tag, None)
         del self._waiting[tag]
         if status.status in ("failed", "cancelled"):
-            what = f"batch {status.id} {'was cancelled' if status.status == 'cancelled' else 'failed'}"
+            what = f"batch {status.id} {'was ' * (status.status == 'cancelled')}{status.status}"
             remedy = "its answers are stored; repeat the command to submit the rest"
             raise ConfigError(what + (f" ({status.error})" if status.error else ""), remedy=remedy)
-
-    def _count(self, one: PendingBatch, paid: Tally, unread: int) -> None:
-        """Count what a batch cost: all that was reserved if that is not known."""
-        most = one.reserved * unread / len(one.rungs)
-        self._spent.usd += one.reserved if paid.cost_usd is None else min(one.reserved, paid.cost_usd + most)
-        tally, costs = self._tally, (self._tally.cost_usd, paid.cost_usd)
-        tally.prompt_tokens += paid.prompt_tokens
-        tally.completion_tokens += paid.completion_tokens
-        tally.cost_usd = None if None in costs else sum(cost for cost in costs if cost is not None)
 
     def _api(self, target: BatchTarget) -> BatchApi:
         return self._apis[target.model, target.api_base]

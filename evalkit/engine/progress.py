@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evalkit.types import Calls, Completion, Judgment
+from evalkit.types import Calls, Completion, Judgment, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,11 @@ class Tally:
         self.completion_tokens += completion.usage.completion_tokens or 0
         known = self.cost_usd is not None and completion.cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (completion.cost_usd or 0.0) if known else None
+
+    def add(self, other: Tally) -> None:
+        """Add the tokens and the cost of other calls."""
+        usage = Usage(other.prompt_tokens, other.completion_tokens)
+        self.count_paid(Completion("", usage=usage, cost_usd=other.cost_usd))
 
     def progress(self, total: int | None) -> Progress:
         """Return the current counts."""

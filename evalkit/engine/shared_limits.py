@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from math import inf
 
 from evalkit.config import RunnerConfig
@@ -18,23 +19,14 @@ BLOCK = 0.002
 
 
 class SharedWindow:
-    """The requests and tokens that all workers send to one model in a minute. Times are the store's.
-
-    Args:
-        state: Where workers share what they take.
-        name: The name of the limit.
-        rpm: The maximum number of requests per window.
-        tpm: The maximum number of tokens per window.
-        window: Seconds.
-    """
+    """The requests and tokens that all workers send to one model in `window` seconds, by the store's clock."""
 
     def __init__(
         self, state: SharedState, name: str, rpm: float | None, tpm: float | None, window: float = 60.0
     ) -> None:
         self._state, self._name, self._span = state, name, window + LATE
         self._rpm, self._tpm = inf if rpm is None else rpm, inf if tpm is None else tpm
-        self._permits, self._until, self._each = 0, 0.0, 0.0
-        self._owed = 0.0
+        self._permits, self._until, self._each, self._owed = 0, 0.0, 0.0, 0.0
 
     def correct(self, tokens: float) -> None:
         """Count more tokens, or fewer, with the next block."""
@@ -67,15 +59,14 @@ class SharedWindow:
             nonlocal granted, wait
             taken = [one for one in json.loads(text or "[]") if one[1] + self._span > now]
             calls, used = (sum(one[place] for one in taken) for place in (2, 3))
-            calls, used = calls - unused, used + owed
-            by_tokens = (self._tpm - used) // tokens if tokens and self._tpm < inf else inf
+            by_tokens = (self._tpm - used - owed) // tokens if tokens and self._tpm < inf else inf
             # Like one worker's: an amount above the limit fits into an empty window.
-            granted = int(max(0 if taken else 1, min(waiting, (self._rpm - calls) // 1, by_tokens)))
+            granted = int(max(0 if taken else 1, min(waiting, (self._rpm - calls + unused) // 1, by_tokens)))
             wait = taken[0][1] + self._span - now if taken else 0.0
             if not taken or now - taken[-1][0] >= GRAIN:
                 taken.append([now, now, 0, 0.0])
             last = taken[-1]
-            last[1], last[2], last[3] = now, last[2] + granted - unused, last[3] + granted * tokens + owed
+            last[1:] = [now, last[2] + granted - unused, last[3] + granted * tokens + owed]
             return json.dumps(taken)
 
         self._state.change_state(self._name, change)
@@ -83,17 +74,13 @@ class SharedWindow:
         return granted, wait
 
 
+@dataclass(frozen=True, slots=True)
 class SharedBudget:
-    """A budget in US$ that all workers together never exceed; what a killed worker had taken counts as spent.
+    """A budget of `cap` US$ that workers never exceed together; what a killed one had taken counts as spent."""
 
-    Args:
-        state: Where workers share what they take.
-        name: The name of the budget.
-        cap: US$.
-    """
-
-    def __init__(self, state: SharedState, name: str, cap: float) -> None:
-        self._state, self._name, self._cap = state, name, cap
+    state: SharedState
+    name: str
+    cap: float
 
     def take(self, need: float) -> float:
         """Take an amount, a little more if there is some left; return it, or 0 if the budget does not cover it."""
@@ -102,38 +89,32 @@ class SharedBudget:
         def change(text: str | None, _: float) -> str:
             nonlocal got
             taken = float(text or 0.0)
-            got = min(max(need, self._cap * BLOCK), self._cap - taken)
+            got = min(max(need, self.cap * BLOCK), self.cap - taken)
             got = got if got >= need else 0.0
             return repr(taken + got)
 
-        self._state.change_state(self._name, change)
+        self.state.change_state(self.name, change)
         return got
 
     def give_back(self, amount: float) -> None:
         """Give back what was taken and not spent."""
-        self._state.change_state(self._name, lambda text, _: repr(max(0.0, float(text or 0.0) - amount)))
+        self.state.change_state(self.name, lambda text, _: repr(max(0.0, float(text or 0.0) - amount)))
 
 
+@dataclass(frozen=True, slots=True)
 class SharedLimits:
-    """The limits that a run shares with all workers on its store.
+    """The limits that a run shares with all workers on its store; the budget is that of a `study`."""
 
-    Args:
-        state: Where workers share what they take.
-        study: What the budget is for.
-    """
-
-    def __init__(self, state: SharedState, study: str) -> None:
-        self._state, self._study = state, study
+    state: SharedState
+    study: str
 
     def window(self, judge: Judge) -> SharedWindow | None:
         """Return the rate limits of a judge's model; `None` if it has none."""
         rpm, tpm = getattr(judge, "rpm", None), getattr(judge, "tpm", None)
-        if rpm is None and tpm is None:
-            return None
-        return SharedWindow(self._state, f"limit/{judge.spec.model} {judge.spec.api_base or ''}", rpm, tpm)
+        name = f"limit/{judge.spec.model} {judge.spec.api_base or ''}"
+        return None if rpm is None and tpm is None else SharedWindow(self.state, name, rpm, tpm)
 
     def budget(self, runner: RunnerConfig) -> SharedBudget | None:
         """Return the shared budget; `None` if it is not shared."""
-        if runner.budget_usd is None or runner.budget_scope != "store":
-            return None
-        return SharedBudget(self._state, f"budget/{self._study}", runner.budget_usd)
+        shared = runner.budget_usd if runner.budget_scope == "store" else None
+        return None if shared is None else SharedBudget(self.state, f"budget/{self.study}", shared)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import JudgeConfig
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.errors import JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges.error_mapping import call_error, clean_message
 
@@ -23,16 +23,7 @@ _PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """A batch at its provider.
-
-    Attributes:
-        id: Its id.
-        status: Its status in OpenAI's words.
-        ended: Whether it will not change any more.
-        done: The requests with an answer or an error.
-        files: The ids of the files of answers and errors, as far as there are any.
-        error: Why the whole batch failed.
-    """
+    """A batch: its status in OpenAI's words, how many requests are done, its files, and why it failed as a whole."""
 
     id: str
     status: str
@@ -43,12 +34,7 @@ class BatchStatus:
 
 
 class BatchApi:
-    """The batch API of one judge's provider. Nothing is sent twice: a call that may have succeeded is not repeated.
-
-    Args:
-        config: The config of one judge, not of a panel.
-        timeout: The timeout of one call, in seconds.
-    """
+    """The batch API of one judge's provider. A call that may have succeeded is not repeated, but raises a CallError."""
 
     def __init__(self, config: JudgeConfig, timeout: float) -> None:
         self._config, self._timeout = config, timeout
@@ -57,7 +43,7 @@ class BatchApi:
         self._settings: dict[str, Any] = {}
 
     async def open(self) -> None:
-        """Import LiteLLM, and check the provider, key and endpoint.
+        """Import LiteLLM, and check the provider, key and endpoint, once.
 
         Raises:
             JudgeSetupError: If no batch can be submitted.
@@ -77,52 +63,35 @@ class BatchApi:
         await setup.check(target, judge=self._config.label)
         _, _, key, base = self._litellm.get_llm_provider(target.model, api_base=self._config.api_base)
         known = {"api_key": key, "api_base": base, **target.settings}
-        self._settings = {name: value for name, value in known.items() if value is not None and name != "model"}
-        # Neither LiteLLM nor OpenAI's client may repeat a call: the first one may have created a batch.
-        self._settings |= {"custom_llm_provider": target.provider, "max_retries": 0, "num_retries": 0}
+        # Neither LiteLLM nor OpenAI's client may repeat a call: the first one may have created a batch. LiteLLM makes a
+        # client for each call, and never closes it.
+        own = {"max_retries": 0, "num_retries": 0, "timeout": self._timeout, "extra_headers": {"Connection": "close"}}
+        self._settings = {name: value for name, value in known.items() if value is not None and name != "model"} | own
+        self._settings["custom_llm_provider"] = target.provider
         self._target = target
 
     async def submit(self, file: Path, tag: str) -> str:
-        """Upload a file of requests, create a batch with a tag in its metadata, and return the batch's id.
-
-        Raises:
-            CallError: If that fails; the batch may exist all the same.
-            JudgeSetupError: If no batch can be submitted.
-        """
+        """Upload a file of requests, create a batch with a tag in its metadata, and return the batch's id."""
         uploaded = await self._call("create_file", file=(f"{tag}.jsonl", file.read_bytes()), purpose="batch")
-        created = await self._call(
-            "create_batch",
-            completion_window="24h",
-            endpoint="/v1/chat/completions",
-            input_file_id=uploaded.id,
-            metadata={TAG: tag},
-        )
-        return str(created.id)
+        settings = {"completion_window": "24h", "endpoint": "/v1/chat/completions", "metadata": {TAG: tag}}
+        return str((await self._call("create_batch", input_file_id=uploaded.id, **settings)).id)
 
     async def find(self, tag: str, since: float) -> str | None:
-        """Return the id of the batch with a tag, created after a time in seconds since 1970; `None` if there is none.
-
-        Raises:
-            CallError: If the batches cannot be listed.
-        """
-        after: str | None = None
+        """Return the id of the batch with a tag, created after a time; `None` if there is none."""
+        after: dict[str, str] = {}
         while True:
-            page = await self._call("list_batches", limit=_PAGE, **({} if after is None else {"after": after}))
+            page = await self._call("list_batches", limit=_PAGE, **after)
             rows = list(getattr(page, "data", None) or ())
             for row in rows:
                 if (getattr(row, "metadata", None) or {}).get(TAG) == tag:
                     return str(row.id)
             last = rows[-1] if rows and getattr(page, "has_more", False) else None
-            if last is None or last.id == after or (last.created_at or 0) < since:
+            if last is None or last.id == after.get("after") or (last.created_at or 0) < since:
                 return None
-            after = last.id
+            after = {"after": last.id}
 
     async def look(self, batch: str) -> BatchStatus:
-        """Return the status of a batch.
-
-        Raises:
-            CallError: If the provider does not tell.
-        """
+        """Return the status of a batch."""
         found = await self._call("retrieve_batch", batch_id=batch)
         counts, errors = found.request_counts, getattr(found.errors, "data", None) or ()
         done = 0 if counts is None else (counts.completed or 0) + (counts.failed or 0)
@@ -131,23 +100,21 @@ class BatchApi:
         return BatchStatus(batch, found.status, found.status in _ENDED, done, files, error)
 
     async def download(self, file: str, path: Path) -> None:
-        """Write a file of the provider to `path`.
-
-        Raises:
-            CallError: If it cannot be read.
-        """
+        """Write a file of the provider to `path`."""
         content = await self._call("file_content", file_id=file)
         await asyncio.to_thread(path.write_bytes, content.content)
 
     async def _call(self, name: str, **arguments: Any) -> Any:
-        # LiteLLM makes a client for each of these calls, and never closes it.
-        settings = {**self._settings, "timeout": self._timeout, "extra_headers": {"Connection": "close"}}
-        work = partial(getattr(self._litellm, name), **arguments, **settings)
+        """Call LiteLLM.
+
+        Raises:
+            CallError: If the call fails.
+            JudgeSetupError: If the key is refused.
+        """
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.to_thread(partial(getattr(self._litellm, name), **arguments, **self._settings))
         except Exception as error:
             mapped = call_error(error)
-            assert self._target is not None
-            if mapped.kind == "auth":
+            if mapped.kind == "auth" and self._target is not None:
                 raise setup.setup_error(self._target, mapped) from error
-            raise CallError(mapped.kind, mapped.message, retryable=mapped.retryable) from error
+            raise mapped from error
