@@ -120,7 +120,10 @@ def check_known(group: str, name: str, ours: Mapping[str, str], *, where: str) -
 
 def _unknown(group: str, name: str, ours: Mapping[str, str], where: str) -> PluginError:
     known = {*ours, *(point.name for point in entry_points_in(group))}
-    return PluginError(f"there is no '{name}'", where=where, remedy=did_you_mean(name, known))
+    remedy = did_you_mean(name, known)
+    if remedy.startswith("choose from "):
+        remedy += ", or install a package that adds it: `evalkit plugins` lists what is installed"
+    return PluginError(f"there is no '{name}'", where=where, remedy=remedy)
 
 
 def _named_class(path: str, where: str, methods: Sequence[str]) -> type:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
 
-from evalkit.cli.console import log
+from evalkit.cli.console import log, log_style
 from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig
 from evalkit.config.validation import config_error
@@ -102,13 +103,19 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
             _set_weight(values, found[1], _value(key, text))
             continue
         if not any(key == name or key.startswith(f"{name}.") for name in allowed):
-            remedy = f"these can: {', '.join(allowed)}; for another value, start a new run with `evalkit run`"
-            raise ConfigError("cannot be changed here", where=key, remedy=remedy)
+            raise ConfigError("cannot be changed here", where=key, remedy=_allowed_remedy(key, allowed))
         _set(values, key.split("."), _value(key, text))
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
         raise config_error(error, []) from None
+
+
+def _allowed_remedy(key: str, allowed: Sequence[str]) -> str:
+    """Return the key that is probably meant, or all keys that can be changed."""
+    if close := get_close_matches(key, allowed, n=1, cutoff=0.8):
+        return f"did you mean '{close[0]}'?"
+    return f"these can: {', '.join(allowed)}; for another value, start a new run with `evalkit run`"
 
 
 def _value(key: str, text: str) -> Any:
@@ -120,7 +127,9 @@ def _value(key: str, text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        remedy = "put quotes around a text with a special character: '" + key + '={name: ">= 0.6"}' + "'"
+        group, _, name = key.partition(".")
+        quoted = f"'gate={{{name}: \"{text}\"}}'" if group == "gate" and name else f"'{key}=\"{text}\"'"
+        remedy = f"put quotes around a text with a special character: {quoted}"
         raise ConfigError(f"cannot be read as YAML: {text}", where=key, remedy=remedy) from None
 
 
@@ -145,7 +154,7 @@ def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def print_gate(result: RunResult) -> int:
-    """Report a failed gate, write its table to the summary of GitHub Actions, and return the exit status."""
+    """Report the outcome of a gate, write its table to the summary of GitHub Actions, and return the exit status."""
     gate = result.manifest.get(GATE)
     if not gate:
         return int(ExitStatus.DONE)
@@ -158,4 +167,8 @@ def print_gate(result: RunResult) -> int:
     if gate["state"] == "failed":
         log("error", f"gate failed: {gate_faults(gate)}", gate=gate)
         status = ExitStatus.GATE_FAILED
+    elif not log_style():
+        count = len(gate["rules"])
+        rules = f"{count} rule" if count == 1 else f"all {count} rules"
+        print(f"gate: {gate_faults(gate)}" if gate["state"] == "undecided" else f"gate: {rules} passed")
     return int(status)

@@ -140,6 +140,7 @@ SWEEP: dict[str, Words] = _words(
         "letters": gettext("Group"),
         "same": gettext("Shared by all jobs"),
         "metrics": gettext("Metric by metric"),
+        "metrics_note": gettext("Best first. {level} intervals from resampling cases. Dashed line: chance."),
         "beyond": gettext(
             "The figures show the first {most} of {total} configurations; leaderboard.csv next to this page has all."
         ),

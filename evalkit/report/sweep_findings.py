@@ -273,7 +273,7 @@ def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mappi
 
 
 def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    known = _known(ranked, FIRST)
+    known, measured = _known(ranked, FIRST), _measured(ranked, FIRST)
     swayed = [row for row, metric in known if side(metric, 0.5) == "above"]
     first, second = len(swayed), sum(side(metric, 0.5) == "below" for _, metric in known)
     if first and not second:
@@ -281,13 +281,13 @@ def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Fi
             "{n} of {all} configurations clearly prefers the answer shown first, none the second: {names}.",
             "{n} of {all} configurations clearly prefer the answer shown first, none the second: {names}.",
             first,
-            all=len(known),
+            all=measured,
             names=_listed(swayed, names),
         )
         yield finding(FIRST, "warn", text)
     elif second:
         text = gettext("Of {all} configurations, {first} clearly prefer the answer shown first, {second} the second.")
-        yield finding(FIRST, "warn", text.fill(all=len(known), first=first, second=second))
+        yield finding(FIRST, "warn", text.fill(all=measured, first=first, second=second))
 
 
 def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
@@ -297,10 +297,15 @@ def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[F
             "{n} of {all} configurations prefers longer answers beyond what the labels explain: {names}.",
             "{n} of {all} configurations prefer longer answers beyond what the labels explain: {names}.",
             len(swayed),
-            all=len(known),
+            all=_measured(ranked, LENGTH),
             names=_listed(swayed, names),
         )
         yield finding(LENGTH, "warn", text)
+
+
+def _measured(ranked: Sequence[Standing], name: str) -> int:
+    """Return how many configurations have a value of a metric, with or without an interval."""
+    return sum(metric.value is not None for row in ranked if (metric := row.metrics.get(name)) is not None)
 
 
 def _known(ranked: Sequence[Standing], name: str) -> list[tuple[Standing, Metric]]:

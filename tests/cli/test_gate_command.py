@@ -169,3 +169,18 @@ def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run: C
     # Finished jobs are held against another gate without being run again.
     run("hydra.sweep.dir=sweep", HELD, "swap=both,none", "-m")
     assert states(tmp_path / "sweep" / "0") == ["held", "held"]
+
+
+def test_the_outcome_of_a_gate_that_does_not_fail_is_printed(run: Call, call: Call) -> None:
+    passed = run(HELD, "hydra.run.dir=first").out
+    assert passed.splitlines()[-1] == "gate: all 2 rules passed"
+    undecided = call("score", "first", "gate={agreement/accuracy: '>= 0.7'}").out.splitlines()[-1]
+    assert undecided.startswith("gate: agreement/accuracy >= 0.7 undecided: ")
+
+
+def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(run: Call, call: Call) -> None:
+    run("hydra.run.dir=first")
+    assert call("score", "first", "tie.treshold=0.5", status=1).line().endswith("here; did you mean 'tie.threshold'?")
+    wrong = call("score", "first", "gate.agreement/accuracy=>= 0.3", status=1).line()
+    assert wrong.endswith("""with a special character: 'gate={agreement/accuracy: ">= 0.3"}'""")
+    call("score", "first", 'gate={agreement/accuracy: ">= 0.3"}')

@@ -41,7 +41,7 @@ def test_plug_ins_can_be_switched_off_or_chosen(
 ) -> None:
     monkeypatch.setenv("EVALKIT_PLUGINS", "")
     assert main(["plugins"]) == 0
-    assert "no other package offers" in capsys.readouterr().out
+    assert "no other package adds" in capsys.readouterr().out
     with pytest.raises(PluginError, match="there is no 'duel'"):
         make_evaluator(load_config(overrides=["mode.name=duel"]))
     with pytest.raises(ConfigError, match="no such mode"):

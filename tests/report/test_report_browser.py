@@ -299,7 +299,7 @@ def test_names_of_jobs_are_not_cut_off(open_page):
         " text.getBoundingClientRect().left < svg.getBoundingClientRect().left - 0.5).map(text => text.textContent))"
     )
     assert outside == []
-    apart = page.locator("#figure-told-apart .name").first.bounding_box()
+    apart = page.locator("#figure-differences .name").first.bounding_box()
     assert apart["x"] < 195
 
 
@@ -341,6 +341,6 @@ def test_pictures_for_people_to_look_at(open_page, make_run, tmp_path):
         page.locator(".case > summary").nth(2).click()
         body(page)
         shoot(page, name, tmp_path)
-        figures = page.locator("figure svg").all()
+        figures = page.locator("figure svg:visible").all()
         assert figures
         assert all(figure.bounding_box()["height"] > 20 for figure in figures)

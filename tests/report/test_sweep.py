@@ -196,3 +196,18 @@ def test_a_best_job_with_many_missing_answers_is_no_good_news():
     assert "Many answers are missing, and metrics exclude them: " + NAMES[0] + " (20%)." in _legend(
         lacking(found, {"0": 50})
     )
+
+
+def test_a_job_whose_rate_has_no_interval_still_counts_among_all_jobs():
+    found = board()
+    rows = tuple(
+        replace(
+            row, metrics={**row.metrics, "position/first_rate": Metric("position/first_rate", 0.5, None, None, 200)}
+        )
+        if row.job == "0"
+        else row
+        for row in found.rows
+    )
+    assert "1 of 3 configurations clearly prefers the answer shown first, none the second: C." in said(
+        replace(found, rows=rows)
+    )

@@ -84,10 +84,6 @@ _FIGURES: dict[str, tuple[Text, Text]] = {
             "of all answers, including those from the store."
         ),
     ),
-    "by_metric": (
-        gettext("By metric"),
-        gettext("Best first. {level} intervals from resampling cases."),
-    ),
     "front": (
         gettext("Agreement against cost"),
         gettext(

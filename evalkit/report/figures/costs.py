@@ -11,7 +11,7 @@ from evalkit.core.translation import gettext, in_every_language
 from evalkit.report.counts import Spending
 from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
-from evalkit.report.figures.forest import Row, forest
+from evalkit.report.figures.forest import Row, forest_figure
 from evalkit.report.metric_names import metric_words
 from evalkit.scoring.metrics.ppi import RANDOM
 from evalkit.types import Metric
@@ -65,5 +65,4 @@ def corrected(metrics: Mapping[str, Metric]) -> Figure | None:
         judged, right = metrics.get(name), metrics.get(f"corrected/{name}")
         if judged is not None and right is not None and right.low is not None and RANDOM in (right.note or ""):
             rows += [Row(metric_words(name), judged, faint=True), Row(metric_words(right.name), right)]
-    title, caption = FIGURES["corrected"]
-    return Figure("corrected", title, forest(rows, 0.0, 1.0, title), caption, wide=True) if rows else None
+    return forest_figure("corrected", FIGURES["corrected"], rows, 0.0, 1.0) if rows else None

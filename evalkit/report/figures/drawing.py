@@ -13,13 +13,17 @@ from evalkit.report.metric_names import Words
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing with its title and caption; a `wide` one has the width of the page."""
+    """A drawing with its title and caption; a `wide` one has the width of the page.
+
+    `narrow` is the same drawing for narrow screens, if `svg` would not be readable there.
+    """
 
     name: str
     title: Words
     svg: Markup
     caption: Words
     wide: bool = False
+    narrow: Markup | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.types import Metric
 
 LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0
+NARROW, HIGH, MOST_NARROW = 350.0, 44.0, 20
 
 RATES = (
     "agreement/accuracy",
@@ -73,7 +74,33 @@ def _rows(metrics: Mapping[str, Metric], names: Iterable[str], chance: Mapping[s
 
 def _panel(name: str, rows: Sequence[Row], low: float, high: float) -> Figure | None:
     title, caption = FIGURES[name]
-    return Figure(name, title, forest(rows, low, high, title), caption, wide=True) if rows else None
+    return forest_figure(name, (title, caption), rows, low, high) if rows else None
+
+
+def forest_figure(
+    name: str, words: tuple[Words, Words], rows: Sequence[Row], low: float, high: float, left: float = LEFT
+) -> Figure:
+    """Return a figure of rows, and a narrow version if there are few rows; see `forest`."""
+    title, caption = words
+    narrow = _narrow_forest(rows, low, high, title) if len(rows) <= MOST_NARROW else None
+    return Figure(name, title, forest(rows, low, high, title, left), caption, wide=True, narrow=narrow)
+
+
+def _narrow_forest(rows: Sequence[Row], low: float, high: float, label: Words) -> Markup:
+    """Return a forest plot with each name and value above its interval."""
+    axis, bottom = Axis(low, high, 6.0, NARROW - 6), HIGH * len(rows)
+    elements = [text(x, bottom + 16, tick, "tick") for x, tick in axis.ticks()]
+    for place, row in enumerate(rows):
+        y, value = HIGH * place, interval(row.metric, row.digits)
+        names = tuple(shorten(name, int((NARROW - 7.4 * len(value)) / 6.9)) for name in row.words)
+        parts = [
+            text(0.0, y + 16, (names[0], names[1])),
+            text(NARROW, y + 16, value, "value end"),
+            line(axis.start, y + 30, axis.end, y + 30, "grid"),
+            *_marks(row, axis, y + 30),
+        ]
+        elements.append(node("g", *parts, class_="faint" if row.faint else None))
+    return canvas(NARROW, bottom + 22, *elements, label=label)
 
 
 def forest(rows: Sequence[Row], low: float, high: float, label: Words, left: float = LEFT) -> Markup:
@@ -102,6 +129,13 @@ def _row_parts(row: Row, axis: Axis, y: float) -> Markup:
         node("rect", class_="hit", x=0, y=y - ROW / 2, width=axis.end + WIDTH - RIGHT, height=ROW),
         text(axis.start - 14, y + 4, (_fitted(row.words[0], axis), _fitted(row.words[1], axis)), "name"),
     ]
+    parts += [*_marks(row, axis, y), text(axis.end + 16, y + 4, shown, "value")]
+    return node("g", *parts, class_="faint" if row.faint else None)
+
+
+def _marks(row: Row, axis: Axis, y: float) -> list[Markup]:
+    """Return the chance level, interval, worst-case bounds and value of a row."""
+    metric, parts = row.metric, []
     if row.chance is not None:
         parts.append(line(axis(row.chance), y - 10, axis(row.chance), y + 10, "chance"))
     if metric.low is not None and metric.high is not None:
@@ -110,8 +144,7 @@ def _row_parts(row: Row, axis: Axis, y: float) -> Markup:
         parts.append(line(axis(metric.worst_low), y, axis(metric.worst_high), y, "worst"))
     if metric.value is not None:
         parts.append(node("circle", class_="dot", cx=axis(metric.value), cy=y, r=5))
-    parts.append(text(axis.end + 16, y + 4, shown, "value"))
-    return node("g", *parts, class_="faint" if row.faint else None)
+    return parts
 
 
 def _fitted(name: str, axis: Axis) -> str:

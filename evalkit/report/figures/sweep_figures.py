@@ -10,7 +10,7 @@ from markupsafe import Markup
 from evalkit.core.display import interval, shorten
 from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, label_width, line, node, path, text
-from evalkit.report.figures.forest import Row, bounds, forest
+from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.metric_names import metric_words
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.leaderboard import COST, Contrast, Standing
@@ -36,9 +36,7 @@ def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> 
     if low == -1 and all((one.metric.low or one.metric.value or 0) >= 0 for one in elements):
         low = 0.0
     title, left = metric_words(name), label_width((names[row.job] for row in rows), 28.0, LEFT)
-    return Figure(
-        name.replace("/", "-"), title, forest(elements, low, high, title, left), FIGURES["by_metric"][1], wide=True
-    )
+    return forest_figure(name.replace("/", "-"), (title, ("", "")), elements, low, high, left)
 
 
 def _digits(metrics: Sequence[Metric]) -> int:

@@ -12,7 +12,7 @@ from evalkit.core.display import shorten
 from evalkit.report.case_list import letter
 from evalkit.report.figures.captions import FIGURES
 from evalkit.report.figures.drawing import Figure, canvas, node, text
-from evalkit.report.figures.forest import Row, bounds, forest
+from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.types import Metric
 
 MOST_SYSTEMS, MOST_CYCLES = 40, 6
@@ -29,8 +29,8 @@ def ranking(found: Mapping[str, Any]) -> Figure | None:
     rows = [Row((one["system"],) * 2, metric_of(one["system"], one[name]), digits=digits) for one in systems]
     low, high = bounds(rows) if rated else (0.0, 1.0)
     sure = any(row.metric.low is not None for row in rows)
-    title, caption = FIGURES["ranking_rates" if not rated else "ranking" if sure else "ranking_points"]
-    return Figure("ranking", title, forest(rows, low, high, title), caption, wide=True)
+    words = FIGURES["ranking_rates" if not rated else "ranking" if sure else "ranking_points"]
+    return forest_figure("ranking", words, rows, low, high)
 
 
 def metric_of(name: str, numbers: Mapping[str, Any]) -> Metric:
