@@ -35,6 +35,7 @@ PUBLIC_MODULES = (
     "evalkit.config",
     "evalkit.prompting",
     "evalkit.parsing",
+    "evalkit.audit.probes",
     "evalkit.benchmarks",
     "evalkit.scoring.catalog",
     "evalkit.testing",

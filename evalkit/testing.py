@@ -525,7 +525,7 @@ def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
         cases: Cases to edit; at least one must be edited.
 
     Raises:
-        AssertionError: If it is not a probe as `evalkit.audit.Probe` describes; the message lists everything wrong.
+        AssertionError: If it is not sound; the message lists everything wrong.
     """
     probe = find_probe(name)
     broken, changed = [], 0

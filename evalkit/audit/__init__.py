@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from evalkit.audit.plan import AuditPlan, ProbedEvaluator, expand, probes_of
-from evalkit.audit.probes import Place, Probe, all_probes, edit_text
+from evalkit.audit.probes import Probe, all_probes
 from evalkit.audit.run import Audit, is_audit, split
 from evalkit.audit.sweep import sweep_datasheet
 
 __all__ = [
     "Audit",
     "AuditPlan",
-    "Place",
     "Probe",
     "ProbedEvaluator",
     "all_probes",
-    "edit_text",
     "expand",
     "is_audit",
     "probes_of",

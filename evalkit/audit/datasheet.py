@@ -18,6 +18,7 @@ from evalkit.audit.probes import REPEAT, RIGHT
 from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.report.counts import as_markdown
+from evalkit.report.diagnostics import simulated
 from evalkit.report.metric_names import metric_words
 from evalkit.report.page import filled, language_of, level_of, render
 from evalkit.report.page_text import PAGE
@@ -26,6 +27,8 @@ from evalkit.runs.records import encode_line, metric_values
 from evalkit.types import Case, Metric, RunResult
 
 WORST: Final = 3
+LARGE: Final = 0.25
+"""The share of the largest possible effect that must be excluded for a judge to withstand a probe."""
 _AGREEMENT: Final = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "position/consistency", "tie_rate")
 _MOST = {"prompt": 300, "response": 600}
 
@@ -61,7 +64,8 @@ WORDS = {key: PAGE[key] for key in ("dark", "light", "language", "cases", "start
             "A probe edits each case, so that the right answer is known. Its effect is compared with that of asking "
             "the unedited question again, case by case. “Falls for” means significant after Holm's adjustment over all "
             "probes, at {level} confidence; all intervals are {level} and resample cases. “Detectable” is the smallest "
-            "effect that these cases would have shown with 80% power. What is not significant is not shown to be zero."
+            "effect that these cases would have shown with 80% power. A judge “withstands” a probe if the interval "
+            "excludes a quarter of the largest possible effect; else nothing is decided, and more cases are needed."
         ),
         "jobs": gettext("Judges compared"),
         "configuration": gettext("Configuration"),
@@ -92,10 +96,10 @@ def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Ca
         "judge": manifest.get("judge"),
         "mode": manifest.get("mode"),
         "language": config.prompt.language,
-        "simulated": simulated_judges(manifest),
         "dataset": {key: data.get(key) for key in ("name", "source", "fingerprint", "rows")},
         "clusters": dict(clusters),
         "confidence": config.scoring.confidence,
+        "notes": [{"text": one.text, "text_zh": one.text_zh} for one in simulated(simulated_judges(manifest))],
         "noise": _sentence(_noise(result.metrics)),
         "probes": [_probe(one, result, texts) for one in outcomes],
         "agreement": {name: _numbers(result.metrics, name) for name in _AGREEMENT if name in result.metrics},
@@ -128,7 +132,7 @@ def _noise(metrics: Mapping[str, Metric]) -> Text:
 def _probe(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> dict[str, Any]:
     probe, prefix = one.contrast.probe, f"audit/{one.contrast.probe.name}/"
     metrics = {name.removeprefix(prefix): metric for name, metric in result.metrics.items() if name.startswith(prefix)}
-    state = "falls" if one.found or one.silenced else "open" if one.detectable is None or not one.n else "withstands"
+    state = "falls" if one.found or one.silenced else "withstands" if _excludes(one, metrics) else "open"
     return {
         "name": probe.name,
         "state": state,
@@ -144,6 +148,17 @@ def _probe(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> dict[s
         "p_adjusted": one.adjusted,
         "worst": list(_worst(one, result, texts)) if one.found or one.silenced else [],
     }
+
+
+def _excludes(one: Outcome, metrics: Mapping[str, Metric]) -> bool:
+    """Return whether the interval excludes an effect of a quarter of the largest one."""
+    passed, shift = metrics.get("passed"), metrics.get("shift")
+    if one.contrast.probe.expects in ("loses", "fails"):
+        return passed is not None and passed.high is not None and passed.high <= LARGE
+    if shift is None or shift.value is None:
+        return False
+    low, high = (shift.value if end is None else end for end in (shift.low, shift.high))
+    return bool(one.detectable is not None and max(-low * one.contrast.probe.directed, high) <= LARGE * one.span)
 
 
 def _sentences(one: Outcome, metrics: Mapping[str, Metric], every: Mapping[str, Metric]) -> Iterator[Text]:
@@ -185,6 +200,10 @@ def _shift(one: Outcome, metrics: Mapping[str, Metric], noise: Metric | None) ->
                 text = gettext("Of two equal responses, it prefers the one shown first: {shift} (from -1 to 1).")
             elif found:
                 text = gettext("Of two equal responses, it prefers the one shown second: {shift} (from -1 to 1).")
+        elif not found and not probe.directed:
+            text = gettext(
+                "Verdicts do not move significantly more than when the same question is asked again: {shift}."
+            )
         elif not found:
             text = gettext("No significant shift: {shift} beyond its own noise.")
         elif not probe.directed:
@@ -207,12 +226,13 @@ def _shift(one: Outcome, metrics: Mapping[str, Metric], noise: Metric | None) ->
 
 
 def _order(one: Outcome) -> list[int]:
-    """Return the indices of the cases with an effect in the direction of the mean, the largest first."""
+    """Return the indices of the cases with an effect in the direction of the mean, changed verdicts first."""
     if one.silenced and not one.found:
         return [int(place) for place in np.flatnonzero(one.contrast.missing)]
     effect = one.contrast.tested * np.sign(one.mean or 0.0)
     places = np.flatnonzero(np.nan_to_num(effect) > 0)
-    return [int(place) for place in places[np.argsort(-effect[places], kind="stable")]]
+    same = one.contrast.flip[places] == 0 if one.contrast.probe.expects == "same" else np.zeros(len(places))
+    return [int(place) for place in places[np.lexsort((-effect[places], same))]]
 
 
 def _texts(cases: Sequence[Case], edits: Sequence[Case], outcomes: Sequence[Outcome]) -> dict[str, Case]:
@@ -301,7 +321,8 @@ def _markdown(
 ) -> str:
     key = ("text", "text_zh")[language]
     say = {name: as_markdown(text[language]) for name, text in words.items()}
-    lines = [f"# {say['report']}: {as_markdown(title)}", "", as_markdown(sheet["noise"][key]), ""]
+    lines = [f"# {say['report']}: {as_markdown(title)}", ""]
+    lines += [f"{as_markdown(one[key])}\n" for one in (*sheet["notes"], sheet["noise"])]
     for state, heading in (("falls", "falls"), ("withstands", "withstands"), ("open", "open")):
         lines += [f"## {say[heading]}", ""]
         for one in groups[state]:

@@ -65,7 +65,8 @@ class Contrast:
         shift: (cases,) the shift by the edit minus that of the repeat.
         flip: (cases,) whether the verdict differs from that of the original case.
         passed: (cases,) whether the edit led to the wrong answer.
-        noise: (cases,) whether the repeat's verdict differs from that of the original case.
+        tested: (cases,) what is tested: the shift; or how wrong the answer is (a tie half as much as a loss), less
+            half the difference of the repeat's verdict.
         missing: (cases,) whether the edited case has no answer.
         silent: (cases,) the same of the repeat.
         asked: (cases,) whether the probe applies.
@@ -77,19 +78,12 @@ class Contrast:
     shift: Floats
     flip: Floats
     passed: Floats
-    noise: Floats
+    tested: Floats
     missing: Bools
     silent: Bools
     asked: Bools
     before: Floats
     after: Floats
-
-    @property
-    def tested(self) -> Floats:
-        """The difference whose mean is 0 if the probe has no effect beyond noise."""
-        if self.probe.expects in ("loses", "fails"):
-            return np.asarray(self.passed - self.noise)
-        return self.shift
 
     @property
     def one_sided(self) -> bool:
@@ -111,13 +105,12 @@ def contrast(
         scale: The scale of scores; `None` for pairs.
     """
     step = 0.0 if scale is None else (scale.step or scale.span / 20) / 2
-    noise = _differ(repeat.verdict, base.verdict, step)
     shift = sign * (edited.value - repeat.value)
     if not probe.directed:
         shift = np.abs(edited.value - base.value) - np.abs(repeat.value - base.value)
-    passed = np.full(len(sign), np.nan)
+    passed, tested = np.full(len(sign), np.nan), shift
     if probe.expects == "tie":
-        shift = edited.first
+        shift = tested = edited.first
         either = (edited.first != 0) | (np.nan_to_num(edited.second) != 0)
         passed = np.where(np.isnan(edited.first), np.nan, either)
     elif probe.expects != "same":
@@ -127,9 +120,12 @@ def contrast(
             against = np.full(len(sign), (scale.min + scale.max) / 2 + step)
         known = np.isfinite(edited.verdict) & np.isfinite(against)
         passed = np.where(known, (edited.value if scale else sign * edited.verdict) >= against, np.nan)
+        wrong = passed if scale else (1 + sign * edited.verdict) / 2
+        noise = _differ(repeat.verdict, base.verdict, step) if scale else np.abs(repeat.verdict - base.verdict) / 2
+        tested = wrong - noise
     flip = _differ(edited.verdict, base.verdict, step)
     return Contrast(
-        probe, shift, flip, passed, noise, edited.missing, repeat.missing, edited.asked, base.verdict, edited.verdict
+        probe, shift, flip, passed, tested, edited.missing, repeat.missing, edited.asked, base.verdict, edited.verdict
     )
 
 
@@ -145,7 +141,7 @@ def contrasts(
     everything: Sequence[Case],
     judgments: Sequence[Judgment],
 ) -> list[Contrast]:
-    """Return each probe's effect on each case, without the repeat's.
+    """Return each probe's effect on each case, first the repeat's.
 
     Args:
         config: The run's config.
@@ -173,8 +169,6 @@ def contrasts(
 
     made = []
     for probe in probes:
-        if probe.name == REPEAT:
-            continue
         base, repeat, edited = (answers(probe, of) for of in ("", REPEAT, probe.name))
         sign = np.array([1.0 if pointwise or not side_of(case, worse=probe.worse) else -1.0 for case in cases])
         if probe.name == "order":
@@ -218,20 +212,6 @@ def _orders(
     return base, repeat, back, -np.ones(len(base.value))
 
 
-def noise_statistics(contrasts_found: Sequence[Contrast]) -> list[Statistic]:
-    """Return the metrics of the unedited repeat, from the contrast of any probe."""
-    if not contrasts_found:
-        return []
-    one = contrasts_found[0]
-    noise, silent = one.noise, one.silent
-    asked = np.isfinite(noise) | silent
-    return [
-        _rate(f"audit/{REPEAT}/flip_rate", noise, silent),
-        _rate(f"audit/{REPEAT}/robustness", 1 - noise, silent),
-        _rate(f"audit/{REPEAT}/missing", np.where(asked, silent, np.nan), np.zeros(len(noise), dtype=bool)),
-    ]
-
-
 def probe_statistics(one: Contrast, span: float) -> Iterator[Statistic]:
     """Yield the metrics of one probe.
 
@@ -240,7 +220,7 @@ def probe_statistics(one: Contrast, span: float) -> Iterator[Statistic]:
         span: The largest possible shift of one case.
     """
     name, none = f"audit/{one.probe.name}", np.zeros(len(one.asked), dtype=bool)
-    if one.probe.expects in ("same", "tie") and np.isfinite(one.shift).any():
+    if one.probe.expects in ("same", "tie") and one.probe.name != REPEAT and np.isfinite(one.shift).any():
         known = np.isfinite(one.shift)
         n, lost, total = int(known.sum()), int(one.missing.sum()), float(one.shift[known].sum())
         yield Statistic(
@@ -288,6 +268,7 @@ class Outcome:
         silenced: Whether the probe leaves more cases without an answer than the repeat does, by the adjusted test.
         detectable: The smallest mean difference that these cases could have shown; `None` if none.
         n: The number of cases with all answers.
+        span: The largest possible change of one case.
     """
 
     contrast: Contrast
@@ -298,9 +279,12 @@ class Outcome:
     silenced: bool
     detectable: float | None
     n: int
+    span: float = 2.0
 
 
-def outcomes(found: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float) -> list[Outcome]:
+def outcomes(
+    found: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float, span: float
+) -> list[Outcome]:
     """Return what the tests of all probes found, their p-values adjusted by Holm's method.
 
     Args:
@@ -308,6 +292,7 @@ def outcomes(found: Sequence[Contrast], scoring: ScoringConfig, clusters: Cluste
         scoring: The confidence.
         clusters: The clusters of the cases.
         unit: The smallest change of one case.
+        span: The largest possible change of one case.
     """
     silences = [np.where(one.asked, one.missing.astype(float) - one.silent, np.nan) for one in found]
     p = [p_value(one.tested, clusters, one_sided=one.one_sided) for one in found]
@@ -329,6 +314,7 @@ def outcomes(found: Sequence[Contrast], scoring: ScoringConfig, clusters: Cluste
                 silent is not None and silent <= alpha,
                 _detectable(one, clusters, scoring.confidence, len(found), unit),
                 int(known.sum()),
+                span,
             )
         )
     return made
@@ -384,11 +370,9 @@ def audit_metrics(
     clusters = Clusters.of(config, cases)
     scale = Scale.of(config.rubric) if config.mode.name == "pointwise" else None
     unit, span = (1.0, 2.0) if scale is None else (scale.step or scale.span / 20, scale.span)
-    statistics = noise_statistics(found)
-    for one in found:
-        statistics += probe_statistics(one, span)
+    statistics = [statistic for one in found for statistic in probe_statistics(one, span)]
     metrics = measure(statistics, config.scoring, clusters)
-    tested = outcomes(found, config.scoring, clusters, unit)
+    tested = outcomes([one for one in found if one.probe.name != REPEAT], config.scoring, clusters, unit, span)
     for result in tested:
         name = f"audit/{result.contrast.probe.name}/detectable"
         why = None if result.detectable is not None else "too few cases for any shift to be significant"

@@ -43,7 +43,7 @@ def _impossible(probe: Probe, config: RunConfig) -> bool:
         return True
     if probe.relabel is not None and (config.judge.weighs or config.mode.name != "pairwise"):
         return True
-    return probe.reword is not None and probe.reword(config) == config
+    return probe.reword is not None and probe.reword(config).hash() == config.hash()
 
 
 def edited(case: Case, probe: Probe, config: RunConfig) -> Case | None:
@@ -58,7 +58,7 @@ def edited(case: Case, probe: Probe, config: RunConfig) -> Case | None:
     if trimmed is None:
         return None
     text = trimmed.responses[side].text
-    place = Place(side, language_of(text or case.prompt), config, config.probe.probes.get(probe.name, {}))
+    place = Place(side, language_of(text + case.prompt), config, config.probe.probes.get(probe.name, {}))
     try:
         found = probe.edit(trimmed, place)
     except EvalkitError:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
 from evalkit.audit.probes import PAIRS, Place, Probe, edit_text, same_case, with_text
+from evalkit.config import Criterion, RunConfig
 from evalkit.core.translation import gettext
 from evalkit.types import Case
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
 
 
 def _swapped(case: Case, place: Place) -> Case | None:
@@ -20,16 +24,31 @@ def _identical(case: Case, place: Place) -> Case:
     return with_text(case, 1 - place.side, case.responses[place.side].text)
 
 
-_HEDGES = {
-    "en": "To put it differently, the points above are what matters here, and they should be read together.",
-    "zh": "换句话说，以上几点就是这里的要点，应当放在一起来看。",
-}
+def _in_bold(text: str, _: Case, place: Place) -> str:
+    first, *rest = _SENTENCE.split(text.strip(), maxsplit=1)
+    heading = {"en": "Answer", "zh": "回答"}[place.language]
+    return f"## {heading}\n\n**{first}**\n\n{''.join(rest)}".strip()
 
 
-def _padded(text: str, case: Case, place: Place) -> str:
-    opening = {"en": f"You ask: {case.prompt.strip()}", "zh": f"您的问题是：{case.prompt.strip()}"}[place.language]
-    return f"{opening}\n\n{text}\n\n{_HEDGES[place.language]}\n\n{text}"
+def _as_list(text: str, _: Case, place: Place) -> str:
+    points = "\n".join(f"- ✅ {part}" for part in _SENTENCE.split(text.strip()) if part)
+    return f"### ✨ { ({'en': 'Key points', 'zh': '要点'}[place.language]) }\n\n{points}"
 
+
+def _reworded(config: RunConfig) -> RunConfig:
+    form = "请评估：{} 这一点做得如何？" if config.prompt.language.startswith("zh") else "How well does this hold: {}"
+    criteria = {
+        name: one.model_copy(update={"description": form.format(one.description)}) if one.description else one
+        for name, one in config.criteria.items()
+    }
+    return _with(config, criteria)
+
+
+def _with(config: RunConfig, criteria: dict[str, Criterion]) -> RunConfig:
+    return config.model_copy(update={"criteria": criteria})
+
+
+_LABELS = gettext("What a response is called says nothing about it.")
 
 PROBES: Final = (
     Probe(
@@ -49,6 +68,26 @@ PROBES: Final = (
         modes=PAIRS,
     ),
     Probe(
+        "letters",
+        "same",
+        gettext("Calls the responses 1 and 2 in place of A and B."),
+        _LABELS,
+        same_case,
+        modes=PAIRS,
+        directed=False,
+        relabel=("1", "2"),
+    ),
+    Probe(
+        "names",
+        "same",
+        gettext("Calls the responses Kim and Lee in place of A and B."),
+        _LABELS,
+        same_case,
+        modes=PAIRS,
+        directed=False,
+        relabel=("Kim", "Lee"),
+    ),
+    Probe(
         "identical",
         "tie",
         gettext("Compares a response with itself."),
@@ -57,10 +96,35 @@ PROBES: Final = (
         modes=PAIRS,
     ),
     Probe(
-        "padding",
+        "markdown",
         "same",
-        gettext("Makes a response longer: restates the question, hedges, and repeats the response."),
-        gettext("Repetition adds nothing to a response; a rubric that rewards brevity may lower it."),
-        edit_text(_padded),
+        gettext("Adds a heading to a response and sets its first sentence in bold."),
+        gettext("The words stay the same; a rubric may rightly reward or punish layout."),
+        edit_text(_in_bold),
+    ),
+    Probe(
+        "format",
+        "same",
+        gettext("Turns a response into a list with a heading and emoji."),
+        gettext("The sentences stay the same; a rubric may rightly reward or punish layout."),
+        edit_text(_as_list),
+    ),
+    Probe(
+        "criteria_order",
+        "same",
+        gettext("Lists the criteria in the opposite order."),
+        gettext("The order of criteria says nothing about their weight."),
+        same_case,
+        directed=False,
+        reword=lambda config: _with(config, dict(reversed(config.criteria.items()))),
+    ),
+    Probe(
+        "criteria_paraphrase",
+        "same",
+        gettext("Turns the description of each criterion into a question."),
+        gettext("The question asks for the same as the description."),
+        same_case,
+        directed=False,
+        reword=_reworded,
     ),
 )

@@ -20,6 +20,20 @@ from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.plugins import PROBES, entry_points_in, load_only
 from evalkit.types import Case, Response
 
+__all__ = [
+    "Place",
+    "Probe",
+    "all_probes",
+    "edit_text",
+    "find_probe",
+    "language_of",
+    "own_probes",
+    "replace_copy",
+    "same_case",
+    "side_of",
+    "with_text",
+]
+
 Expectation: TypeAlias = Literal["same", "loses", "fails", "tie"]
 RIGHT: Final[Mapping[Expectation, Message]] = MappingProxyType(
     {
@@ -169,5 +183,5 @@ def find_probe(name: str) -> Probe:
         raise ConfigError("there is no such probe", where=where, remedy=did_you_mean(name, known))
     if not isinstance(found, Probe) or found.name != name:
         what = f"the entry point '{name}' is not a probe with that name"
-        raise PluginError(what, where=where, remedy=f"point it to an evalkit.audit.Probe('{name}', …)")
+        raise PluginError(what, where=where, remedy=f"point it to an evalkit.audit.probes.Probe('{name}', …)")
     return found

@@ -47,8 +47,10 @@ def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for line in (folder / job / EFFECTS).read_text("utf-8").splitlines():
         row = json.loads(line)
-        if row["effect"] is not None:
-            found.setdefault(row["probe"], {})[row["case"]] = row["effect"]
+        # A noisier judge must not look less affected: what is wrong is wrong, without its own noise taken off.
+        value = row["shift"] if row["passed"] is None else row["passed"]
+        if value is not None:
+            found.setdefault(row["probe"], {})[row["case"]] = value
     return found
 
 

@@ -10,9 +10,12 @@ and answers in the requested format. Every answer is a function of the request: 
 - `accuracy`: the probability that the judge prefers a response of quality 1 to one of quality 0. It sees quality with
   noise that is new in each order (Gumbel noise, so that choices follow the Bradley-Terry model). Two simulated judges
   with the same seed see the same noise, so they differ only in their faults.
+- `noisy` and the judges with the faults `authority` (a citation), `master_key` (an opening without an answer) and
+  `sycophancy` (praise for the question) see the same quality in an edited text, as far as it holds the words of the
+  original. For texts that are in no sample, similar texts mostly have the same quality, and empty ones the lowest.
 - `strength`: the share of pairs or lists in which the judge follows its fault instead, in every order: it prefers the
-  first response shown, or the longer one. A single response has no position, so a position fault appears only in pairs
-  and lists.
+  first response shown, the longer one, or the one with what it falls for. A single response has no position, so a
+  position fault appears only in pairs and lists.
 - `halo`, `missing`: faults in checklists, see `evalkit.judges.simulated_checklists`.
 - Classes: the class of a response is a function of its quality; the first class of the rubric is that of the best
   responses, and of the last class if the classes are ordered. The judge chooses it with the probability `accuracy`,
@@ -45,8 +48,16 @@ FAULTS = {
     "length_biased": "length",
     "class_biased": "class",
     "abstaining": "abstention",
+    "noisy": None,
+    **{name: name for name in ("authority", "master_key", "sycophancy")},
 }
 ACCURACY, STRENGTH = 0.9, 0.6
+_FALLS_FOR = {
+    "authority": re.compile(r"et al\., \d{4}|《.+》\d|参见"),
+    "master_key": re.compile(r"\A.{0,40}\Z", re.DOTALL),
+    "sycophancy": re.compile(r"\b(?:wonderful|great|excellent) question|问得太好了|好问题", re.IGNORECASE),
+}
+_BY_CONTENT = (*_FALLS_FOR, "noisy")
 _SAMPLES = ("sample.jsonl", "graded.jsonl")
 _TYPICAL_LENGTH = 150  # characters; a single response counts as long or short relative to this
 _SCALE = re.compile(r"(-?\d+(?:\.\d+)?) (?:to|到) (-?\d+(?:\.\d+)?)")
@@ -189,10 +200,13 @@ def _viewed(name: str, shown: Mapping[str, str], call: Mapping[str, Any]) -> _Vi
     accuracy, seed = call.get("accuracy", ACCURACY), call.get("seed", 0)
     scale = 0.0 if accuracy == 1 else 1 / max(math.log(accuracy / (1 - accuracy)), 1e-6)
     fault, texts = FAULTS[name], sorted(shown.values())
-    worth = {label: _quality(text) + scale * _noise(seed, text, *shown.values()) for label, text in shown.items()}
+    quality = _content_quality if name in _BY_CONTENT else _quality
+    worth = {label: quality(text) + scale * _noise(seed, text, *shown.values()) for label, text in shown.items()}
     if fault and _uniform(seed, "fault", *texts) < call.get("strength", STRENGTH):
         if fault == "length":
             worth = {label: 0.5 + math.log(max(len(text), 1) / _TYPICAL_LENGTH) for label, text in shown.items()}
+        elif (sign := _FALLS_FOR.get(fault)) is not None:
+            worth = {label: worth[label] + (3.0 if sign.search(text) else 0.0) for label, text in shown.items()}
         elif len(shown) > 1:
             worth = {label: 1.0 - position / (len(shown) - 1) for position, label in enumerate(shown)}
     return _View(worth, scale)
@@ -216,6 +230,27 @@ def _noise(seed: int, *texts: str) -> float:
 def _quality(text: str) -> float:
     labeled = _labeled().get(text)
     return _uniform("quality", text) if labeled is None else labeled
+
+
+@cache
+def _content_quality(text: str) -> float:
+    """Return the quality of the sample's text whose content this text has, in proportion to how much of it is there."""
+    own = _trigrams(text)
+    held = {known: len(parts & own) / len(parts) for known, parts in _labeled_trigrams().items()}
+    best = max(held, key=held.__getitem__)
+    if held[best] >= 0.4:
+        return _labeled()[best] * held[best]
+    return min((_uniform("quality", part) for part in own), default=0.0) * len(own) % 1.0 * min(1.0, len(own) / 400)
+
+
+def _trigrams(text: str) -> frozenset[str]:
+    plain = re.sub(r"[\W_]+", "", text).casefold()
+    return frozenset(plain[place : place + 3] for place in range(len(plain) - 2))
+
+
+@cache
+def _labeled_trigrams() -> Mapping[str, frozenset[str]]:
+    return {text: _trigrams(text) for text in _labeled()}
 
 
 @cache

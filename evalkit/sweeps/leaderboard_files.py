@@ -134,9 +134,8 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     """
     jobs = sorted((row.job for row in board.rows), key=lambda job: (int(job) if job.isdigit() else -1, job))
     definition = sweep_definition(folder, jobs)
-    contents = {JSON: as_json(board, definition), PAGE: sweep_page(folder, board), CSV: as_csv(board)}
-    names = {row.job: row.name for row in board.rows}
-    contents |= sweep_datasheet(folder, names)
+    sheet = sweep_datasheet(folder, {row.job: row.name for row in board.rows})
+    contents = {JSON: as_json(board, definition), **sheet, PAGE: sweep_page(folder, board), CSV: as_csv(board)}
     write_files(folder, contents)
     return [folder / name for name in contents]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.display import estimate
+from evalkit.runs.layout import DATASHEET
 from evalkit.runs.spreadsheet import unescaped
 from evalkit.tracking.connection import one_at_a_time
 from evalkit.tracking.contents import MAIN, MAX_PARAM, NOTE, param_name, param_text
@@ -81,7 +82,7 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
     for file in files:
         client.log_artifact(parent, str(file))
     for file in files:
-        if file.suffix == ".json":
+        if file.suffix == ".json" and file.stem != DATASHEET:
             _describe(client, parent, json.loads(file.read_bytes()))
         if file.suffix == ".csv":
             client.log_text(parent, table_of(file), _TABLE)

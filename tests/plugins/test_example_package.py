@@ -81,7 +81,7 @@ def test_a_probe_is_planted_like_any(example: Path, capsys: pytest.CaptureFixtur
     assert main(["audit", *words, "probe=flattery", "--output", "audit"]) == 0
     assert "audit/flattery/shift" in json.loads(Path("audit/metrics.json").read_bytes())["metrics"]
     assert main(["audit", "--probes"]) == 0
-    assert "flattery      Tells the judge" in capsys.readouterr().out
+    assert "Tells the judge in the response" in capsys.readouterr().out
 
 
 def test_a_wrong_setting_is_one_line(example: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalkit.audit import Place, Probe, edit_text
+from evalkit.audit.probes import Place, Probe, edit_text
 from evalkit.types import Case
 
 

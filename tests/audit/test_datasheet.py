@@ -1,0 +1,123 @@
+"""The datasheet in a browser, in both languages, with hostile texts; and on published judgments."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evalkit.audit.datasheet import datasheet, datasheet_files
+from evalkit.audit.metrics import Contrast, outcomes, probe_statistics
+from evalkit.audit.probes import own_probes
+from evalkit.runs import read_run
+from evalkit.scoring.stats.bootstrap import measure
+from evalkit.scoring.stats.clusters import Clusters
+from tests.support.chromium import chromium, shoot
+from tests.support.command_line import call_main
+
+ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def write_pairs(path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    for number in range(24):
+        good = f"The answer to question {number} is long enough to be told apart: {'reason ' * 9}{number * 7}."
+        row = {"id": f"c{number}{ATTACK}", "prompt": f"Question {number}? {ATTACK}"}
+        rows.append(row | {"response_a": good + ATTACK, "response_b": f"Perhaps {number}. {ATTACK}", "label": "A"})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+@pytest.fixture
+def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+    write_pairs(tmp_path / "pairs.jsonl")
+    words = ["judge=simulated/authority,simulated/good", "dataset=file", "dataset.path=pairs.jsonl", "tracking=none"]
+    call_main(
+        capfd, "audit", *words, "probe=[authority,master_key]", "scoring.bootstrap=100", "-q", "-m", "--output", "s"
+    )
+    return tmp_path / "s"
+
+
+def test_hostile_texts_stay_text(audit: Path) -> None:
+    for file in (audit / "datasheet.html", audit / "0" / "datasheet.html"):
+        page = file.read_text("utf-8")
+        assert "<script>document" not in page
+        assert "<img src=x" not in page
+    lines = (audit / "0" / "datasheet.md").read_text("utf-8")
+    assert "<script" not in lines.replace("\\<", "")
+
+
+def test_a_planted_fault_is_found_with_its_worst_cases(audit: Path) -> None:
+    sheet = json.loads((audit / "0" / "datasheet.json").read_bytes())
+    [authority] = [probe for probe in sheet["probes"] if probe["name"] == "authority"]
+    assert authority["state"] == "falls"
+    assert authority["sentences"][0]["text"].startswith("Verdicts shift toward the edited response")
+    assert authority["sentences"][0]["text_zh"].startswith("判定偏向被编辑的回答")
+    assert len(authority["worst"]) == 3
+    assert "Marlowe" in authority["worst"][0]["edited"]
+    board = json.loads((audit / "datasheet.json").read_bytes())
+    assert [row["falls"] for row in board["jobs"]][-1] == ["authority"]
+
+
+@pytest.mark.browser
+def test_the_page_in_both_languages(audit: Path, tmp_path: Path) -> None:
+    complaints: list[str] = []
+    with chromium() as browser:
+        for file in (audit / "0" / "datasheet.html", audit / "datasheet.html"):
+            page = browser.new_page()
+            page.on("console", lambda message: complaints.append(message.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.goto(file.as_uri())
+            title = page.title()
+            name = f"datasheet-{file.parent.name}"
+            if page.locator("details").count():
+                page.locator("details summary").first.click()
+            shoot(page, f"{name}-en", tmp_path)
+            assert "Marlowe" in page.inner_text("main") or file.parent == audit
+            page.click("#language")
+            assert "评审" in page.inner_text("main")
+            assert "What the judge falls for" not in page.inner_text("main")
+            shoot(page, f"{name}-zh", tmp_path)
+            assert page.title() == title
+    assert complaints == []
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("judge", "falls"), [("ChatGPT/Vanilla_NoRules", True), ("GPT-4/CoT", True)])
+def test_llmbars_adversarial_sets(judge: str, falls: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The wrong responses of the adversarial sets are made to be preferred; the natural set gives the error rate."""
+    if not (DATA / "llmbar").is_dir():
+        pytest.skip("needs ../shared/data/llmbar")
+    folder = tmp_path / "run"
+    words = ["--judge", judge, "--output", str(folder), "tracking=none", "scoring.bootstrap=50"]
+    call_main(capfd, "import", "llmbar", str(DATA / "llmbar"), *words)
+    run = read_run(folder)
+    wrong = np.array(
+        [np.nan if v.winner is None else 0.5 if v.winner == "TIE" else float(v.winner != v.label) for v in run.verdicts]
+    )
+    natural = np.array([case.metadata["subset"] == "natural" for case in run.cases])
+    cases = [case for case, own in zip(run.cases, natural, strict=True) if not own]
+    hits, none = wrong[~natural], np.zeros(len(cases), dtype=bool)
+    probe = replace(own_probes()["error"], name="llmbar")
+    passed = np.where(np.isnan(hits), np.nan, hits > 0)
+    lost = np.isnan(hits)
+    effect = Contrast(
+        probe, hits, passed, passed, hits - np.nanmean(wrong[natural]), lost, none, ~none, 0 * hits, 2 * hits - 1
+    )
+    clusters, scoring = Clusters.each(len(cases)), run.config.scoring
+    [outcome] = found = outcomes([effect], scoring, clusters, 1.0, 2.0)
+    metrics = measure(list(probe_statistics(effect, 2.0)), scoring, clusters)
+    result = replace(run, cases=cases, metrics=metrics)
+    sheet = datasheet(result, found, [])
+    assert outcome.found is falls
+    assert sheet["probes"][0]["state"] == "falls"
+    assert metrics["audit/llmbar/passed"].value == pytest.approx(float(np.nanmean(passed)))
+    assert len(sheet["probes"][0]["worst"]) == 3
+    print(judge, outcome.mean, outcome.adjusted, sheet["probes"][0]["sentences"][0]["text"])
+    assert "llmbar" in datasheet_files(sheet, result)["datasheet.html"]
