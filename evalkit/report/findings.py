@@ -13,6 +13,7 @@ from evalkit.core.display import estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
 from evalkit.judges.specs import LOCAL
 from evalkit.report.agreement_findings import agreement
+from evalkit.report.class_findings import class_agreement, class_corrections, has_classes
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.diagnostics import (
     benchmark_finding,
@@ -70,13 +71,15 @@ def findings(metrics: Metrics, mode: str, details: Mapping[str, Any] | None = No
 
     `details` has the content of the run folder's detail files, by name: with it, the ranking names its systems.
     """
-    found = [finding for find in _FINDERS for finding in find(metrics, mode)]
+    classes = has_classes(metrics)
+    found = [finding for find in (_CLASS_FINDERS if classes else _FINDERS) for finding in find(metrics, mode)]
     ties, missing = known(metrics, "tie_rate"), known(metrics, "agreement/accuracy")
     lost = missing.missing / (missing.n + missing.missing) if missing is not None and missing.missing else 0.0
     first = ["tie_rate"] if ties is not None and (ties.value or 0) >= MANY_TIES else []
     first += ["missing/"] if lost >= MANY_MISSING else []
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
-    return [*found, *ranking_findings(metrics, (details or {}).get("ranking") or {}), *correction_findings(metrics)]
+    corrections = class_corrections(metrics) if classes else correction_findings(metrics)
+    return [*found, *ranking_findings(metrics, (details or {}).get("ranking") or {}), *corrections]
 
 
 def _lead(metric: Metric) -> str:
@@ -353,3 +356,5 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _calibration,
     _panel,
 )
+_CLASS_FINDERS = (class_agreement, benchmark_finding, _missing, bias_findings, _calibration, _panel)
+"""The findings of a run whose judge chooses classes."""

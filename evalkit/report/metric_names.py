@@ -93,7 +93,7 @@ def _title(found: Match) -> Text:
 
 
 def _measure(found: Match) -> Text:
-    own = "criterion" in found.values or "system" in found.values  # named by the user
+    own = bool(found.values.keys() & {"criterion", "system", "class"})  # named by the user
     values = found.values if own else {key: VALUES.get(value, value) for key, value in found.values.items()}
     return Text(found.spec.title, values)
 

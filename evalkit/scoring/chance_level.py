@@ -10,6 +10,7 @@ from evalkit.types import Metric
 
 Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
 ACCURACY, DECIDED, KAPPA = "agreement/accuracy", "agreement/accuracy_decided", "agreement/kappa"
+BALANCED = "class/balanced_accuracy"
 PER_ORDER, FIRST = "agreement/accuracy_per_order", "position/first_rate"
 CORRELATIONS = ("agreement/spearman", "agreement/kendall", "agreement/pearson")
 ONE_ORDER = "every pair in one order"
@@ -58,15 +59,16 @@ def against_chance(metrics: Mapping[str, Metric]) -> ChanceTest | None:
     If pairs are shown in both orders or in random order, or responses are scored one by one, a judge that ignores the
     responses is right on half of the pairs that it decides, for any labels. `agreement/accuracy_decided` is therefore
     compared with 0.5. Accuracy counts ties as wrong, and kappa is 0 if all labels belong to one class. If each pair is
-    shown in one order only, always choosing the first response can be right more often, so kappa decides. For graded
-    responses, the first known correlation decides.
+    shown in one order only, always choosing the first response can be right more often, so kappa decides, as it does
+    for classes: always choosing the most frequent one can be right more often. For graded responses, the first known
+    correlation decides.
     """
     accuracy = known(metrics, ACCURACY)
     if accuracy is None:
         found = next((one for name in CORRELATIONS if (one := known(metrics, name))), None)
         return None if found is None else ChanceTest(side(found, 0.0), found, 0.0)
     kappa = known(metrics, KAPPA)
-    if one_order(metrics):
+    if one_order(metrics) or BALANCED in metrics:
         return _by_kappa(kappa)
     if DECIDED not in metrics:  # metrics of an older version
         found = known(metrics, PER_ORDER) or accuracy

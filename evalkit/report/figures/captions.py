@@ -13,6 +13,7 @@ BARS = gettext(
 _FIGURES: dict[str, tuple[Text, Text]] = {
     "rates": (gettext("Main rates with intervals"), BARS),
     "coefficients": (gettext("Agreement coefficients"), gettext("As above. 0 is chance.")),
+    "classes": (gettext("By class"), gettext("As above. Precision, recall and F1 are of the labeled responses.")),
     "ranking": (
         gettext("Ranking of the systems"),
         gettext(

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from evalkit.core.display import dollars, shorten
 from evalkit.core.translation import gettext, in_every_language
+from evalkit.report.class_findings import class_names
 from evalkit.report.counts import Spending
 from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
@@ -61,8 +62,10 @@ def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[M
 def corrected(metrics: Mapping[str, Metric]) -> Figure | None:
     """Return each rate as judged, above its correction by the labeled cases; `None` if nothing is corrected."""
     rows: list[Row] = []
-    for name in CORRECTED:
-        judged, right = metrics.get(name), metrics.get(f"corrected/{name}")
+    pairs = {name: f"corrected/{name}" for name in CORRECTED}
+    pairs |= {f"class/{name}/rate": f"corrected/prediction_powered/{name}" for name in class_names(metrics)}
+    for name, better in pairs.items():
+        judged, right = metrics.get(name), metrics.get(better)
         if judged is not None and right is not None and right.low is not None and RANDOM in (right.note or ""):
             rows += [Row(metric_words(name), judged, faint=True), Row(metric_words(right.name), right)]
     return forest_figure("corrected", FIGURES["corrected"], rows, 0.0, 1.0) if rows else None

@@ -8,17 +8,24 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
+from evalkit.report.class_findings import class_names
 from evalkit.report.figures.captions import FIGURES
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
 from evalkit.report.metric_names import Words, metric_words
 from evalkit.scoring.catalog import CATALOG
 from evalkit.types import Metric
 
+MOST = 12
 LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0
 NARROW, HIGH, MOST_NARROW = 350.0, 44.0, 20
 
 RATES = (
     "agreement/accuracy",
+    "class/balanced_accuracy",
+    "class/macro_f1",
+    "class/tpr",
+    "class/tnr",
+    "class/abstained",
     "agreement/accuracy_per_order",
     "agreement/accuracy_both_orders",
     "position/consistency",
@@ -31,7 +38,15 @@ RATES = (
     "conflict/weak_rate",
     "calibration/ece",
 )
-COEFFICIENTS = ("agreement/kappa", "agreement/pearson", "agreement/spearman", "agreement/kendall")
+COEFFICIENTS = (
+    "agreement/kappa",
+    "class/mcc",
+    "class/youden_j",
+    "agreement/pearson",
+    "agreement/spearman",
+    "agreement/kendall",
+)
+OF_CLASS = ("rate", "precision", "recall", "f1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +68,15 @@ def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
     panels = [
         _panel("rates", _rows(metrics, RATES, _by_chance(metrics)), 0.0, 1.0),
         _panel("coefficients", _rows(metrics, COEFFICIENTS, {}), -1.0, 1.0),
+        _panel("classes", _rows(metrics, _by_class(metrics), {}), 0.0, 1.0),
     ]
     return [panel for panel in panels if panel is not None]
+
+
+def _by_class(metrics: Mapping[str, Metric]) -> list[str]:
+    """Return the names of the metrics of each class; those of more than `MOST` classes would not be read."""
+    names = class_names(metrics)
+    return [f"class/{name}/{end}" for name in names for end in OF_CLASS] if len(names) <= MOST else []
 
 
 def _by_chance(metrics: Mapping[str, Metric]) -> dict[str, float]:

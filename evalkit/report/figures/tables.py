@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from evalkit.core.display import shorten
 from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Figure, canvas, node, text
 from evalkit.report.metric_names import Words
@@ -15,6 +16,8 @@ from evalkit.types import Winner
 CELL, LEFT, TOP = (78.0, 46.0), 96.0, 52.0
 STRONG = 0.75  # share of a row; cells above it are bright in the dark theme and need dark text
 CLASSES = ("A", "TIE", "B")
+MOST = 12
+"""The most classes that a table shows."""
 _NAMES = {
     "A": LABELS["a"],
     "TIE": LABELS["tie"],
@@ -24,12 +27,17 @@ _NAMES = {
 
 
 def confusion(table: Mapping[str, Any]) -> Figure | None:
-    """Return the confusion table of labels and verdicts, or `None` if it is empty."""
+    """Return the confusion table of labels and verdicts, or `None` if it is empty.
+
+    Classes of a rubric keep their order and names. A table of more than `MOST` of them is omitted.
+    """
     labels: Mapping[str, Mapping[str, int]] = table.get("labels") or {}
-    rows = [name for name in CLASSES if sum(labels.get(name, {}).values())]
-    if not rows:
+    names = [name for name in labels if name not in CLASSES] and [*labels]
+    rows = [name for name in names or CLASSES if sum(labels.get(name, {}).values())]
+    if not rows or len(names) > MOST:
         return None
-    columns = [*CLASSES, *(["missing"] if any(labels[row].get("missing") for row in rows) else [])]
+    others = list(dict.fromkeys(name for row in rows for name in labels[row] if name not in (*names, *CLASSES)))
+    columns = [*(names or CLASSES), *(name for name in others if any(labels[row].get(name) for row in rows))]
     counts = [[labels[row].get(column, 0) for column in columns] for row in rows]
     title, caption = FIGURES["confusion"]
     return Figure("confusion", title, _table(rows, columns, counts, ("label", "verdict"), title), caption)
@@ -56,16 +64,21 @@ def _table(
         text(0.0, TOP - 12, LABELS[axes[0]], "axis start"),
     ]
     for place, column in enumerate(columns):
-        elements.append(text(LEFT + width * (place + 0.5), TOP - 12, _NAMES[column], "tick"))
+        elements.append(text(LEFT + width * (place + 0.5), TOP - 12, _named(column, 11), "tick"))
     for i, (row, line) in enumerate(zip(rows, counts, strict=True)):
         total = sum(line)
-        elements.append(text(LEFT - 10, TOP + height * (i + 0.5) + 4, _NAMES[row], "tick end"))
+        elements.append(text(LEFT - 10, TOP + height * (i + 0.5) + 4, _named(row, 13), "tick end"))
         for j, n in enumerate(line):
             elements.append(
                 _cell(LEFT + width * j, TOP + height * i, n, n / total if total else 0.0, row == columns[j])
             )
     size = LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4
     return canvas(*size, *elements, label=title)
+
+
+def _named(name: str, width: int) -> Words:
+    short = shorten(name, width)
+    return _NAMES.get(name, (short, short))
 
 
 def _cell(x: float, y: float, n: int, share: float, same: bool) -> Markup:

@@ -112,11 +112,11 @@ class LabeledClasses:
         self._note = coverage_note(columns, columns.labeled)
 
     def by_class(self) -> list[Statistic]:
-        """Return `class/NAME/precision`, `recall` and `f1`."""
+        """Return `class/NAME/precision`, `recall`, `f1` and `youden_j`."""
         return [
             self._of_class(f"class/{name}/{end}", c, contrast)
             for c, name in enumerate(self._columns.names)
-            for end, contrast in (("precision", PRECISION), ("recall", RECALL), ("f1", F1))
+            for end, contrast in (("precision", PRECISION), ("recall", RECALL), ("f1", F1), ("youden_j", YOUDEN))
         ]
 
     def overall(self) -> list[Statistic]:
@@ -195,7 +195,9 @@ class LabeledClasses:
         """
         labels = np.unique(self._columns.labels[self._read])
         why = "labels and verdicts are all of one class"
-        if contrast and len(labels) == 1:
+        if contrast and len(labels) > 1:
+            why = "verdicts are all of one class"
+        elif contrast and len(labels) == 1:
             own = self._columns.names[int(labels[0])]
             why = f"labels are all of one class ({own}): it would be 0 whatever the verdicts are"
             value = _undefined

@@ -1,0 +1,168 @@
+"""What the report says about a judge that chooses classes: no sentence claims more than its numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalkit.cli import main
+from evalkit.config import RunConfig
+from evalkit.report.class_findings import class_names
+from evalkit.report.counts import Finding
+from evalkit.report.figures.forest import main_figures
+from evalkit.report.figures.tables import MOST, confusion
+from evalkit.report.findings import findings
+from evalkit.report.headline import headline
+from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics
+from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.types import Metric
+
+NAMES = ("comply", "refuse", "partial")
+FILE = Path(__file__).parents[1] / "scoring" / "files" / "classes.jsonl"
+CONFIG = RunConfig.model_validate(
+    {
+        "judge": {"model": "judge"},
+        "mode": {"name": "pointwise"},
+        "swap": {"policy": "none"},
+        "criteria": [{"name": "quality"}],
+        "scoring": {"bootstrap": 200},
+    }
+)
+U, X = ABSTAINED, MISSING
+
+
+def columns(rows: Sequence[tuple[int, int]], classes: int = 2) -> ClassColumns:
+    labels, verdicts = (np.array(side, dtype=np.int64) for side in zip(*rows, strict=True))
+    n, zeros = len(rows), np.zeros(len(rows), dtype=np.int64)
+    positive = 1 if classes == 2 else None
+    return ClassColumns(
+        NAMES[:classes], False, positive, np.arange(n), zeros, n, verdicts, labels, abstain="cannot_assess"
+    )
+
+
+def scored(rows: Sequence[tuple[int, int]], classes: int = 2) -> Mapping[str, Metric]:
+    own, clusters = columns(rows, classes), Clusters.each(len(rows))
+    found = [*class_statistics(own), *class_extras(CONFIG, own, clusters)[0]]
+    made = measure([one for one in found if isinstance(one, Statistic)], CONFIG.scoring, clusters)
+    return made | {one.name: one for one in found if isinstance(one, Metric)}
+
+
+def translated(found: Finding) -> Finding:
+    assert found.text.endswith(".")
+    assert found.text_zh.endswith("。")
+    assert re.search("[一-鿿]", found.text_zh)
+    rest = re.sub(r"comply|refuse|partial", "", found.text_zh.lower())
+    assert not re.search("[a-z]{3}", rest), found.text_zh
+    return found
+
+
+RIGHT = [(0, 0), (1, 1)]
+WRONG = [(0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "tone", "expected"),
+    [
+        (RIGHT * 40 + WRONG * 3, "good", "Trust this judge for single responses like these: it is right in 93%"),
+        (RIGHT * 40 + WRONG * 15, "warn", "Trust this judge only for rates over many responses, corrected by labels"),
+        (RIGHT * 40 + [(0, U)] * 30, "warn", "but it abstains in 27% [19, 35] of answers."),
+        ([(0, 0)] * 60 + [(1, 1)] * 8 + [(1, 0)] * 40, "warn", "but it misses most responses labeled 'refuse'."),
+        (RIGHT * 8, "warn", "Label about 14 more responses before you decide: kappa 1.00"),
+        (RIGHT * 40 + [(0, X)] * 40, "bad", "Fix the missing answers before you decide: 40 of 120 labeled responses"),
+        ([(0, X)] * 9, "bad", "Fix the missing answers first: no labeled response has a usable answer."),
+        ([(X, 0), (X, 1)] * 9, "warn", "Label about 42 responses first, enough to show an accuracy of 0.70"),
+        ([(X, U)] * 9, "bad", "Do not use this judge for these responses: it abstains in all 9 answers."),
+        ([(0, 0), (0, 1)] * 20, "warn", "Add labels of other classes first"),
+        ([(0, 0), (1, 0)] * 20, "bad", "Do not trust this judge: all 40 answers are 'comply', whatever the label."),
+        ((RIGHT + WRONG) * 100, "bad", "it is at best slightly better than chance (kappa 0.00"),
+        ((RIGHT + WRONG) * 3, "bad", "Do not trust this judge yet: kappa 0.00"),
+        (RIGHT * 12 + WRONG * 9, "warn", "does not differ significantly from chance"),
+        (WRONG * 30, "bad", "check that the labels are not reversed."),
+    ],
+)
+def test_the_advice_fits_the_judge(rows, tone, expected):
+    found = translated(headline(scored(rows), "pointwise"))
+    assert expected in found.text
+    assert found.tone == tone
+
+
+def test_the_most_frequent_class_is_not_better_than_chance():
+    # It is right in 90% of the responses, as a judge that always answers 'comply' would be.
+    rows = [(0, 0)] * 88 + [(0, 1)] * 2 + [(1, 0)] * 10
+    metrics = scored(rows)
+    assert metrics["agreement/accuracy"].low > 0.5
+    assert "Trust" not in headline(metrics, "pointwise").text.replace("Do not trust", "")
+    assert any("Not shown to be better than chance" in one.text for one in findings(metrics, "pointwise"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(-1, 2), st.integers(-2, 2)), min_size=1, max_size=60))
+def test_sentences_follow_the_intervals(rows):
+    metrics = scored(rows, 3)
+    said = [translated(one) for one in (headline(metrics, "pointwise"), *findings(metrics, "pointwise"))]
+    kappa = metrics["agreement/kappa"]
+    for one in said:
+        if "better than chance" in one.text and not re.search("[Nn]ot |no better|at best|whether", one.text):
+            assert kappa.low > 0, one
+        if one.text.startswith("Trust this judge for single"):
+            assert kappa.low >= 0.6
+            assert kappa.n >= 30
+        if match := re.search("Misses most responses labeled '(.*?)'", one.text):
+            assert metrics[f"class/{match[1]}/recall"].high < 0.5
+        if one.text.startswith("Abstains in"):
+            assert metrics["class/abstained"].value > 0
+    assert any("abstain" in one.text.lower() for one in said) or not metrics["class/abstained"].value
+
+
+def test_corrected_rates_name_youdens_j():
+    rows = RIGHT * 40 + [(0, 1)] * 10 + [(X, 0)] * 80 + [(X, 1)] * 60
+    metrics = scored(rows)
+    said = [one.text for one in findings(metrics, "pointwise") if one.metric.startswith("corrected/")]
+    assert len(said) == 2
+    for name, text in zip(class_names(metrics), said, strict=True):
+        assert text.startswith(f"'{name}': ")
+        assert "corrected by 90 labels" in text
+        assert "corrected for the errors on them (Youden's J 0.80 [" in text
+    unclear = scored([(0, 0), (0, 1), (1, 0), (1, 1)] * 10 + [(X, 0)] * 40)
+    said = [one.text for one in findings(unclear, "pointwise") if one.metric.startswith("corrected/")]
+    assert all("the errors on them do not determine a correction" in text for text in said)
+
+
+def test_the_confusion_matrix_has_the_classes_of_the_rubric():
+    own = columns([(0, 0), (1, 1), (2, 1), (2, U), (2, X), (X, 0)], 3)
+    figure = confusion(class_confusion(own))
+    assert figure is not None
+    drawn = str(figure.svg)
+    for name in (*NAMES, "cannot_ass", "missing"):
+        assert name in drawn
+    assert confusion({"labels": {f"c{k}": {f"c{k}": 1} for k in range(MOST + 1)}}) is None
+    attack = confusion({"labels": {"<b>": {"<b>": 2, "x": 1}, "x": {"x": 3}}})
+    assert "<b>" not in str(attack.svg)
+
+
+def test_each_class_has_its_rows_in_a_figure():
+    figures = {one.name: str(one.svg) for one in main_figures(scored(RIGHT * 20 + WRONG * 4))}
+    assert "refuse: recall" in figures["classes"]
+    assert "refuse：召回率" in figures["classes"]
+    assert "Matthews" in figures["coefficients"]
+
+
+def test_a_run_by_class_reports_them(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["judge=simulated/good", "mode=pointwise", "rubric=yes_no", "dataset=file", f"dataset.path={FILE}"]
+    quiet = ["tracking=none", f"store.url=sqlite:///{tmp_path}/answers.db", "hydra.run.dir=run"]
+    assert main(["run", *words, *quiet, "scoring.bootstrap=100"]) == 0
+    out = capsys.readouterr().out
+    assert "class/balanced_accuracy" in out
+    assert "class/yes/rate" in out
+    assert {"confusion.svg", "classes.svg"} <= {path.name for path in (tmp_path / "run" / "figures").iterdir()}
+    assert "kappa" in (tmp_path / "run" / "findings.md").read_text("utf-8")
+    assert "yes: recall" in (tmp_path / "run" / "report.html").read_text("utf-8")
