@@ -10,7 +10,7 @@ from typing import Any
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import DatasetError
 from evalkit.parsing import UnreadableError, read_winner
-from evalkit.types import Case, ChecklistItem, ItemAnswer, Judgment, Status, Winner
+from evalkit.types import Case, ChecklistItem, ItemAnswer, Judgment, Status, WeightedJudgment, Winner
 
 TIE = "TIE"
 
@@ -32,6 +32,7 @@ class RecordedJudgment:
     A pair has a `value` in [-1, 1], positive if the response shown first is better. A response has `scores` by
     criterion, or `items`: the answer to each checklist item. Without any, the judgment is missing, for the reason in
     `status` and `error`. `text` is the judge's text. `sample` is numbered automatically if it is not set.
+    `weighted` has the expected scores of a judge that gives probabilities.
     """
 
     judge: str
@@ -45,6 +46,7 @@ class RecordedJudgment:
     model: str | None = None
     answer: Mapping[str, Any] | None = None
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
+    weighted: WeightedJudgment | None = None
 
     @property
     def read(self) -> bool:

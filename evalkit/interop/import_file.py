@@ -25,6 +25,7 @@ _ABOUT_GENERIC = "any CSV, JSONL, JSON or Parquet: --fields winner=COLUMN … or
 _LAYOUTS = MappingProxyType(
     {
         "qlora": "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/",
+        "llm_rubric": "LLM-Rubric's distributions over answers: the table, or the folder with the annotators' answers",
         "inspect": "an Inspect log, .json or .eval",
         "promptfoo": "promptfoo's results, --output results.json",
         "deepeval": "DeepEval's test run or evaluation result as JSON",
@@ -172,7 +173,7 @@ def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple
     named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
     criteria = {name: _criterion(found, name) for name in named or {CRITERION: None}}
     settings: dict[str, Any] = {
-        "judge": _judge(judges),
+        "judge": _judge(judges, any(judgment.weighted is not None for judgment in judgments)),
         "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
         "criteria": criteria,
         "swap": {"policy": "none" if pointwise else _policy(judgments)},
@@ -196,9 +197,10 @@ def _criterion(found: ParsedFile, name: str) -> dict[str, Any]:
     return {"description": found.criteria.get(name, ""), **weight}
 
 
-def _judge(names: Sequence[str]) -> Mapping[str, Any]:
+def _judge(names: Sequence[str], weighted: bool) -> Mapping[str, Any]:
     # The temperature is unknown.
-    each = [{"name": _plain(name), "model": name, "temperature": None} for name in names]
+    more = {"logprobs": "fallback"} if weighted else {}
+    each = [{"name": _plain(name), "model": name, "temperature": None, **more} for name in names]
     return each[0] if len(each) == 1 else {"name": "panel", "model": None, "judges": each}
 
 

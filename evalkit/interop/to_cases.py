@@ -259,6 +259,7 @@ def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, sourc
         confidence=said.confidence,
         answer=said.answer,
         read_by=f"import {source}",
+        weighted=said.weighted,
     )
 
 

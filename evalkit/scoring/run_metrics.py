@@ -18,6 +18,7 @@ from evalkit.scoring.metrics.agreement import (
     confusion_table,
     pass_statistics,
     score_agreement,
+    score_error,
 )
 from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration_statistics, reliability_table
 from evalkit.scoring.metrics.correlation import correlation_statistics, within_statistics
@@ -282,7 +283,9 @@ def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumn
         return [], {}
     metrics: list[Statistic | Metric] = [*within_statistics(scored, verdicts, len(cases))]
     if verdicts.passes is None:  # a ranking's scores are places, not on the rubric's scale
-        metrics += [score_agreement(scored, Scale.of(config.rubric), len(cases)), *score_slopes(scored, cases)]
+        scale = Scale.of(config.rubric)
+        metrics += [score_agreement(scored, scale, len(cases)), score_error(scored, scale, len(cases))]
+        metrics += score_slopes(scored, cases)
     return metrics, {}
 
 

@@ -204,3 +204,15 @@ def test_wildbench(imported, shared, model):
     assert found["wildbench/score"]["value"] == pytest.approx(published["score"], abs=1e-9)
     assert found["wildbench/score"]["n"] == published["total"]
     assert found["wildbench/adjusted_score"]["value"] == pytest.approx(published["adjusted_score"], abs=1e-9)
+
+
+def test_llm_rubric(imported, within, commands):
+    """The most likely answer and the expected one, against annotators' answers to the question on satisfaction."""
+    for metrics, error, correlation in (
+        (imported("llm_rubric", "llm_rubric"), 0.918676, 0.177301),
+        (rescored(within, commands, "scoring.weighted=false"), 1.201643, 0.140091),
+    ):
+        rmse, pearson = metrics["agreement/rmse"], metrics["agreement/pearson"]
+        assert (rmse["n"], rmse["missing"], pearson["n"]) == (223, 0, 223)
+        assert rmse["value"] == pytest.approx(error, abs=5e-7)
+        assert pearson["value"] == pytest.approx(correlation, abs=5e-7)

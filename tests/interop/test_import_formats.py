@@ -336,6 +336,10 @@ WILDBENCH = [
     for n, score in ((1, "7"), (2, "N/A"))
 ]
 REVIEW_FILE = "pairwise/a-vs-b-gpt-4-reviewer-threeclass.jsonl"
+DISTRIBUTIONS = [
+    {"text_id": name, "criterion": "Q0", **{f"answer{k}_prob": p for k, p in enumerate(chances, 1)}}
+    for name, chances in (("a", [0.1, 0.2, 0.3, 0.4]), ("b", [0.5, 0.3, 0.1, 0.1]), ("c", [0, 0, 0, 0]))
+]
 SHAPES: dict[str, tuple[str, Any]] = {
     "alpaca_eval": ("annotations.json", ALPACA),
     "mt_bench": ("gpt-4_single.jsonl", MT_SINGLE),
@@ -350,6 +354,7 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "devai": ("01_Task.json", DEVAI),
     "paperbench": ("paper.json", PAPERBENCH),
     "wildbench": ("model.json", WILDBENCH),
+    "llm_rubric": ("gpt_evaluations.jsonl", DISTRIBUTIONS),
     "inspect": ("log.json", INSPECT),
     "promptfoo": ("results.json", PROMPTFOO),
     "deepeval": ("test_run.json", DEEPEVAL),
@@ -380,6 +385,7 @@ SCORED = {
     "prometheus": [
         ("1", [k], {"quality": float(s)}) for k, scores in enumerate([[5, 5, 5], [2, 3, 2]]) for s in scores
     ],
+    "llm_rubric": [("a", [0], {"Q0": 4.0}), ("b", [0], {"Q0": 1.0}), ("c", [0], "unparseable")],
     "halluqa": [
         ("0", [0], {"not_hallucinated": 0.0}),
         ("1", [0], {"not_hallucinated": 1.0}),

@@ -559,6 +559,16 @@ VERDICT_ROWS: Final = (
         needs="ordered verdicts",
     ),
     MetricSpec(
+        "agreement/rmse",
+        "Root mean squared error of scores",
+        "Root mean squared difference between scores and annotators' grades on the same scale.",
+        "√(mean (score - grade)²)",
+        unit="units of the scale",
+        high=None,
+        better="lower",
+        modes=POINTWISE,
+    ),
+    MetricSpec(
         "agreement/error",
         "Mean absolute error of scores",
         "Mean absolute difference between scores and annotators' grades.",

@@ -310,6 +310,34 @@ def score_agreement(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic
     )
 
 
+def score_error(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
+    """Return `agreement/rmse`: the root mean squared difference of scores and grades on the same scale.
+
+    Args:
+        scored: the scores.
+        scale: the scale of the rubric.
+        cases: the number of cases.
+    """
+    graded, known = np.isfinite(scored.grade), np.isfinite(scored.raw)
+    read, unread = graded & known, graded & ~known
+    x, y = scored.raw[read], scored.grade[read]
+    off_scale = bool(len(y)) and not (scale.min <= y.min() and y.max() <= scale.max)
+    squared, tally = (x - y) ** 2, Tally(scored.case[read], cases)
+    missing, n = scored.grade[unread], len(x)
+    farthest = np.maximum(missing - scale.min, scale.max - missing) ** 2
+    count, total = n + len(missing), float(squared.sum())
+    ends = [float(np.sqrt(end / count)) for end in (total, total + float(farthest.sum()))] if count else []
+    return Statistic(
+        "agreement/rmse",
+        np.zeros((cases, 2)) if off_scale else np.stack([tally(squared), tally(np.ones(n))], axis=1),
+        lambda totals: np.sqrt(divide(totals[:, 0], totals[:, 1])),
+        n=n,
+        missing=len(missing),
+        worst=(ends[0], ends[1]) if n and not off_scale else (None, None),
+        why=_why_no_concordance(off_scale, 0, scale),
+    )
+
+
 def _why_no_concordance(off_scale: bool, n: int, scale: Scale) -> str:
     if off_scale:
         return f"grades are not on the judge's scale, {scale.name()}"
