@@ -10,13 +10,16 @@ from pathlib import Path
 
 from evalkit.api import Materials, rescore, run_manifest
 from evalkit.config import RunConfig
+from evalkit.core.annotations import annotation_classes
+from evalkit.core.classes import Classes
 from evalkit.core.resources import project
 from evalkit.datasets import Dataset
+from evalkit.datasets.labels import Labels
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.interop import ImportedJudgments
-from evalkit.interop.import_file import NO_SCALE
+from evalkit.interop.import_file import NAMED, NO_SCALE
 from evalkit.interop.labeling import Label, has_own_label, with_labels
 from evalkit.interop.rereading import Difference, differences, reread
 from evalkit.plugins import find_benchmark
@@ -66,7 +69,10 @@ def import_run(
         check_no_sweep(folder)
     else:
         check_free(folder, config, imported=source)
-    _check_scale(config, brought.judgments)
+    if (classes := config.rubric.named_classes) is not None:
+        brought = _with_classes(config, classes, brought)
+    else:
+        _check_scale(config, brought.judgments)
     judgments: Sequence[Judgment] = brought.judgments
     texts = sum(one.completion is not None for one in judgments) if read else 0
     again = _read_again(config, brought) if texts else judgments
@@ -99,13 +105,16 @@ def _dataset(config: RunConfig, brought: ImportedJudgments, source: str) -> Data
     known = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark)
     benchmark_note = () if known is None else (known.note,)
     described = None if known is None else known.described()
-    notes = [note for note in brought.notes if not (note.startswith(NO_SCALE) and _has_scale(config, brought))]
+    given = _has_scale(config, brought)
+    notes = [note for note in brought.notes if not (note.startswith((NO_SCALE, NAMED)) and given)]
     return Dataset(brought.cases, fingerprint(brought.cases), source, (*benchmark_note, *notes), described)
 
 
 def _has_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
-    """Return whether the config has a scale other than the assumed one."""
+    """Return whether the config has a scale, or classes, other than the assumed ones."""
     guessed = brought.settings.get("rubric") or {}
+    if config.rubric.classes:
+        return config.rubric.classes != guessed.get("classes")
     return (config.rubric.min, config.rubric.max) != (guessed.get("min"), guessed.get("max"))
 
 
@@ -122,6 +131,32 @@ def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
                 )
 
 
+def _with_classes(config: RunConfig, classes: Classes, brought: ImportedJudgments) -> ImportedJudgments:
+    """Return judgments and cases with the classes of the rubric, which a file may spell in another way.
+
+    Raises:
+        ConfigError: If a judgment is not by class, or a class is neither in the rubric nor in `dataset.label_map`.
+    """
+    labels = Labels(config.dataset.label_map, classes)
+    judgments = []
+    for one in brought.judgments:
+        if one.status in ("ok", "repaired") and one.class_name is None:
+            what, where = "it was not judged by class, and the rubric has classes", f"case '{one.case_id}'"
+            raise ConfigError(what, where=where, remedy="choose another rubric, or map --fields class=COLUMN")
+        place = f"the judgment of case '{one.case_id}'"
+        judgments.append(replace(one, class_name=labels.answer_of(one.class_name, place)))
+    cases = []
+    for case in brought.cases:
+        place = f"case '{case.id}'"
+        responses = tuple(replace(one, class_name=labels.class_of(one.class_name, place)) for one in case.responses)
+        people = {
+            name: labels.annotations(given, place) if (given := annotation_classes(said)) else said
+            for name, said in case.labels.items()
+        }
+        cases.append(replace(case, responses=responses, labels=people))
+    return replace(brought, cases=tuple(cases), judgments=tuple(judgments))
+
+
 def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source: str) -> RunResult:
     """Add labels to a finished run, rescore it and rewrite its folder.
 
@@ -133,7 +168,7 @@ def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source:
     # Labels added later must not replace these either.
     before = result.manifest.get("own_labels") or []
     own = dict.fromkeys((*before, *(case.id for case in result.cases if case.id in named and has_own_label(case))))
-    cases = with_labels(result.cases, labels, own)
+    cases = with_labels(result.cases, labels, own, result.config.rubric.named_classes)
     counts = Counter(label.annotator for label in labels)
     given = {"source": source, "annotators": dict(sorted(counts.items())), "at": datetime.now(UTC).isoformat()}
     manifest = {**result.manifest, "labels": [*result.manifest.get("labels", []), given]}

@@ -17,12 +17,16 @@ TIE = "TIE"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One response: `key` identifies it among the responses to its question; `grade` is the human grade."""
+    """One response: `key` identifies it among the responses to its question.
+
+    `grade` or `class_name` is the annotators' label.
+    """
 
     key: str
     text: str = ""
     model: str | None = None
     grade: float | None = None
+    class_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,8 @@ class RecordedJudgment:
     """One recorded judgment.
 
     A pair has a `value` in [-1, 1], positive if the response shown first is better. A response has `scores` by
-    criterion, or `items`: the answer to each checklist item. Without any, the judgment is missing, for the reason in
-    `status` and `error`. `text` is the judge's text. `sample` is numbered automatically if it is not set.
+    criterion, a `class_name`, or `items`: the answer to each checklist item. Without any, the judgment is missing, for
+    the reason in `status` and `error`. `text` is the judge's text. `sample` is numbered automatically if it is not set.
     `weighted` has the expected scores of a judge that gives probabilities.
     """
 
@@ -47,19 +51,21 @@ class RecordedJudgment:
     answer: Mapping[str, Any] | None = None
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
     weighted: WeightedJudgment | None = None
+    class_name: str | None = None
 
     @property
     def read(self) -> bool:
         """Whether it has a value."""
-        return self.value is not None or bool(self.scores) or any(self.items.values())
+        scored = self.value is not None or bool(self.scores)
+        return scored or self.class_name is not None or any(self.items.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """One judgment of one response, or of two in the order `shown`, with their question.
 
-    `better` is the human choice: the key of a response, or TIE. `labels` are choices by annotator, and `grades` are
-    grades of the single response by annotator. `checklist` are the question's items.
+    `better` is the human choice: the key of a response, or TIE. `labels` are choices by annotator, and `grades` and
+    `classes` are those of the single response by annotator. `checklist` are the question's items.
     """
 
     question: str
@@ -73,6 +79,7 @@ class Record:
     labels: Mapping[str, str] = field(default_factory=dict)
     grades: Mapping[str, float] = field(default_factory=dict)
     checklist: tuple[ChecklistItem, ...] = ()
+    classes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +158,7 @@ def missing_record(
 
 
 NONE = "NONE"
-_NOTHING = ("", "-1", "none", "null", "nan", "n/a", "error", "failed", "invalid", "invalid_judge", "unparseable")
+NOTHING = ("", "-1", "none", "null", "nan", "n/a", "error", "failed", "invalid", "invalid_judge", "unparseable")
 _TIES = ("tie (bothbad)", "tie (inconsistent)", "both", "neither", "same", "equal", "c")
 _FIRST = ("a", "model_a", "model_1", "response_a", "response_1", "output_1", "first", "left")
 _SECOND = ("b", "model_b", "model_2", "response_b", "response_2", "output_2", "second", "right")
@@ -180,7 +187,7 @@ def parse_winner(
     if text in names and names[0] != names[1]:
         return "A" if text == names[0] else "B"
     folded = text.casefold()
-    if folded in _NOTHING:
+    if folded in NOTHING:
         return None
     if folded in _FIRST:
         return "A"

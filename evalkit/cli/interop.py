@@ -277,9 +277,13 @@ def label(arguments: Namespace) -> int:
     source = file if file is not None else arguments.source
     _config(result, overrides)  # report an invalid override before labels are read
     from evalkit.interop.label_files import read_labels
+    from evalkit.interop.labeling import class_reader
 
     omitted: Counter[str] = Counter()
-    found = _from_mlflow(result, overrides) if source == MLFLOW else read_labels(Path(source), omitted)
+    if source == MLFLOW:
+        found = _from_mlflow(result, overrides)
+    else:
+        found = read_labels(Path(source), omitted, class_reader(result.config))
     labels = list({(label.case_id, label.unit, label.annotator): label for label in found}.values())
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary

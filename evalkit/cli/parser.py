@@ -330,7 +330,7 @@ def _add_import(parser: Parser) -> None:
         action="extend",
         metavar="NAME=COLUMN",
         help="which column holds what (generic): id, prompt, response_a, response_b, winner, order; response, score, "
-        "score.CRITERION; judge, sample, text, label, label.ANNOTATOR, metadata.KEY",
+        "score.CRITERION, class; judge, sample, text, label, label.ANNOTATOR, metadata.KEY",
     )
     parser.add_argument(
         "--map",
@@ -338,7 +338,7 @@ def _add_import(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="WORD=WINNER",
-        help="what a word for a winner means: A, B, TIE or NONE (generic)",
+        help="what a word means: A, B, TIE, a class or NONE (generic)",
     )
     parser.add_argument("--judge", metavar="NAME", help="the judge's name, if the file does not give it")
     parser.add_argument("--scores", action="store_true", help="use the scores of a file with both scores and winners")

@@ -167,8 +167,9 @@ class RunConfig(Section):
             if meaning in known or (numeric if classes is None else classes.find(shown) is not None):
                 continue
             found.append(f"dataset.label_map.{label}: '{shown}' is not {_listed(known)}{also}: write one of them")
+        winners = ("A", "B", "TIE")  # those of conf/output/regex.yaml, which do not apply to classes
         for text, meaning in self.output.map.items():
-            if meaning not in known:
+            if meaning not in known and meaning not in winners:
                 found.append(f"output.map.{text}: '{meaning}' is not {_listed(known)}: write one of them")
         return found
 

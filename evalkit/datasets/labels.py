@@ -86,6 +86,15 @@ class Labels:
         Raises:
             DatasetError: If it is not a class and not mapped to one.
         """
+        found = self.answer_of(value, place)
+        return found if self._classes is not None and found in self._classes.names else None
+
+    def answer_of(self, value: Any, place: str) -> str | None:
+        """Return the class or the abstention that a value names; `None` if there is none.
+
+        Raises:
+            DatasetError: As `class_of`.
+        """
         if value is None or value == "":
             return None
         assert self._classes is not None
@@ -99,7 +108,7 @@ class Labels:
                 where=place,
                 remedy=f"map it, for example {self._mapped(value, names[0])}",
             )
-        return found if found in self._classes.names else None
+        return found
 
     def response(self, response: Response, value: Any, place: str) -> Response:
         """Return a response with its grade, or its class.

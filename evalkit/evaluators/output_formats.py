@@ -194,7 +194,8 @@ class RegexFormat(OutputFormat):
         """Return the default instruction if the pattern reads its answers, otherwise one that shows the pattern."""
         pattern = "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
         meanings = self.classes.answers if self.task.decision == "class" else tuple(_PLAIN_WINNERS.values())
-        table = self.config.map or {meaning: meaning for meaning in meanings}
+        known = {text: meaning for text, meaning in self.config.map.items() if meaning in meanings}
+        table = known or {meaning: meaning for meaning in meanings}
         spellings = {
             wanted: [neutralize(text) for text, meaning in table.items() if meaning == wanted] for wanted in meanings
         }

@@ -13,6 +13,7 @@ from typing import Any
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, peek
 from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
+from evalkit.core.classes import fold_class
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
@@ -21,7 +22,7 @@ from evalkit.plugins import iter_benchmarks
 from evalkit.types import Judgment
 
 GENERIC, BATCH = "generic", "openai_batch"
-_ABOUT_GENERIC = "any CSV, JSONL, JSON or Parquet: --fields winner=COLUMN … or score=COLUMN …"
+_ABOUT_GENERIC = "any CSV, JSONL, JSON or Parquet: --fields winner=COLUMN … or score=COLUMN … or class=COLUMN …"
 _LAYOUTS = MappingProxyType(
     {
         "qlora": "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/",
@@ -107,6 +108,7 @@ def _command(name: str, path: Path) -> str:
 CRITERION = "quality"
 NO_SCALE = "the file does not state the scale of its scores"
 GUESSED = NO_SCALE + ": assumed {:g} to {:g}; set rubric.min and rubric.max"
+NAMED = "the classes are those in the file"
 LOST = "judgments without a usable verdict: {} of {}"
 UNREAD = "files in subfolders, not read: {}"
 
@@ -186,6 +188,14 @@ def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple
         settings["output"] = dict(found.output)
     if not pointwise:
         return settings, []
+    if names := [one.class_name for one in judgments if one.class_name is not None]:
+        labels = [one for record in found.records for one in (*record.classes.values(), record.shown[0].class_name)]
+        spelled: dict[str, str] = {}
+        for one in (*names, *labels):
+            if one is not None:
+                spelled.setdefault(fold_class(one), one)
+        settings["rubric"] = {"classes": dict.fromkeys(spelled.values(), ""), "levels": {}}
+        return settings, [f"{NAMED}: {', '.join(spelled.values())}; set rubric for their meanings or the abstention"]
     values = [value for judgment in judgments for value in judgment.criteria.values()]
     low, high, step = found.scale or guessed_scale(values)
     settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}

@@ -10,23 +10,25 @@ from typing import Any
 from evalkit.benchmarks.judgment_files import number, rows_of
 from evalkit.benchmarks.records import parse_winner
 from evalkit.core.annotations import FIRST
+from evalkit.datasets.labels import Labels
 from evalkit.errors import DatasetError
-from evalkit.interop.labeling import BETTER, GRADE, Label, shown_of, unswapped
+from evalkit.interop.labeling import BETTER, CLASS, GRADE, Label, shown_of, unswapped
 
 Row = Mapping[str, Any]
 EMPTY = "rows without a label"
-OTHERS = "answers to questions other than better or grade"
+OTHERS = "answers to questions other than better, grade or class"
 UNFINISHED = "labels that were discarded or not submitted"
 _IDS = ("case_id", "id")
 _ANNOTATORS = ("annotator", "annotator_id", "labeller", "user", "user_id")
 
 
-def read_labels(path: Path, left_out: Counter[str] | None = None) -> list[Label]:
+def read_labels(path: Path, left_out: Counter[str] | None = None, classes: Labels | None = None) -> list[Label]:
     """Read the labels of a file in any of the formats.
 
     Args:
         path: The file, or a folder of files.
         left_out: Counts omitted items by kind.
+        classes: Reads the names of classes, if the labels are classes.
 
     Raises:
         DatasetError: If a row has no label, or does not identify what it labels.
@@ -35,22 +37,22 @@ def read_labels(path: Path, left_out: Counter[str] | None = None) -> list[Label]
     left_out = Counter() if left_out is None else left_out
     for place, row in rows_of(path):
         if isinstance(row.get("annotations"), list) and isinstance(row.get("data"), Mapping):
-            found += _label_studio(row, place, left_out)
+            found += _label_studio(row, place, left_out, classes)
         elif isinstance(row.get("fields"), Mapping) and "responses" in row:
-            found += _argilla(row, place, left_out)
+            found += _argilla(row, place, left_out, classes)
         else:
-            found += _plain(row, place, left_out)
+            found += _plain(row, place, left_out, classes)
     if not found:
         raise DatasetError("has no labels", where=str(path), remedy="use a file with labels")
     return found
 
 
-def _plain(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
+def _plain(row: Row, place: str, left_out: Counter[str], classes: Labels | None) -> Iterator[Label]:
     """Yield a row's label: columns id, annotator, label (or better, grade), and shown if it is not 0,1.
 
     For a case with more responses, `shown` lists the two labeled responses in the order shown.
     """
-    value = next((row[name] for name in ("label", BETTER, GRADE) if row.get(name) not in (None, "")), None)
+    value = next((row[name] for name in ("label", CLASS, BETTER, GRADE) if row.get(name) not in (None, "")), None)
     annotator = next((str(row[name]) for name in _ANNOTATORS if row.get(name) not in (None, "")), None)
     case = next((str(row[name]) for name in _IDS if row.get(name) not in (None, "")), None)
     if case is None or annotator is None:
@@ -62,23 +64,39 @@ def _plain(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
         left_out[EMPTY] += 1
     else:
         shown = row.get("shown") or row.get("response_index") or row.get("response")
-        yield _label(case, annotator, value, shown, place)
+        yield from _label(case, annotator, value, shown, place, left_out, classes)
 
 
-def _label(case: str, annotator: str, value: Any, shown: Any, place: str) -> Label:
-    """Return a label: of a pair if it is a winner, of one response if it is a number."""
-    grade = number(value)
+def _label(
+    case: str,
+    annotator: str,
+    value: Any,
+    shown: Any,
+    place: str,
+    left_out: Counter[str],
+    classes: Labels | None,
+) -> Iterator[Label]:
+    """Yield a label: of a pair if it is a winner, of one response if it is a number or a class."""
     order = None if shown in (None, "") else shown_of(shown, place)
+    if classes is not None:
+        name = classes.class_of(value, place)
+        if name is None:
+            left_out[EMPTY] += 1
+        else:
+            yield Label(case, order or (), annotator, name, place)
+        return
+    grade = number(value)
     if grade is not None and (order is None or len(order) == 1):
-        return Label(case, order or (), annotator, grade, place)
+        yield Label(case, order or (), annotator, grade, place)
+        return
     winner = parse_winner(value, (None, None), None, place)
     if winner is None:
         raise DatasetError(f"'{value}' is not a label", where=place, remedy="write A, B or TIE, or a number")
     shown_ = order if order is not None and len(order) == 2 else FIRST
-    return Label(case, tuple(sorted(shown_)), annotator, unswapped(winner, shown_), place)
+    yield Label(case, tuple(sorted(shown_)), annotator, unswapped(winner, shown_), place)
 
 
-def _argilla(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
+def _argilla(row: Row, place: str, left_out: Counter[str], classes: Labels | None) -> Iterator[Label]:
     """Yield the labels in an Argilla 2 record: {question: [{value, user_id}]}."""
     known = row.get("metadata") or {}
     case = known.get("case_id")
@@ -89,16 +107,17 @@ def _argilla(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
         for answer in given or ():
             if answer.get("value") is None:
                 left_out[EMPTY] += 1
-            elif question not in (BETTER, GRADE):
+            elif question not in (BETTER, GRADE, CLASS):
                 left_out[OTHERS] += 1
             elif answer.get("status", "submitted") != "submitted":
                 left_out[UNFINISHED] += 1
             else:
                 annotator = str(answer.get("user_id") or "argilla")
-                yield _label(str(case), annotator, answer["value"], known.get("shown"), place)
+                shown = known.get("shown")
+                yield from _label(str(case), annotator, answer["value"], shown, place, left_out, classes)
 
 
-def _label_studio(row: Row, place: str, left_out: Counter[str]) -> Iterator[Label]:
+def _label_studio(row: Row, place: str, left_out: Counter[str], classes: Labels | None) -> Iterator[Label]:
     """Yield the labels of a Label Studio task: choices, numbers or ratings by annotator."""
     data = row["data"]
     if data.get("case_id") is None:
@@ -114,7 +133,8 @@ def _label_studio(row: Row, place: str, left_out: Counter[str]) -> Iterator[Labe
             values = value.get("choices") or [value.get("rating", value.get("number"))]
             if values[0] is None:
                 left_out[EMPTY] += 1
-            elif result.get("from_name") not in (BETTER, GRADE) or len(values) > 1:
+            elif result.get("from_name") not in (BETTER, GRADE, CLASS) or len(values) > 1:
                 left_out[OTHERS] += 1
             else:
-                yield _label(str(data["case_id"]), annotator, values[0], data.get("shown"), place)
+                shown, case = data.get("shown"), str(data["case_id"])
+                yield from _label(case, annotator, values[0], shown, place, left_out, classes)

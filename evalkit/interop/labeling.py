@@ -10,13 +10,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from evalkit.core.annotations import annotation_grades, choice_for, choices_in, chosen
-from evalkit.datasets.labels import consensus
+from evalkit.config import RunConfig
+from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for, choices_in, chosen
+from evalkit.core.classes import Classes
+from evalkit.datasets.labels import Labels, consensus, is_labeled
 from evalkit.errors import DatasetError
 from evalkit.types import Annotation, Case, RunResult, Unit, Verdict, Winner
 
 CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
-BETTER, GRADE = "better", "grade"
+BETTER, GRADE, CLASS = "better", "grade", "class"
+_CHOSEN: Mapping[object, Winner] = {winner: winner for winner in CHOICES}
 _TITLES = {"prompt": "Question", "context": "Context", "reference": "Reference"}
 
 
@@ -37,7 +40,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One annotator's label of a task: a winner in the case's order, or a grade for one response.
+    """One annotator's label of a task: a winner in the case's order, or a grade or a class of one response.
 
     `unit` is empty if a grade does not name its response. `place` is the label's location.
     """
@@ -45,8 +48,14 @@ class Label:
     case_id: str
     unit: Unit
     annotator: str
-    value: Winner | float
+    value: Winner | float | str
     place: str = field(default="", compare=False)
+
+
+def class_reader(config: RunConfig) -> Labels | None:
+    """Return what reads the names of a run's classes, with its label map; `None` if its rubric is a scale."""
+    classes = config.rubric.named_classes
+    return None if classes is None else Labels(config.dataset.label_map, classes)
 
 
 def label_tasks(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, Unit]] | None = None) -> list[Task]:
@@ -114,7 +123,10 @@ def shown_of(value: Any, place: str) -> Unit:
 
 
 def argilla_records(tasks: Sequence[Task]) -> list[dict[str, object]]:
-    """Return tasks as Argilla records: `fields` to show, `metadata` to identify; question `better` or `grade`."""
+    """Return tasks as Argilla records: `fields` to show, `metadata` to identify.
+
+    The question is `better`, `grade` or `class`.
+    """
     return [
         {
             "id": task.name,
@@ -129,20 +141,23 @@ def argilla_records(tasks: Sequence[Task]) -> list[dict[str, object]]:
 
 
 def label_studio_tasks(tasks: Sequence[Task]) -> list[dict[str, object]]:
-    """Return tasks for import into Label Studio, labeled with a control `better` (choices A, B, TIE) or `grade`."""
+    """Return tasks for import into Label Studio, for a control `better` (choices A, B, TIE), `grade` or `class`."""
     return [{"data": {**task.texts, **identity(task)}} for task in tasks]
 
 
-def with_labels(cases: Sequence[Case], labels: Sequence[Label], own: Collection[str] = ()) -> tuple[Case, ...]:
+def with_labels(
+    cases: Sequence[Case], labels: Sequence[Label], own: Collection[str] = (), classes: Classes | None = None
+) -> tuple[Case, ...]:
     """Return cases with annotators' labels added; an annotator's new label replaces an older one.
 
     A case's own label or grades, which belong to no annotator, remain the reference for verdicts. Other cases use the
     majority or the mean grade. `own` are the cases that have their own label in addition to annotators' labels.
+    `classes` are those of the rubric, if labels are classes.
 
     Raises:
         DatasetError: If a label is for an unknown case or does not apply to it.
     """
-    by_case: dict[str, dict[str, dict[Unit, Winner | float]]] = {}
+    by_case: dict[str, dict[str, dict[Unit, Winner | float | str]]] = {}
     known = {case.id: case for case in cases}
     for label in labels:
         case = known.get(label.case_id)
@@ -151,7 +166,7 @@ def with_labels(cases: Sequence[Case], labels: Sequence[Label], own: Collection[
             raise DatasetError(
                 what, where=label.place or f"label by {label.annotator}", remedy="use ids of cases in this run"
             )
-        unit = _unit_of(label, case)
+        unit = _unit_of(label, case, classes)
         by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = label.value
     return tuple(
         _with_label(case, by_case[case.id], case.id in own or has_own_label(case)) if case.id in by_case else case
@@ -161,27 +176,35 @@ def with_labels(cases: Sequence[Case], labels: Sequence[Label], own: Collection[
 
 def has_own_label(case: Case) -> bool:
     """Return whether a case has a label or grades that belong to no annotator."""
-    return not case.labels and (case.label is not None or any(one.grade is not None for one in case.responses))
+    return not case.labels and (case.label is not None or any(map(is_labeled, case.responses)))
 
 
-def _unit_of(label: Label, case: Case) -> Unit:
+def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
     """Return the unit of a label; a grade can omit it if the case has one response."""
     where = f"{label.place or label.annotator}, case '{case.id}'"
     if not label.unit:
         if len(case.responses) == 1:
             return (0,)
-        what = f"the grade {label.value:g} does not name one of {len(case.responses)} responses"
-        raise DatasetError(what, where=where, remedy="set it in a column response_index, from 0; or write A, B or TIE")
+        kind = "grade" if classes is None else "class"
+        shown = f"{label.value:g}" if isinstance(label.value, float | int) else f"'{label.value}'"
+        what = f"the {kind} {shown} does not name one of {len(case.responses)} responses"
+        more = "; or write A, B or TIE" if classes is None else ""
+        raise DatasetError(what, where=where, remedy=f"set it in a column response_index, from 0{more}")
     if len(set(label.unit)) < len(label.unit) or len(label.unit) > 2 or max(label.unit) >= len(case.responses):
         remedy = f"use one or two of 0 to {len(case.responses) - 1}, such as 0,2"
         raise DatasetError(f"a label of responses {list(label.unit)} does not apply", where=where, remedy=remedy)
+    if classes is not None:
+        if len(label.unit) != 1 or label.value not in classes.names:
+            what, known = f"'{label.value}' is not a class of one response", ", ".join(classes.names)
+            raise DatasetError(what, where=where, remedy=f"write one of {known} for one response")
+        return label.unit
     if isinstance(label.value, str) != (len(label.unit) == 2):
         what = f"'{label.value}' is not a label of {len(label.unit)} response{'s' * (len(label.unit) > 1)}"
         raise DatasetError(what, where=where, remedy="write A, B or TIE for a pair, a number for one response")
     return label.unit
 
 
-def _with_label(case: Case, given: Mapping[str, Mapping[Unit, Winner | float]], own: bool) -> Case:
+def _with_label(case: Case, given: Mapping[str, Mapping[Unit, Winner | float | str]], own: bool) -> Case:
     people: dict[str, Annotation] = dict(case.labels)
     for annotator, values in given.items():
         people[annotator] = _annotation(case, people.get(annotator), values)
@@ -191,8 +214,13 @@ def _with_label(case: Case, given: Mapping[str, Mapping[Unit, Winner | float]], 
     return replace(case, labels=people, label=label, responses=tuple(responses))
 
 
-def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Winner | float]) -> Annotation:
-    choices = {unit: value for unit, value in values.items() if isinstance(value, str)}
+def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Winner | float | str]) -> Annotation:
+    classes = {unit[0]: value for unit, value in values.items() if isinstance(value, str) and len(unit) == 1}
+    if classes:
+        known = list(annotation_classes(before)) if before is not None else []
+        known = known or [None] * len(case.responses)
+        return tuple(classes.get(index, name) for index, name in enumerate(known))
+    choices = {unit: winner for unit, value in values.items() if (winner := _CHOSEN.get(value)) is not None}
     if choices:
         return chosen({**dict(choices_in(before) if before is not None else ()), **choices})
     grades: list[float | None] = list(annotation_grades(before)) if before is not None else []
@@ -235,7 +263,7 @@ def rank_for_labeling(result: RunResult, count: int, seed: int = 0) -> list[tupl
 def disagreement_kind(verdict: Verdict, threshold: float) -> Kind:
     """Return the reason to label a unit."""
     votes = {vote for vote in verdict.votes.values() if vote is not None}
-    if len(votes) > 1:
+    if len(votes) > 1 or (verdict.reason == "split" and len(verdict.unit) == 1):
         return "disagreement"
     if verdict.orders is not None and verdict.orders.consistent is False:
         return "flip"
@@ -245,13 +273,14 @@ def disagreement_kind(verdict: Verdict, threshold: float) -> Kind:
 
 
 def _verdict_key(verdict: Verdict) -> str:
-    return str(verdict.winner if verdict.score is None else round(verdict.score))
+    return str(verdict.winner or verdict.class_name if verdict.score is None else round(verdict.score))
 
 
 def _has_label(labels: Mapping[str, Annotation], unit: Unit) -> bool:
     if len(unit) == 2:
         return any(choice_for(one, unit) is not None for one in labels.values())
-    return any(grades[unit[0]] is not None for one in labels.values() if (grades := annotation_grades(one)))
+    given = (annotation_grades(one) or annotation_classes(one) for one in labels.values())
+    return any(values[unit[0]] is not None for values in given if values)
 
 
 def _balanced(by_verdict: Mapping[str, Sequence[Verdict]], rng: random.Random) -> list[Verdict]:

@@ -46,6 +46,8 @@ class Difference:
 
 def describe_differences(judgment: Judgment) -> str:
     """Return a judgment's value as a short text."""
+    if judgment.class_name is not None:
+        return judgment.class_name
     if judgment.value is not None:
         sign = (judgment.value > _CLOSE) - (judgment.value < -_CLOSE)
         return {1: "A", 0: "TIE", -1: "B"}[sign]
@@ -88,7 +90,9 @@ def _read(evaluator: Evaluator, requests: Mapping[tuple[Unit, Unit], JudgeReques
     # There is no retry: an unreadable text is unparseable.
     found = evaluator.read(replace(request, judge=stored.judge, sample=stored.sample, turn=1), completion)
     if not isinstance(found, Judgment):
-        return replace(stored, status="unparseable", value=None, criteria={}, error="it would be retried")
+        return replace(
+            stored, status="unparseable", value=None, criteria={}, class_name=None, error="it would be retried"
+        )
     return replace(found, status="ok") if found.status == "repaired" and found.read_by != "repaired" else found
 
 
@@ -100,6 +104,8 @@ def differences(stored: Sequence[Judgment], read: Sequence[Judgment]) -> Iterato
 
 
 def _same(one: Judgment, other: Judgment) -> bool:
+    if one.class_name is not None or other.class_name is not None:
+        return one.class_name == other.class_name
     if (one.value is None) != (other.value is None) or bool(one.criteria) != bool(other.criteria):
         return False
     if one.value is not None or not one.criteria:

@@ -30,6 +30,7 @@ DISPUTED = "pairs with conflicting labels, left unlabeled"
 DIVIDED = "pairs with conflicting labels by one annotator, whose labels are dropped"
 PLACELESS = "labels that match no response in their row, omitted"
 GRADES = "responses with conflicting grades: the first is kept"
+CLASSES = "responses with conflicting classes: the first is kept"
 DIFFERENT = "cases with conflicting values of {}: the first is kept"
 
 Pair = frozenset[str]
@@ -52,6 +53,7 @@ class _Question:
                 text=before.text or answer.text,
                 model=answer.model if before.model is None else before.model,
                 grade=answer.grade if before.grade is None else before.grade,
+                class_name=before.class_name or answer.class_name,
             )
 
     def pairs(self) -> set[Pair]:
@@ -154,12 +156,12 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
     return Case(
         id=question.name,
         prompt=_first("prompt", (record.prompt for record in records), tally) or "",
-        responses=tuple(Response(answer.text, answer.model, answer.grade) for answer in order),
+        responses=tuple(Response(answer.text, answer.model, answer.grade, answer.class_name) for answer in order),
         context=_first("context", (record.context for record in records), tally),
         reference=_first("reference", (record.reference for record in records), tally),
         label=own.get(FIRST),
         metadata=_metadata(records, tally),
-        labels=people | _grades(records, keys, tally),
+        labels=people | _grades(records, keys, tally) | _classes(records, keys, tally),
         checklist=records[0].checklist,
     )
 
@@ -199,6 +201,20 @@ def _grades(records: Iterable[Record], keys: Sequence[str], tally: Counter[str])
                 tally[GRADES] += 1
     tally.update({GRADES: several} if (several := sum(len(grades) > 1 for grades in by_key.values())) else {})
     return {person: tuple(grades.get(key) for key in keys) for person, grades in people.items()}
+
+
+def _classes(records: Iterable[Record], keys: Sequence[str], tally: Counter[str]) -> dict[str, Annotation]:
+    """Return annotators' classes of the responses, and count conflicting classes."""
+    by_key: dict[str, str] = {}
+    people: dict[str, dict[str, str]] = {}
+    for record in records:
+        for answer in record.shown:
+            given = answer.class_name
+            tally.update({CLASSES: 1} if given and by_key.setdefault(answer.key, given) != given else {})
+        for person, name in record.classes.items():
+            if people.setdefault(person, {}).setdefault(record.shown[0].key, name) != name:
+                tally[CLASSES] += 1
+    return {person: tuple(names.get(key) for key in keys) for person, names in people.items()}
 
 
 def _first(what: str, values: Iterable[str | None], tally: Counter[str]) -> str | None:
@@ -256,6 +272,7 @@ def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, sourc
         blank,
         value=value,
         criteria=dict(said.scores),
+        class_name=said.class_name,
         confidence=said.confidence,
         answer=said.answer,
         read_by=f"import {source}",

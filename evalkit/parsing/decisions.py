@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
@@ -260,9 +260,10 @@ class Pattern:
         Raises:
             UnreadableError: If there is no class, an unknown one, or an ambiguous one.
         """
+        table = {word: meaning for word, meaning in self._output.map.items() if meaning in classes.answers}
 
         def read(captured: str) -> str:
-            return read_class(captured, classes) if not self._output.map else self._mapped_text(captured)
+            return _meaning(captured, table) if table else read_class(captured, classes)
 
         return choose_mark(text, self._captured, read, self._choice(cut_off, sources))
 
@@ -282,16 +283,17 @@ class Pattern:
         ]
 
     def _mapped(self, captured: str) -> Winner:
-        return read_winner(self._mapped_text(captured) if self._output.map else captured)
+        return read_winner(_meaning(captured, self._output.map) if self._output.map else captured)
 
-    def _mapped_text(self, captured: str) -> str:
-        table = self._output.map
-        if captured in table:
-            return table[captured]
-        folded = {key.strip().casefold(): meaning for key, meaning in table.items()}
-        if meaning := folded.get(captured.strip().casefold()):
-            return meaning
-        raise UnreadableError("invalid", f"'{captured[:60]}' is not in output.map")
+
+def _meaning(captured: str, table: Mapping[str, str]) -> str:
+    """Return the meaning of a captured text by `output.map`, in any case."""
+    if captured in table:
+        return table[captured]
+    folded = {key.strip().casefold(): meaning for key, meaning in table.items()}
+    if meaning := folded.get(captured.strip().casefold()):
+        return meaning
+    raise UnreadableError("invalid", f"'{captured[:60]}' is not in output.map")
 
 
 def marks(text: str) -> list[Mark]:

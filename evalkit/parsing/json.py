@@ -141,6 +141,8 @@ class _Sources:
     def __init__(self, sources: Sequence[str], keys: Collection[str]) -> None:
         self.sources = sources
         self.texts = tuple({one for source in sources for one in (source, unescape(source))})
+        # A winner or a class is read in any case, so a copy of it can have another case.
+        self._folded = tuple({text.casefold() for text in self.texts})
         candidates = [text for text in self.texts if all(key in text for key in ("{", *keys))]
         self._objects = [one for text in candidates for one in _foreign(text, keys)][:_OBJECTS]
 
@@ -149,7 +151,7 @@ class _Sources:
         if value in self._objects:
             return True
         leaves = set(islice(_leaves(value), _LEAVES))
-        return bool(leaves) and any(all(_is_in(text, leaf) for leaf in leaves) for text in self.texts)
+        return bool(leaves) and any(all(_is_in(text, leaf) for leaf in leaves) for text in self._folded)
 
 
 def _leaves(value: object) -> Iterator[str | float]:
@@ -161,10 +163,10 @@ def _leaves(value: object) -> Iterator[str | float]:
 
 
 def _is_in(text: str, leaf: str | float) -> bool:
-    """Return whether a text contains a value in its JSON form."""
+    """Return whether a casefolded text contains a value in its JSON form, in any case."""
     if isinstance(leaf, str):
-        return f'"{leaf}"' in text or f'"{unescape(leaf)}"' in text
-    return re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf))}\s*[,}}\]]", text) is not None
+        return f'"{leaf.casefold()}"' in text or f'"{unescape(leaf).casefold()}"' in text
+    return re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf).casefold())}\s*[,}}\]]", text) is not None
 
 
 def _foreign(source: str, keys: Collection[str]) -> list[dict[str, Any]]:

@@ -31,7 +31,13 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         cycles=_cycles(verdicts),
         label=_winner(case.label, (0, 1)),
         responses=[
-            _filled(name=letter(i), text=response.text, model=response.model, grade=response.grade)
+            _filled(
+                name=letter(i),
+                text=response.text,
+                model=response.model,
+                grade=response.grade,
+                **{"class": response.class_name},
+            )
             for i, response in enumerate(case.responses)
         ],
         verdicts=[_verdict(verdict) for verdict in verdicts],
@@ -49,6 +55,7 @@ def judgment_row(judgment: Judgment) -> dict[str, Any]:
         arbiter=judgment.arbiter,
         status=judgment.status,
         value=judgment.value,
+        **{"class": judgment.class_name},
         ranking=_ranking(judgment.ranking),
         confidence=judgment.confidence,
         criteria=dict(judgment.criteria),
@@ -63,7 +70,9 @@ def judgment_row(judgment: Judgment) -> dict[str, Any]:
 def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[str]:
     """Return the filters of the page that match a case."""
     tests = {
-        "mismatch": any(v.winner and isinstance(v.label, str) and v.winner != v.label for v in verdicts),
+        "mismatch": any(
+            (found := v.winner or v.class_name) and isinstance(v.label, str) and found != v.label for v in verdicts
+        ),
         "flip": any(v.orders is not None and v.orders.consistent is False for v in verdicts),
         "disagreement": _repeats_disagree(judgments),
         "tie": any(v.winner == "TIE" for v in verdicts),
@@ -75,11 +84,12 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
 
 def _repeats_disagree(judgments: Sequence[Judgment]) -> bool:
     """Return whether samples or judges disagree on a unit in the same order."""
-    signs: dict[tuple[Unit, Unit], set[int]] = {}
+    decisions: dict[tuple[Unit, Unit], set[int | str]] = {}
     for j in judgments:
-        if j.value is not None:
-            signs.setdefault((j.unit, j.shown), set()).add((j.value > 0) - (j.value < 0))
-    return any(len(found) > 1 for found in signs.values())
+        decision = j.class_name if j.value is None else (j.value > 0) - (j.value < 0)
+        if decision is not None:
+            decisions.setdefault((j.unit, j.shown), set()).add(decision)
+    return any(len(found) > 1 for found in decisions.values())
 
 
 def _cycles(verdicts: Sequence[Verdict]) -> str | None:
@@ -102,6 +112,7 @@ def _winner(winner: str | None, unit: Unit) -> str | None:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     label = verdict.label if isinstance(verdict.label, float | int) else _winner(verdict.label, verdict.unit)
+    by_class = len(verdict.unit) == 1 and isinstance(label, str)
     orders = verdict.orders
     return _filled(
         unit="".join(map(letter, verdict.unit)),
@@ -111,7 +122,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         reason=verdict.reason,
         margin=verdict.margin,
         confidence=verdict.confidence,
-        label=label,
+        label=None if by_class else label,
+        class_label=label if by_class else None,
         criteria=dict(verdict.criteria),
         votes={judge: _vote(vote, verdict.unit) for judge, vote in verdict.votes.items()},
         first=_winner(orders.first, verdict.unit) if orders else None,

@@ -79,6 +79,8 @@ SCRIPT: dict[str, Words] = _words(
         "cycles": gettext("Contradicts itself"),
         "response": gettext("Response"),
         "grade": gettext("grade"),
+        "class": gettext("class {}"),
+        "abstained": gettext("abstained"),
         "verdict": gettext("Verdict"),
         "label": gettext("label"),
         "wins": gettext("{} wins"),

@@ -156,6 +156,7 @@ def judgment_table(result: RunResult) -> Table:
             f"{_item(j.case_id, j.unit)}, shown {letters(j.shown)}" + (f", {j.sample}" if j.sample else "")
         ),
         "value": lambda j: j.value,
+        "class": lambda j: j.class_name,
         "status": lambda j: j.status,
         "judge": lambda j: j.judge,
         "confidence": lambda j: j.confidence,
@@ -182,6 +183,7 @@ def verdict_table(result: RunResult) -> Table:
         "item": lambda v: _item(v.case_id, v.unit),
         "winner": lambda v: v.winner,
         "score": lambda v: v.score,
+        "class": lambda v: v.class_name,
         "reason": lambda v: v.reason,
         "margin": lambda v: v.margin,
         "confidence": lambda v: v.confidence,

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from evalkit.benchmarks.records import parse_winner
 from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
+from evalkit.datasets.labels import Labels
 from evalkit.errors import ConfigError, EvalkitError, TrackingError
-from evalkit.interop.labeling import CHOICES, Label, Task, label_tasks, shown_of, unswapped
+from evalkit.interop.labeling import CHOICES, Label, Task, class_reader, label_tasks, shown_of, unswapped
 from evalkit.tracking.connection import open_client
 from evalkit.tracking.location import sqlite_file, tracking_uri
-from evalkit.tracking.traces import QUESTIONS
+from evalkit.tracking.traces import CLASS, QUESTIONS, question_of
 from evalkit.types import RunResult, Unit
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _queue(uri: str, experiment: str, result: RunResult, annotator: str, traces:
     from mlflow.tracing.client import TracingClient
 
     tracing = TracingClient(uri)
-    alone = f"the traces tagged {ANNOTATOR} = {annotator}: add feedback named '{QUESTIONS[size]}'"
+    alone = f"the traces tagged {ANNOTATOR} = {annotator}: add feedback named '{question_of(result, size)}'"
     if not hasattr(tracing, "_create_review_queue"):
         return alone
     try:
@@ -245,10 +246,13 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
     from mlflow.exceptions import MlflowException
     from mlflow.genai.label_schemas import InputCategorical, InputNumeric
 
-    name = QUESTIONS[size]
+    name, classes = question_of(result, size), result.config.rubric.named_classes
     if size == 2:
         entry: Any = InputCategorical(options=list(CHOICES))
         instruction = "Which response answers the question better: A, B, or neither (TIE)?"
+    elif classes is not None:
+        entry = InputCategorical(options=list(classes.answers))
+        instruction = f"Which class is the response: {', '.join(classes.answers)}?"
     else:
         rubric = result.config.rubric
         entry = InputNumeric(min_value=rubric.min, max_value=rubric.max)
@@ -284,8 +288,10 @@ def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> 
         remedy = "run `evalkit label RUN --to mlflow`" if not traces else "annotators label in MLflow: `evalkit ui`"
         raise ConfigError(f"none of this run's {len(traces)} tasks has a label", where=uri, remedy=remedy)
     labels: dict[tuple[str, Unit, str], Label] = {}
+    reader = class_reader(result.config)
     for trace, one in sorted(feedback, key=lambda pair: pair[1].create_time_ms or 0):
-        label = _label(trace, one)
+        if (label := _label(trace, one, reader)) is None:
+            continue
         labels[label.case_id, label.unit, label.annotator] = label
     return list(labels.values())
 
@@ -306,17 +312,20 @@ def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[Trace]:
 def _given(trace: Trace) -> Iterator[Assessment]:
     for one in trace.info.assessments or ():
         human = one.source is not None and one.source.source_type == "HUMAN"
-        if human and one.name in QUESTIONS.values() and getattr(one, "valid", True) is not False:
+        if human and one.name in (*QUESTIONS.values(), CLASS) and getattr(one, "valid", True) is not False:
             yield one
 
 
-def _label(trace: Trace, one: Assessment) -> Label:
+def _label(trace: Trace, one: Assessment, reader: Labels | None) -> Label | None:
     tags, place = trace.info.tags, f"trace {trace.info.trace_id}"
     shown = shown_of(tags[SHOWN], place)
     source = str(one.source.source_id or "")
     annotator = tags.get(ANNOTATOR, "human") if source in NOBODY else source
     value = one.feedback.value if getattr(one, "feedback", None) is not None else one.expectation.value
     unit = tuple(sorted(shown))
+    if len(unit) == 1 and reader is not None:
+        name = reader.class_of(value, place)
+        return None if name is None else Label(tags[CASE], unit, annotator, name, place)
     if len(unit) == 1:
         return Label(tags[CASE], unit, annotator, _grade(value, place), place)
     winner = parse_winner(value, (None, None), None, place)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from evalkit.core.annotations import annotation_grades, choice_for
+from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
 from evalkit.errors import TrackingError
 from evalkit.tracking import contents
 from evalkit.types import Case, Judgment, RunResult, Unit, Usage, Verdict
@@ -50,7 +50,8 @@ def kind(verdict: Verdict, *, missing: bool) -> Kind:
         return "missing"
     if verdict.orders and verdict.orders.consistent is False:
         return "flip"
-    if verdict.winner and verdict.label is not None and verdict.label != verdict.winner:
+    decision = verdict.winner or verdict.class_name
+    if decision and verdict.label is not None and verdict.label != decision:
         return "mismatch"
     return "tie" if verdict.winner == "TIE" else "plain"
 
@@ -62,6 +63,13 @@ def _in_turn(queues: list[list[list[int]]]) -> Iterator[list[int]]:
 
 QUESTIONS = {2: "better response", 1: "grade"}
 """The name of annotators' feedback on pairs, and on single responses."""
+CLASS = "class"
+"""The name of annotators' feedback on single responses if the rubric has classes."""
+
+
+def question_of(result: RunResult, size: int) -> str:
+    """Return the name of annotators' feedback on units of `size` responses of a run."""
+    return CLASS if size == 1 and result.config.rubric.classes else QUESTIONS[size]
 
 
 def assess(judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str) -> list[Assessment]:
@@ -79,9 +87,9 @@ def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
     ]
     if judgment.error is not None:
         found.append(Feedback(name="judgment", error=f"{judgment.status}: {judgment.error}", source=source))
-    elif judgment.value is not None:
+    elif (decision := judgment.class_name if judgment.value is None else judgment.value) is not None:
         reasoning = rationale(judgment.answer)
-        found.append(Feedback(name="judgment", value=judgment.value, source=source, rationale=reasoning))
+        found.append(Feedback(name="judgment", value=decision, source=source, rationale=reasoning))
     return found
 
 
@@ -90,8 +98,8 @@ def _by_rules(verdict: Verdict | None) -> list[Assessment]:
 
     if verdict is None:
         return []
-    outcome = verdict.score if verdict.winner is None else verdict.winner
-    value = "none" if outcome is None else outcome
+    outcome = verdict.winner or verdict.class_name
+    value = outcome or ("none" if verdict.score is None else verdict.score)
     return [Feedback(name="verdict", value=value, source=AssessmentSource("CODE", "evalkit"), rationale=verdict.reason)]
 
 
@@ -101,7 +109,8 @@ def _by_annotators(verdict: Verdict | None, case: Case | None) -> list[Assessmen
 
     label = label_of(verdict, case)
     labels = dict(_labels_of(verdict, case)) or ({} if label is None else {"label": label})
-    name = QUESTIONS[1 if verdict is not None and len(verdict.unit) == 1 else 2]
+    size = 1 if verdict is not None and len(verdict.unit) == 1 else 2
+    name = CLASS if size == 1 and any(isinstance(one, str) for one in labels.values()) else QUESTIONS[size]
     found: list[Assessment] = [
         Feedback(name=name, value=value, source=AssessmentSource("HUMAN", annotator))
         for annotator, value in labels.items()
@@ -118,17 +127,18 @@ def _labels_of(verdict: Verdict | None, case: Case | None) -> Iterator[tuple[str
             yield annotator, choice
         elif (
             len(verdict.unit) == 1
-            and (grades := annotation_grades(label))
-            and (grade := grades[verdict.unit[0]]) is not None
+            and (given := annotation_grades(label) or annotation_classes(label))
+            and (one := given[verdict.unit[0]]) is not None
         ):
-            yield annotator, grade
+            yield annotator, one
 
 
 def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
     """Return the label of a unit: the verdict's, or the grade of its only response."""
     if verdict is None or verdict.label is not None or case is None:
         return verdict.label if verdict else None
-    return case.responses[verdict.unit[0]].grade if len(verdict.unit) == 1 else None
+    response = case.responses[verdict.unit[0]]
+    return (response.class_name if response.grade is None else response.grade) if len(verdict.unit) == 1 else None
 
 
 def rationale(answer: Mapping[str, Any] | None, criterion: str | None = None) -> str | None:

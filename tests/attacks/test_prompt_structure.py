@@ -102,7 +102,10 @@ MARKER = re.compile(rf"<(/?)({'|'.join(MARKERS)})\b[^<>]*>")
 
 
 def evaluator(mode: str, language: str, output: str, example: str = PLAIN) -> Evaluator:
-    graded = Example(response=example, score=1, justification=example)
+    classes = {"pass": "good", "fail": "bad"} if mode == "pointwise class" else {}
+    decision: dict[str, Any] = {"class_name": "pass"} if classes else {"score": 1}
+    graded = Example(response=example, justification=example, **decision)
+    mode = mode.removesuffix(" class")
     return make_evaluator(
         RunConfig(
             judge=JudgeConfig(model="a/b"),
@@ -111,7 +114,7 @@ def evaluator(mode: str, language: str, output: str, example: str = PLAIN) -> Ev
             swap=SwapConfig(policy="none" if mode == "pointwise" else "both"),
             prompt=PromptConfig(language=language),
             output=OutputConfig(format=output),
-            rubric=RubricConfig(examples=(graded,)),
+            rubric=RubricConfig(examples=(graded,), classes=classes),
         )
     )
 
@@ -119,6 +122,7 @@ def evaluator(mode: str, language: str, output: str, example: str = PLAIN) -> Ev
 SETTINGS = [
     *product(["pairwise"], ["en", "zh"], ["json", "bracket"]),
     *product(["pointwise"], ["en", "zh"], ["json", "rating"]),
+    *product(["pointwise class"], ["en", "zh"], ["json", "bracket"]),
     *product(["listwise"], ["en", "zh"], ["json"]),
 ]
 EVALUATORS = {setting: evaluator(*setting) for setting in SETTINGS}
@@ -182,11 +186,12 @@ def test_a_hostile_text_changes_nothing_but_itself(setting: tuple[str, str, str]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("mode", ["pointwise", "pointwise class"])
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_hostile_example_changes_nothing_but_itself(language: str, attack: str) -> None:
+def test_a_hostile_example_changes_nothing_but_itself(mode: str, language: str, attack: str) -> None:
     text = ATTACKS[attack]
-    [plain, *_] = asked(("pointwise", language, "json"), case())
-    [hostile, *_] = evaluator("pointwise", language, "json", text).plan(case())
+    [plain, *_] = asked((mode, language, "json"), case())
+    [hostile, *_] = evaluator(mode, language, "json", text).plan(case())
     old, new = plain.messages[0]["content"], hostile.messages[0]["content"]
     assert new == old.replace(PLAIN, neutralize(text))
     assert markers([plain]) == markers([hostile])

@@ -36,6 +36,10 @@ def point(score: object = 4, why: str = "right") -> str:
     return json.dumps({"scores": [scored], "summary": {"strengths": [], "weaknesses": [], "suggestions": []}})
 
 
+def classed(name: object = "pass", why: str = "right", **more: Any) -> str:
+    return json.dumps({"reasoning": why, "quotes": [], "class": name} | more, ensure_ascii=False)
+
+
 A, B, T, S = pair("A"), pair("B"), pair("TIE"), point(4)
 
 
@@ -58,6 +62,7 @@ def regex(pattern: str, **more: Any) -> OutputConfig:
 
 LETTERS = regex(r"Output \((?P<winner>[ab])\)", map={"a": "A", "b": "B"})
 LAST_DIGIT = regex(r"(?m)^\s*(?P<winner>[123])\s*\Z", map={"1": "A", "2": "B", "3": "TIE"})
+CLASSES: dict[str, Any] = {"classes": {"pass": "good", "not pass": "bad"}, "abstain": "cannot_tell"}
 HALVES, TENTHS = {"step": 0.5}, {"max": 10, "step": 0.1}
 EVALUATORS = {
     "json": evaluator("pairwise", OutputConfig()),
@@ -73,6 +78,9 @@ EVALUATORS = {
     "regex last digit": evaluator("pairwise", LAST_DIGIT),
     "regex [RESULT]": evaluator("pointwise", regex(r"\[RESULT\] ?(?P<score>\S+)")),
     "regex 是/否": evaluator("pairwise", regex(r"\A\s*(?P<winner>是|否)", map={"是": "A", "否": "B"})),
+    "json class": evaluator("pointwise", OutputConfig(), **CLASSES),
+    "bracket class": evaluator("pointwise", OutputConfig(format="bracket"), **CLASSES),
+    "regex class": evaluator("pointwise", regex(r"Class: (?P<class>[^\n]+)"), **CLASSES),
     "regex shipped": evaluator("pairwise", load_config(overrides=["output=regex"]).output),
 }
 
@@ -339,6 +347,40 @@ NOTHING: list[Row] = [
     ("bracket", "repetition", "The response is good. " * 400, NONE),
 ]
 
+BY_CLASS: list[Row] = [
+    ("json class", "a class", classed(), "pass"),
+    ("json class", "capitals", classed("PASS"), "pass"),
+    ("json class", "a class that contains another", classed("not pass"), "not pass"),
+    ("json class", "the abstention", classed("cannot_tell"), "cannot_tell"),
+    ("json class", "another class in the reasoning", classed("pass", why="It may be not pass."), "pass"),
+    ("json class", "a class of its own", classed("partial pass"), WRONG),
+    ("json class", "a synonym", classed("good"), WRONG),
+    ("json class", "a typo", classed("pas"), WRONG),
+    ("json class", "two classes", classed("pass | not pass"), WRONG),
+    ("json class", "a list of classes", classed(["pass"]), WRONG),
+    ("json class", "a truth value", classed(True), WRONG),
+    ("json class", "null", classed(None), WRONG),
+    ("json class", "no class", json.dumps({"reasoning": "right", "quotes": []}), WRONG),
+    ("json class", "two objects that differ", classed("pass") + "\n" + classed("not pass"), MANY),
+    ("json class", "broken off in a class", classed("pass")[:-3], CUT, LENGTH),
+    ("json class", "a refusal", "I'm sorry, but I can't assist with that.", NO),
+    ("bracket class", "a class", "Fine.\n[[pass]]", "pass"),
+    ("bracket class", "full width", "好。\n【【ｐａｓｓ】】", "pass"),
+    ("bracket class", "escaped for Markdown", "Hm.\n\\[\\[cannot\\_tell\\]\\]", "cannot_tell"),
+    ("bracket class", "bold", "**[[not pass]]**", "not pass"),
+    ("bracket class", "the last one counts", "[[pass]] at first.\n[[not pass]]", "not pass"),
+    ("bracket class", "a letter", "[[A]]", WRONG),
+    ("bracket class", "a negation", "[[no pass]]", WRONG),
+    ("bracket class", "the placeholder", "[[class]]", WRONG),
+    ("bracket class", "single brackets", "[pass]", NONE),
+    ("bracket class", "only the word", "pass", NONE),
+    ("bracket class", "two that differ, cut off", "[[pass]] or [[not pass]]", CUT, LENGTH),
+    ("regex class", "a class", "Fine.\nClass: pass", "pass"),
+    ("regex class", "a longer line", "Class: pass, I think", WRONG),
+    ("regex class", "the abstention", "Class: Cannot_Tell", "cannot_tell"),
+    ("regex class", "no line", "It is a pass.", NONE),
+]
+
 FAMILIES = {
     "verdict words in the reasoning": REASONING,
     "several verdicts": SEVERAL,
@@ -349,6 +391,7 @@ FAMILIES = {
     "cut off": CUT_OFF,
     "refusals": REFUSING,
     "nothing": NOTHING,
+    "classes": BY_CLASS,
 }
 TABLE = [(family, *row, *([{}] if len(row) == 4 else [])) for family, rows in FAMILIES.items() for row in rows]
 IDS = [f"{family}: {name}: {what}" for family, name, what, *_ in TABLE]
@@ -364,8 +407,11 @@ def outcome(name: str, text: str, more: dict[str, Any]) -> object:
     assert isinstance(judgment, Judgment)
     if judgment.status not in ("ok", "repaired"):
         assert (judgment.value, judgment.criteria, judgment.answer) == (None, {}, None)
+        assert judgment.class_name is None
         assert judgment.status == ("refused" if judgment.error_kind in (NO, "content_filter") else "unparseable")
         return judgment.error_kind
+    if judgment.class_name is not None:
+        return judgment.class_name
     return LETTER[judgment.value] if judgment.value is not None else judgment.criteria["overall"]
 
 
@@ -390,5 +436,6 @@ def test_the_table_is_wide_enough() -> None:
     assert len(TABLE) >= 150
     assert len(set(IDS)) == len(TABLE)
     assert {row[1] for row in TABLE} == set(EVALUATORS)
-    unread = Counter(isinstance(row[4], str) and row[4] not in LETTER.values() for row in TABLE)
+    read = (*LETTER.values(), *CLASSES["classes"], CLASSES["abstain"])
+    unread = Counter(isinstance(row[4], str) and row[4] not in read for row in TABLE)
     assert min(unread.values()) >= 60

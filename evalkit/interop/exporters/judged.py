@@ -55,6 +55,9 @@ def mt_bench(result: RunResult) -> list[Row]:
     Raises:
         ConfigError: If the run has only rankings.
     """
+    if result.config.rubric.classes:
+        what, where = "the run has classes, and MT-bench's judgments have scores", "evalkit export --to mt_bench"
+        raise ConfigError(what, where=where, remedy="use --to csv")
     cases = {case.id: case for case in result.cases}
     single = [_single(judgment, cases[judgment.case_id]) for judgment in result.judgments if len(judgment.unit) == 1]
     rows = single or list(_pairs(result, cases))

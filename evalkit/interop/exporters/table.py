@@ -7,7 +7,7 @@ import json
 from importlib import import_module
 from typing import Any
 
-from evalkit.core.annotations import annotation_grades, choice_for
+from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
 from evalkit.errors import ConfigError
 from evalkit.runs.spreadsheet import as_csv
 from evalkit.types import Case, Judgment, RunResult, Verdict
@@ -42,7 +42,7 @@ def _row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
         "confidence": judgment.confidence,
         "error": judgment.error,
         "text": judgment.completion.text if judgment.completion else None,
-        "verdict": verdict and (verdict.winner if verdict.score is None else verdict.score),
+        "verdict": verdict and (verdict.winner or verdict.class_name if verdict.score is None else verdict.score),
         "verdict_reason": verdict and verdict.reason,
         **_labels(judgment, case, verdict),
     }
@@ -66,6 +66,9 @@ def _responses(judgment: Judgment, case: Case) -> Row:
 
 
 def _said(judgment: Judgment) -> Row:
+    if judgment.class_name is not None:
+        chances = judgment.weighted.classes if judgment.weighted is not None else {}
+        return {"class": judgment.class_name, **{f"probability.{name}": chance for name, chance in chances.items()}}
     if len(judgment.unit) == 1:
         return {f"score.{name}": value for name, value in judgment.criteria.items()}
     if len(judgment.unit) > 2:
@@ -81,8 +84,10 @@ def _said(judgment: Judgment) -> Row:
 def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
     if len(judgment.unit) == 1:
         (index,) = judgment.unit
-        people = {name: grades[index] for name, said in case.labels.items() if (grades := annotation_grades(said))}
-        return {"label": case.responses[index].grade} | {f"label.{name}": grade for name, grade in people.items()}
+        given = {name: annotation_grades(said) or annotation_classes(said) for name, said in case.labels.items()}
+        response = case.responses[index]
+        label = response.grade if response.class_name is None else response.class_name
+        return {"label": label} | {f"label.{name}": values[index] for name, values in given.items() if values}
     said = ((name, choice_for(label, judgment.unit)) for name, label in case.labels.items())
     chosen = {name: choice for name, choice in said if choice is not None}
     return {"label": verdict and verdict.label} | {f"label.{name}": choice for name, choice in chosen.items()}

@@ -1,4 +1,4 @@
-"""Import any table with columns mapped by the user: pairs with a winner or margin, or responses with scores."""
+"""Import any table with columns mapped by the user: pairs with a winner or margin; responses with scores or classes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from evalkit.benchmarks.judgment_files import Peek, number, rows_of, text
 from evalkit.benchmarks.records import (
+    NONE,
+    NOTHING,
     TIE,
     Answer,
     Options,
@@ -19,6 +21,7 @@ from evalkit.benchmarks.records import (
     parse_winner,
 )
 from evalkit.datasets.field_mapping import ABSENT, column_value, plain
+from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.types import Winner
 
@@ -37,6 +40,7 @@ FIELDS = (
     "margin",
     "order",
     "score",
+    "class",
     "grade",
     "label",
     "text",
@@ -148,7 +152,8 @@ def _record(
     columns.saw(row)
     judge = str(columns.get(row, "judge") or options.judge or "judge")
     scored, compared = _kind(columns, row, place, options)
-    if scored or compared:
+    classed = columns.has(row, "class") and not (scored or compared)
+    if scored or compared or classed:
         columns.telling = True
     elif not columns.has(row, "text"):
         raise _silent(row, place)
@@ -160,6 +165,18 @@ def _record(
         "reference": text(columns.get(row, "reference")) or None,
         "metadata": {key.partition(".")[2]: columns.get(row, key) for key in columns.under("metadata", row)},
     }
+    if classed:
+        classes = {
+            key.partition(".")[2]: name
+            for key in columns.under("label", row)
+            if (name := _class(columns.get(row, key), options)) is not None
+        }
+        model, response = columns.get(row, "model"), text(columns.get(row, "response"))
+        label = _class(columns.get(row, "label"), options)
+        answer = Answer(
+            str(model or response or "1"), response, None if model is None else str(model), class_name=label
+        )
+        return Record(question, prompt, (answer,), said.of_class(options), classes=classes, **more)
     if scored or (columns.has(row, "response") and not compared):
         grades = {key.partition(".")[2]: _grade(columns.get(row, key), place) for key in columns.under("label", row)}
         known = {person: grade for person, grade in grades.items() if grade is not None}
@@ -185,6 +202,14 @@ def _record(
     )
 
 
+def _class(cell: Any, options: Options) -> str | None:
+    """Return the class in a cell, by the user's spellings; `None` if it is empty or states that there is none."""
+    if cell is None or (name := normalize_label(cell)) == "":
+        return None
+    name = options.winners.get(name, name)
+    return None if name == NONE or name.casefold() in NOTHING else name
+
+
 def _kind(columns: _Columns, row: Mapping[str, Any], place: str, options: Options) -> tuple[bool, bool]:
     """Return whether rows have a score, and whether they have a winner; if both, the user's mapping decides.
 
@@ -206,8 +231,8 @@ def _kind(columns: _Columns, row: Mapping[str, Any], place: str, options: Option
 
 def _silent(row: Mapping[str, Any], place: str) -> ConfigError:
     names = ", ".join(map(str, list(row)[:8]))
-    remedy = f"set --fields winner=COLUMN or score=COLUMN; the columns are {names}"
-    return ConfigError("has neither a winner nor a score", where=place, remedy=remedy)
+    remedy = f"set --fields winner=COLUMN, score=COLUMN or class=COLUMN; the columns are {names}"
+    return ConfigError("has neither a winner nor a score nor a class", where=place, remedy=remedy)
 
 
 def _key(winner: Winner | None, pair: tuple[Answer, Answer]) -> str | None:
@@ -299,6 +324,13 @@ class _Said:
         if len(known) < len(scores):
             return self._lost(", ".join(str(value) for name, value in cells.items() if name not in known))
         return RecordedJudgment(self._judge, scores=known, **self._more)
+
+    def of_class(self, options: Options) -> RecordedJudgment:
+        cell = self._columns.get(self._row, "class")
+        name = _class(cell, options)
+        if name is None:
+            return self._lost(cell)
+        return RecordedJudgment(self._judge, class_name=name, **self._more)
 
     def _lost(self, cell: Any) -> RecordedJudgment:
         return missing_record(

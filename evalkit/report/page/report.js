@@ -19,7 +19,9 @@
   };
   const number = (value) => String(Math.round(value * 1000) / 1000);
   const winner = (name) => name === undefined ? say("none") : name === "TIE" ? say("tie") : say("wins", name);
-  const outcome = (verdict) => verdict.score !== undefined ? say("score", number(verdict.score)) : winner(verdict.winner);
+  const outcome = (verdict) => verdict.class !== undefined ? say("class", verdict.class)
+    : verdict.reason === "abstained" ? say("abstained")
+    : verdict.score !== undefined ? say("score", number(verdict.score)) : winner(verdict.winner);
   const labelled = (label) => typeof label === "number" ? number(label) : winner(label);
 
   const block = (title, text, name) => {
@@ -39,13 +41,15 @@
   const responseTitle = (response) => joined([
     say("response") + " " + response.name, response.model,
     response.grade !== undefined && say("grade") + " " + number(response.grade),
+    response.class !== undefined && say("label") + ": " + response.class,
   ]);
   const verdictLine = (verdict) => joined([
-    verdict.unit + ": " + outcome(verdict), say(verdict.reason),
+    verdict.unit + ": " + outcome(verdict), verdict.reason !== "abstained" && say(verdict.reason),
     verdict.first !== undefined && [verdict.first, verdict.second].concat(verdict.third || []).map(winner).join(" / "),
     verdict.margin !== undefined && say("margin") + " " + number(verdict.margin),
     verdict.confidence !== undefined && say("confidence") + " " + number(verdict.confidence),
     verdict.label !== undefined && say("label") + ": " + labelled(verdict.label),
+    verdict.class_label !== undefined && say("label") + ": " + verdict.class_label,
     byCriterion(verdict.criteria), voted(verdict.votes || {}),
   ]);
   const judgmentTitle = (judgment) => joined([
@@ -53,6 +57,7 @@
     judgment.sample !== undefined && say("sample") + " " + judgment.sample,
     say(judgment.status),
     judgment.ranking,
+    judgment.class !== undefined && say("class", judgment.class),
     judgment.value !== undefined && say("margin") + " " + number(judgment.value),
     judgment.confidence !== undefined && say("confidence") + " " + number(judgment.confidence),
     byCriterion(judgment.criteria),

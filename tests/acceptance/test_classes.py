@@ -1,0 +1,195 @@
+"""Classes from the command line: run, plan, score, compare, import, export and label, in English and Chinese."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.cli import main
+
+ENGLISH = [
+    {"id": f"c{n}", "prompt": f"Question {n}?", "response": f"answer {n}", "label": label}
+    for n, label in enumerate(["pass", "FAIL", 1, True, "通过", "fail"] * 5)
+]
+CHINESE = [
+    {"id": f"c{n}", "prompt": f"问题 {n}？", "response": f"回答 {n}", "label": label}
+    for n, label in enumerate(["通过", "不通过", 1, "通过"])
+]
+MAP = "dataset.label_map='1=pass, true=pass, 通过=pass'"
+RUN = ["mode=pointwise", "dataset=file", "dataset.path=traces.jsonl", "tracking=none", "scoring.bootstrap=50"]
+Call = Callable[..., str]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+
+    def run(*words: str, status: int = 0) -> str:
+        capsys.readouterr()
+        ended = main(list(words))
+        out, err = capsys.readouterr()
+        assert ended == status, err + out
+        return out if status == 0 else err
+
+    return run
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    path = tmp_path / "traces.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in ENGLISH), "utf-8")
+    return path
+
+
+def rows(folder: str, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(folder, f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_a_run_of_pass_and_fail(call: Call, traces: Path) -> None:
+    words = [*RUN, "rubric=pass_fail", "judge=simulated/good", MAP]
+    assert "30" in call("plan", *words)
+    call("run", *words, "hydra.run.dir=one")
+    verdicts = rows("one", "verdicts")
+    assert {one["class_name"] for one in verdicts} == {"pass", "fail"}
+    assert Counter(one["label"] for one in verdicts) == {"pass": 20, "fail": 10}
+    assert {one["reason"] for one in verdicts} == {"judged"}
+    page = Path("one/report.html").read_text("utf-8")
+    assert '"class":"pass"' in page.replace(": ", ":")
+    assert '"class_label":"fail"' in page.replace(": ", ":")
+    call("score", "one", "scoring.seed=3")
+    assert rows("one", "verdicts") == verdicts
+    call("run", *words, "hydra.run.dir=two", "output=bracket")
+    call("compare", "one", "two")
+    assert [one["class_name"] for one in rows("two", "verdicts")] == [one["class_name"] for one in verdicts]
+    call("export", "one", "--to", "csv", "--output", "one.csv")
+    with Path("one.csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["class"] for row in table] == [one["class_name"] for one in verdicts]
+    assert {row["label"] for row in table} == {"pass", "fail"}
+    call("import", "generic", "one.csv", "rubric=pass_fail", "tracking=none", "--output", "three")
+    again = rows("three", "verdicts")
+    assert [(one["class_name"], one["label"]) for one in again] == [
+        (one["class_name"], one["label"]) for one in verdicts
+    ]
+
+
+def test_classes_on_the_command_line_with_samples_and_abstentions(call: Call, traces: Path) -> None:
+    rubric = (
+        "rubric={classes: {comply: does what was asked, refuse: declines, partial: does some of it}, "
+        "positive: refuse, abstain: cannot_assess}"
+    )
+    labels = "dataset.label_map='1=comply,true=comply,通过=partial,pass=comply,FAIL=refuse,fail=refuse'"
+    judge = ["judge=simulated/abstaining", "judge.params.strength=0.5", "judge.temperature=1", "mode.samples=2"]
+    call("run", *RUN, rubric, labels, *judge, "hydra.run.dir=one")
+    reasons = Counter(one["reason"] for one in rows("one", "verdicts"))
+    assert set(reasons) == {"judged", "split", "abstained"}
+    assert all((one["class_name"] is None) == (one["reason"] != "judged") for one in rows("one", "verdicts"))
+    said = {one["class_name"] for one in rows("one", "judgments")}
+    assert said == {"comply", "refuse", "partial", "cannot_assess"}
+
+
+def test_a_bias_to_a_class_and_its_accuracy_are_planted(call: Call, traces: Path) -> None:
+    words = [*RUN, "rubric=pass_fail", MAP]
+    call("run", *words, "judge=simulated/good", "judge.params.accuracy=1.0", "hydra.run.dir=exact")
+    biased = ["judge=simulated/class_biased", "judge.params.class=fail", "judge.params.strength=1.0"]
+    call("run", *words, *biased, "hydra.run.dir=biased")
+    assert {one["class_name"] for one in rows("biased", "verdicts")} == {"fail"}
+    call("run", *words, "judge=simulated/good", "judge.params.accuracy=0.8", "hydra.run.dir=noisy")
+    true, noisy = rows("exact", "verdicts"), rows("noisy", "verdicts")
+    same = sum(one["class_name"] == two["class_name"] for one, two in zip(true, noisy, strict=True))
+    assert 15 <= same < 30
+
+
+@pytest.mark.parametrize("output", [["output=json"], ["output=bracket"], ["output=regex_class"]])
+def test_a_run_in_chinese(call: Call, tmp_path: Path, output: list[str]) -> None:
+    (tmp_path / "traces.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in CHINESE), "utf-8")
+    words = ["rubric=yes_no_zh", "prompt=zh", "criteria=general_zh", "dataset.label_map='1=是,通过=是,不通过=否'"]
+    call("run", *RUN, *words, *output, "judge=simulated/good", "hydra.run.dir=one")
+    verdicts = rows("one", "verdicts")
+    assert [one["label"] for one in verdicts] == ["是", "否", "是", "是"]
+    assert {one["class_name"] for one in verdicts} <= {"是", "否"}
+    assert all(one["status"] == "ok" for one in rows("one", "judgments"))
+
+
+def test_an_unknown_label_is_one_line_with_its_place(call: Call, traces: Path) -> None:
+    said = call("run", *RUN, "rubric=pass_fail", "judge=simulated/good", status=1)
+    assert "traces.jsonl:3: label 1 is not one of the classes pass, fail; map it, for example" in said
+    assert said.count("\n") == 1
+    assert not Path("outputs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rubric=pass_fail", "rubric.positive=pas"], "positive is 'pas', which is not a class; did you mean 'pass'"),
+        (["rubric.classes={a: x, b: y}"], "it has both classes and levels; a rubric has either a scale or classes"),
+        (["rubric={classes: {a: x}}"], "classes has fewer than two classes"),
+        (["rubric={classes: {a: x, A: y}}"], "differ only in case or width"),
+        (["rubric={classes: {a: x, b: y}, abstain: a}"], "give the abstention its own name"),
+        (["rubric={classes: {'a]]': x, b: y}}"], "which an answer cannot hold"),
+        (["rubric=pass_fail", "output=rating"], "a rating is a score, not a class"),
+        (["rubric=pass_fail", "mode=pairwise"], "set mode=pointwise"),
+        (["rubric=pass_fail", "+scoring.weights.accuracy=2"], "without weights"),
+        (["rubric=pass_fail", "dataset.label_map='1=pas'"], "dataset.label_map.1: 'pas' is not pass or fail"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(call: Call, traces: Path, words: list[str], said: str) -> None:
+    line = call("run", *RUN, "judge=simulated/good", *words, status=1)
+    assert said in line
+    assert line.count("\n") == 1
+
+
+def test_labels_of_annotators(call: Call, traces: Path) -> None:
+    call(
+        "run",
+        *RUN,
+        "rubric=yes_no",
+        "judge=simulated/good",
+        f"{MAP[:-1]}, pass=yes, fail=no, FAIL=no'".replace("=pass", "=yes"),
+        "hydra.run.dir=one",
+    )
+    Path("labels.csv").write_text("id,annotator,class\nc0,ann,No\nc1,ann,1\nc2,ann,cannot_tell\nc0,bob,yes\n", "utf-8")
+    said = call("label", "one", "labels.csv")
+    assert "labels: 3 by 2 annotators (ann 2, bob 1)" in said
+    assert "rows without a label, omitted: 1" in said
+    cases = rows("one", "cases")
+    assert cases[0]["labels"] == {"ann": ["no"], "bob": ["yes"]}
+    assert cases[1]["labels"] == {"ann": ["yes"]}
+    Path("wrong.csv").write_text("id,annotator,class\nc0,ann,maybe\n", "utf-8")
+    assert 'wrong.csv:2: label "maybe" is not one of the classes yes, no' in call("label", "one", "wrong.csv", status=1)
+    assert rows("one", "cases") == cases
+
+
+def test_a_file_of_classes_is_imported(call: Call, tmp_path: Path) -> None:
+    lines = [
+        "id,prompt,response,verdict,label,label.ann",
+        "1,p,a,PASS,pass,fail",
+        "2,q,b,fail,pass,",
+        "3,r,c,unsure,fail,",
+    ]
+    (tmp_path / "judged.csv").write_text("\n".join([*lines, "4,s,d,,fail,"]) + "\n", "utf-8")
+    words = ["import", "generic", "judged.csv", "--fields", "class=verdict", "tracking=none"]
+    said = call(*words, "--output", "guessed")
+    assert "the classes are those in the file: PASS, fail, unsure" in said
+    rubric = "rubric={classes: {pass: is right, fail: is wrong}, abstain: unsure, positive: pass}"
+    said = call(*words, rubric, "--output", "named")
+    assert "the classes are those in the file" not in said
+    found = [(one["class_name"], one["reason"], one["label"]) for one in rows("named", "verdicts")]
+    assert found == [
+        ("pass", "judged", "pass"),
+        ("fail", "judged", "pass"),
+        (None, "abstained", "fail"),
+        (None, "missing", "fail"),
+    ]
+    assert rows("named", "cases")[0]["labels"] == {"ann": ["fail"]}
+    assert '"unsure" is not one of the classes' in call(*words, "rubric=pass_fail", "--output", "x", status=1)
+    assert not Path("x").exists()
+    said = call("export", "named", "--to", "mt_bench", status=1)
+    assert "the run has classes, and MT-bench's judgments have scores; use --to csv" in said
