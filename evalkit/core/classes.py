@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Final, Protocol
 
 _LONGEST: Final = 40
+_MOST: Final = 100
 _RESERVED: Final = '[]<>{}"\\【】〔〕'
 _EDGES: Final = " \t*_#`~.。'“”‘’「」『』«»:："
 """Characters around an answer that are not part of it."""
@@ -81,6 +82,8 @@ class Classes:
         """Return what is wrong with the names, as `WHAT: REMEDY`; `None` if nothing is."""
         if len(self) < 2:
             return "classes has fewer than two classes: add another, such as {pass: MEANING, fail: MEANING}"
+        if len(self) > _MOST:
+            return f"classes has {len(self)} classes: use at most {_MOST}"
         for name in self.answers:
             if fault := _fault(name):
                 return f"the class name {name!r:.60} {fault}"

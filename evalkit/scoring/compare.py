@@ -87,10 +87,12 @@ def _content(case: Case) -> tuple[object, ...]:
 class PairedVerdicts:
     """A run's verdicts: on pairs in an order that is the same in every run, and on responses if there are any.
 
+    If the rubric has classes, each response takes the place of a pair, with its classes as label and winner.
+
     Attributes:
         case: (pairs,) the case of each pair.
         label: (pairs,) the labels.
-        winner: (pairs,) the winners.
+        winner: (pairs,) the winners; NONE also for an abstention.
         cases: the number of cases.
         response_case: (responses,) the case of each response.
         score: (responses,) the scores in units of the judge's scale, NaN if missing.
@@ -109,14 +111,17 @@ class PairedVerdicts:
     def of(cls, entry: RunEntry, verdicts: Sequence[Verdict]) -> PairedVerdicts:
         """Return the verdicts of a run."""
         places = {case.id: place for place, case in enumerate(entry.cases)}
-        pairs = [verdict for verdict in verdicts if len(verdict.unit) == 2]
+        size, codes = 2, CODES
+        if entry.config.rubric.classes:
+            size, codes = 1, {name: code for code, name in enumerate(entry.config.rubric.classes)} | {None: NONE}
+        pairs = [verdict for verdict in verdicts if len(verdict.unit) == size]
         # Normalized scores and ranks have no unit that two runs share.
         in_units = entry.config.scoring.normalize == "none" and all(len(j.unit) == 1 for j in entry.judgments)
         single = [verdict for verdict in verdicts if len(verdict.unit) == 1 and in_units]
         return cls(
             np.array([places[v.case_id] for v in pairs], dtype=np.int64),
-            np.array([NONE if isinstance(v.label, float) else CODES.get(v.label, NONE) for v in pairs], dtype=np.int8),
-            np.array([CODES[v.winner] for v in pairs], dtype=np.int8),
+            np.array([NONE if isinstance(v.label, float) else codes.get(v.label, NONE) for v in pairs], dtype=np.int8),
+            np.array([codes[v.winner or v.class_name] for v in pairs], dtype=np.int8),
             len(entry.cases),
             np.array([places[v.case_id] for v in single], dtype=np.int64),
             np.array([np.nan if v.score is None else v.score for v in single], dtype=np.float64),
