@@ -128,6 +128,7 @@ def test_a_provider_without_probabilities_is_one_line_or_a_fallback(
     assert {judgment["weighted"] for judgment in lines(commands, "judgments.jsonl")} == {None}
 
 
+@pytest.mark.slow
 def test_an_arbiter_settles_what_a_biased_judge_leaves_open(
     within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
 ) -> None:
@@ -165,6 +166,7 @@ def test_without_an_arbiter_the_judge_draws_anew(
     assert len(provider.requests) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "said_so"), [("en", "ties are not allowed"), ("zh", "不允许平局")])
 def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(
     within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str], language: str, said_so: str
@@ -185,6 +187,7 @@ def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(
     assert value(commands, "missing/unparseable") == 1
 
 
+@pytest.mark.slow
 def test_the_judge_answers_first_once_for_each_case(
     within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
 ) -> None:

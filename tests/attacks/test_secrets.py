@@ -61,6 +61,7 @@ def holds(content: bytes) -> list[str]:
     return [one for one in (SECRET, ENCODED, PASSWORD) if one.encode() in content]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", IN_WORDS)
 def test_a_config_with_a_secret_is_refused_and_shown_nowhere(
     here: Path, word: str, capsys: pytest.CaptureFixture[str]

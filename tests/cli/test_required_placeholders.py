@@ -36,6 +36,7 @@ WRONG = {
 COMMANDS = ("plan", "doctor", "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("overrides", "template", "lacking"), WRONG.values(), ids=WRONG.keys())
 def test_a_template_that_lacks_a_placeholder_is_refused(call, tmp_path, overrides, template, lacking, command):

@@ -50,6 +50,7 @@ def export(ran, name: str, *words: str) -> bytes:
     return file.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pairs", "scores"])
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_tables_come_back_the_same(request, bring, kind, suffix):

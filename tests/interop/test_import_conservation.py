@@ -353,6 +353,7 @@ EMPTIED = {"arena_hard": "games", "judgebench": "judgments", "prometheus": "gpt4
 """The list of a row's verdicts; an empty one is a verdict that is missing."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("twice", [False, True])
 def test_every_verdict_of_a_file_is_a_judgment(bring, write, name, twice):

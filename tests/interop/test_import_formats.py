@@ -434,6 +434,7 @@ def test_every_format_has_a_shape():
     assert set(SHAPES) == set(formats()) - {"generic"} == set(SCORED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name, capsys):
     ran = shape(name)

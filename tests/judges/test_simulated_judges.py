@@ -67,6 +67,7 @@ def test_without_strength_a_biased_judge_is_the_good_one() -> None:
     assert answers[0] == answers[1] == answers[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", [(), ("prompt=zh",)], ids=["en", "zh"])
 @pytest.mark.parametrize(
     "way",
