@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
+from evalkit.protocols import BatchClaimer
 from evalkit.store import open_url, store_location
 from evalkit.store.codec import row_of
 from evalkit.store.sqlite import SqliteStore
@@ -74,6 +75,13 @@ def rates(url: str, rows: int) -> None:
             assert store.claim(key)
             store.release(key)
         print(f"{store_location(url)}: {2000 / (time.perf_counter() - began):,.0f} claims/s")
+        if isinstance(store, BatchClaimer):
+            began = time.perf_counter()
+            for i in range(0, len(keys), BATCH):
+                assert len(store.claim_many(keys[i : i + BATCH])) == len(keys[i : i + BATCH])
+                store.release_many(keys[i : i + BATCH])
+            rate = len(keys) / (time.perf_counter() - began)
+            print(f"{store_location(url)}: {rate:,.0f} claims/s, {BATCH} at once")
 
 
 def main() -> int:

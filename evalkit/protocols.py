@@ -20,6 +20,7 @@ from evalkit.types import (
 )
 
 __all__ = [
+    "BatchClaimer",
     "Benchmark",
     "ClaimChecker",
     "CompletionCache",
@@ -149,6 +150,19 @@ class ClaimChecker(Protocol):
         The engine asks right before it sends a request. If the claim is lost, it claims the key again and reads the
         store again.
         """
+        ...
+
+
+@runtime_checkable
+class BatchClaimer(Protocol):
+    """What a store also has if a claim takes a round trip to a server: many at once, off the event loop."""
+
+    def claim_many(self, keys: Sequence[str]) -> set[str]:
+        """Claim keys as `claim` does, and return those that are claimed now."""
+        ...
+
+    def release_many(self, keys: Sequence[str]) -> None:
+        """Release claims as `release` does."""
         ...
 
 

@@ -20,7 +20,7 @@ from evalkit.engine.shared_limits import SharedLimits
 from evalkit.errors import CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane
-from evalkit.protocols import ClaimChecker, CompletionCache, Judge
+from evalkit.protocols import BatchClaimer, ClaimChecker, CompletionCache, Judge
 from evalkit.types import Completion, Failure, JudgeRequest, Spent
 
 
@@ -290,6 +290,87 @@ def backoff(attempt: int, retry_after: float | None, draw: Callable[[], float] =
     return ceiling * draw() if retry_after is None else retry_after + FIRST_WAIT * draw()
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    key: str
+    granted: asyncio.Future[Completion | bool]
+
+
+class ClaimQueue:
+    """Claims keys and reads their answers, many in one round trip to the store, off the event loop."""
+
+    def __init__(self, store: CompletionCache, claimer: BatchClaimer) -> None:
+        self._store, self._claimer = store, claimer
+        self._asked: list[_Asked] = []
+        self._over: list[str] = []
+        self._working: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None
+
+    async def claim(self, key: str) -> Completion | bool:
+        """Claim a key; return the answer if it is stored by now, else whether it is claimed.
+
+        Raises:
+            StoreError: If the store fails, or failed when it gave up an earlier claim.
+        """
+        if self._error is not None:
+            raise self._error
+        self._asked.append(asked := _Asked(key, asyncio.get_running_loop().create_future()))
+        self._begin()
+        return await asked.granted
+
+    def release(self, key: str) -> None:
+        """Give up a claim soon."""
+        self._over.append(key)
+        self._begin()
+
+    async def settle(self) -> None:
+        """Wait until all claims that are over are given up.
+
+        Raises:
+            StoreError: If the store failed at that.
+        """
+        while self._working is not None:
+            await asyncio.wait([self._working])
+        if self._error is not None:
+            raise self._error
+
+    def _begin(self) -> None:
+        if self._working is None:
+            self._working = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._asked or self._over:
+                asked, over, self._asked, self._over = self._asked, self._over, [], []
+                try:
+                    granted, found = await asyncio.to_thread(self._exchange, over, [one.key for one in asked])
+                except BaseException as error:
+                    self._error = error
+                    for one in asked:
+                        _fail(one.granted, error)
+                    continue
+                for one in asked:
+                    if not one.granted.done():
+                        one.granted.set_result(found.get(one.key, one.key in granted))
+                    elif one.key in granted:
+                        self._over.append(one.key)
+        finally:
+            self._working = None
+
+    def _exchange(self, over: Sequence[str], keys: Sequence[str]) -> tuple[set[str], dict[str, Completion]]:
+        if over:
+            self._claimer.release_many(over)
+        granted = self._claimer.claim_many(keys) if keys else set()
+        # What is granted may have been answered since the run looked.
+        return granted, self._store.get_many([*granted]) if granted else {}
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # mark it as retrieved, so that asyncio does not warn
+
+
 class Sender:
     """Sends a run's requests.
 
@@ -328,6 +409,7 @@ class Sender:
         self._runner, self._tally, self._calls, self._clock, self._changed = runner, tally, calls, clock, changed
         self._claims = claims
         self._checker = claims if isinstance(claims, ClaimChecker) else None
+        self._queue = ClaimQueue(claims, claims) if isinstance(claims, BatchClaimer) else None
         self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}
         self._completed = CompletedCalls(spool)
         self._aborted = asyncio.Event()
@@ -338,6 +420,15 @@ class Sender:
     def check_also(self, judge: int) -> None:
         """Check this judge, too, before the first call to any judge."""
         self._caller.also_checked = (judge,)
+
+    async def settle(self) -> None:
+        """Wait until every claim is given up.
+
+        Raises:
+            StoreError: If the store failed at that.
+        """
+        if self._queue is not None:
+            await self._queue.settle()
 
     def give_up(self, why: str) -> None:
         """Stop sending: calls in flight may finish, stored answers count, and the rest fails with the reason `why`."""
@@ -390,23 +481,26 @@ class Sender:
             try:
                 if self._claims is None:
                     return await self._retry(call)
-                await self._claim(call.key, self._claims)
+                found = await self._claim(call.key, self._claims)
             except RunAborted:
                 return Failure("stopped", str(self.stopped), attempts=0)
             try:
-                found = self._claims.get_many([call.key])
-                return self._shared(found[call.key]) if found else await self._retry(call)
+                if self._queue is None:
+                    found = self._claims.get_many([call.key]).get(call.key)
+                return self._shared(found) if found is not None else await self._retry(call)
             except ClaimLost:
                 continue
             finally:
-                self._claims.release(call.key)
+                (self._queue or self._claims).release(call.key)
 
-    async def _claim(self, key: str, claims: CompletionCache) -> None:
+    async def _claim(self, key: str, claims: CompletionCache) -> Completion | None:
+        """Claim a key, once nobody else has it; return the answer if it was read with the claim."""
         wait = FIRST_LOOK
-        while not claims.claim(key):
+        while not (claimed := await self._queue.claim(key) if self._queue is not None else claims.claim(key)):
             self._raise_if_over()
             await self._clock.pause_unless(self._aborted, wait)
             wait = min(2 * wait, LONGEST_LOOK)
+        return claimed if isinstance(claimed, Completion) else None
 
     async def _retry(self, call: Call) -> Answer | Failure:
         while True:

@@ -81,6 +81,7 @@ async def judge(
     try:
         with on_interrupt(run.interrupt), freeze_imports():
             await run.workers()
+            await run.settle()
     finally:
         for each in everyone:
             await each.close()
@@ -162,6 +163,10 @@ class _Run:
         for end in ends:
             if isinstance(end, Exception):
                 raise end
+
+    async def settle(self) -> None:
+        """Wait until every claim on a request is given up."""
+        await self._sender.settle()
 
     def interrupt(self, number: int) -> None:
         """Handle a signal: the first lets calls in flight finish, the second ends them."""

@@ -326,16 +326,54 @@ class PostgresStore(Store):
                 released = _one(connection, "SELECT pg_advisory_unlock(%s)", place)[0]
                 del self._held[place]
                 if not released:
-                    raise StoreError(
-                        f"{self._database.name}: claims do not hold, because a pooler shares this connection "
-                        "(transaction pooling); use session pooling, or connect to the server itself"
-                    )
+                    raise StoreError(self._pooled())
 
         if not self.read_only:
             with self._session.lock:
                 self._lost.discard(key)
                 if self._held.get(place) == key:
                     self._session.run(give_up)
+
+    def claim_many(self, keys: Sequence[str]) -> set[str]:
+        """Claim keys in one round trip, and return those that are claimed now.
+
+        Raises:
+            StoreError: If the server fails.
+        """
+        if self.read_only:
+            return set(keys)
+        places = {_place(key): key for key in reversed(keys)}
+
+        def take(connection: Connection) -> set[str]:
+            free = [place for place in places if place not in self._held]
+            query = "SELECT place, pg_try_advisory_lock(place) FROM unnest(%s::bigint[]) AS asked (place)"
+            taken = {place: places[place] for place, got in connection.execute(query, (free,)) if got}
+            self._held.update(taken)
+            self._lost.difference_update(taken.values())
+            return {*taken.values()}
+
+        return self._session.run(take)
+
+    def release_many(self, keys: Sequence[str]) -> None:
+        """Give up claims in one round trip.
+
+        Raises:
+            StoreError: If the server had ended one although the connection is open.
+        """
+
+        def give_up(connection: Connection) -> None:
+            places = [place for place, key in ((_place(key), key) for key in keys) if self._held.get(place) == key]
+            query = "SELECT place, pg_advisory_unlock(place) FROM unnest(%s::bigint[]) AS asked (place)"
+            released: dict[int, bool] = dict(connection.execute(query, (places,)).fetchall()) if places else {}
+            for place in places:
+                del self._held[place]
+            if not all(released.values()):
+                raise StoreError(self._pooled())
+
+        if not self.read_only:
+            with self._session.lock:
+                self._lost.difference_update(keys)
+                self._session.run(give_up)
 
     def holds(self, key: str) -> bool:
         """Return whether a claim made here still holds: it ends with its connection."""
@@ -449,6 +487,12 @@ class PostgresStore(Store):
         texts = [[text.encode() for text in column] for column in (keys, models, values)]
         arrays = (texts[0], texts[1], list(times), texts[2], list(digests), [key.encode() for key in keep])
         return self._writer.run(lambda connection: connection.execute(_PUT, arrays).rowcount)
+
+    def _pooled(self) -> str:
+        return (
+            f"{self._database.name}: claims do not hold, because a pooler shares this connection "
+            "(transaction pooling); use session pooling, or connect to the server itself"
+        )
 
     def _lose_claims(self) -> None:
         self._lost.update(self._held.values())
