@@ -4,8 +4,9 @@
 
 Two judges are made up, one of pairs and one of scores, with a preference for what is shown first, one for length, noise
 between samples, overconfidence and systems of different strength planted in them. The truth of each metric is what a
-run of 100,000 cases comes to; an interval covers if it holds it. Named parts (pairs, scores, clusters, tests, small)
-are done alone. One process, a few minutes.
+run of 100,000 cases comes to; an interval covers if it holds it. Judges that choose classes give the right one with
+known probabilities, abstain and fail; one class may be rare. Named parts (pairs, scores, clusters, tests, small,
+classes) are done alone. One process, a few minutes.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def judges(resamples: int = RESAMPLES) -> list[Judge]:
 def truth(judge: Judge, cases: int = TRUTH) -> dict[str, float]:
     once = judge.config.model_copy(update={"scoring": judge.config.scoring.model_copy(update={"bootstrap": 0})})
     metrics = score_run(once, *judge.make(np.random.default_rng(12345), cases)).metrics
-    return {name: float(metrics[name].value or 0.0) for name in judge.names()}
+    return {name: float(metrics[name].value or 0.0) for name in judge.names() if name in metrics}
 
 
 def covers(metric: Metric, value: float) -> bool | None:
@@ -184,7 +185,96 @@ CLUSTERED += [
 ]
 TESTED = ("agreement/accuracy", "tie_rate", "position/consistency")
 SMALL = {"pairs": ["calibration/ece"], "scores": [f"agreement/{r}_within" for r in ("pearson", "spearman", "kendall")]}
-PARTS = ("pairs", "scores", "small", "clusters", "tests")
+PARTS = ("pairs", "scores", "small", "clusters", "tests", "classes")
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A judge that chooses classes: how frequent each class is, and how often it gives each class to each.
+
+    `labeled` is the share of labeled cases, and `size` the number of cases with one prompt; half of these have the same
+    class, and what the judge gets wrong about them is partly the same.
+    """
+
+    shares: tuple[float, ...]
+    errors: tuple[tuple[float, ...], ...]
+    cases: int
+    labeled: float = 1.0
+    size: int = 1
+
+
+TWO, THREE = ((0.9, 0.1), (0.15, 0.85)), ((0.85, 0.1, 0.05), (0.1, 0.8, 0.1), (0.1, 0.15, 0.75))
+CLASSES = {
+    "two classes, 30 %": Planted((0.7, 0.3), TWO, 50),
+    "two, one rare (5 %)": Planted((0.95, 0.05), TWO, 50),
+    "the same, a better judge": Planted((0.95, 0.05), ((0.98, 0.02), (0.1, 0.9)), 50),
+    "three, one rare (5 %)": Planted((0.6, 0.35, 0.05), THREE, 50),
+    "two, one rare, half labeled": Planted((0.95, 0.05), TWO, 200, labeled=0.5),
+    "two, prompts of 5": Planted((0.7, 0.3), TWO, 200, labeled=0.5, size=5),
+}
+LETTERS = ("common", "other", "third")
+
+
+def classes(planted: Planted) -> Judge:
+    """Return a judge whose last class is the rare one; it abstains in 5 % of the cases and fails in 5 %."""
+    k = len(planted.shares)
+    names = (*LETTERS[: k - 1], "rare")
+    config = {
+        "judge": {"model": "judge"},
+        "mode": {"name": "pointwise"},
+        "swap": {"policy": "none"},
+        "criteria": [{"name": "quality"}],
+        "rubric": {
+            "classes": dict.fromkeys(names, "meaning"),
+            "ordered": k > 2,
+            "positive": "rare",
+            "abstain": "unsure",
+            "levels": {},
+        },
+        "scoring": {"bootstrap": RESAMPLES},
+    }
+
+    def make(generator: np.random.Generator, count: int) -> Run:
+        true, felt = generator.choice(k, size=count, p=planted.shares), generator.random(count)
+        if planted.size > 1:
+            prompts = count // planted.size
+            same = np.repeat(generator.choice(k, size=prompts, p=planted.shares), planted.size)
+            true = np.where(generator.random(count) < 0.5, same, true)
+            felt = np.where(generator.random(count) < 0.4, np.repeat(generator.random(prompts), planted.size), felt)
+        ends = np.array(planted.errors)[true].cumsum(axis=1)
+        said = (felt[:, None] > ends).sum(axis=1).clip(0, k - 1)
+        lost, labeled = generator.random(count), generator.random(count) < planted.labeled
+        cases, judgments = [], []
+        for i in range(count):
+            label = names[true[i]] if labeled[i] else None
+            prompt = f"question {i // planted.size}"
+            cases.append(Case(str(i), prompt, (Response("x", None, class_name=label),)))
+            if lost[i] < 0.05:
+                judgments.append(Judgment(str(i), (0,), (0,), 0, "judge", "failed"))
+            else:
+                name = "unsure" if lost[i] < 0.1 else names[said[i]]
+                judgments.append(Judgment(str(i), (0,), (0,), 0, "judge", "ok", class_name=name))
+        return cases, judgments
+
+    ends = "balanced_accuracy macro_f1 mcc tpr tnr youden_j abstained"
+    metrics = {
+        "class/rare": "rate precision recall f1",
+        "class": ends,
+        "agreement": "accuracy kappa scott_pi ac1 alpha" + (" kappa_weighted kappa_quadratic" if k > 2 else ""),
+        "corrected": "rate/rare prediction_powered/rare",
+    }
+    return Judge("classes", RunConfig.model_validate(config), make, metrics)
+
+
+def class_coverage(simulations: int) -> dict[str, dict[str, tuple[float, list[bool | None]]]]:
+    """Return by metric and kind of judge the truth, and whether each interval held it."""
+    found: dict[str, dict[str, tuple[float, list[bool | None]]]] = {}
+    for kind, planted in CLASSES.items():
+        judge = classes(planted)
+        true = {name: value for name, value in truth(judge).items() if name != "tie_rate"}
+        for name, hits in simulate(judge, true, simulations, planted.cases).items():
+            found.setdefault(name, {})[kind] = (true[name], hits)
+    return found
 
 
 def clustered(
@@ -298,6 +388,8 @@ def main() -> int:
         _of_clusters(simulations)
     if "tests" in parts:
         _of_tests(simulations)
+    if "classes" in parts:
+        _of_classes(simulations)
     print("\n".join(f"\\* {name}: {why}." for name, why in BIASED.items()))
     print("\nOutside 93-97 %, with 200 cases: " + (", ".join(outside) or "none") + ".")
     return 0
@@ -333,6 +425,30 @@ def _of_clusters(simulations: int) -> None:
     for name, value in true.items():
         print(f"| {name} | {value:.4f} | {100 * by_cluster[name]:.1f} % | {100 * by_case[name]:.1f} % |")
     print()
+
+
+def _of_classes(simulations: int) -> None:
+    print("## Classes\n")
+    print(
+        f"{simulations:,} runs of each kind of judge, of 50 cases, and of 200 in the last two. It abstains in 5 % of "
+        "the cases and fails in 5 %. In brackets the share of runs that have an interval, where not all have one.\n"
+    )
+    print("| metric | " + " | ".join(CLASSES) + " |\n" + "| --- " * (len(CLASSES) + 1) + "|")
+    low, high = [], []
+    for name, by_kind in class_coverage(simulations).items():
+        cells = []
+        for kind in CLASSES:
+            _, hits = by_kind.get(kind, (0.0, []))
+            there = [hit for hit in hits if hit is not None]
+            if not there:
+                cells.append("–")
+                continue
+            rate, seen = float(np.mean(there)), len(there) / len(hits)
+            cells.append(f"{100 * rate:.1f} %" + (f" ({100 * seen:.0f} %)" if seen < 0.995 else ""))
+            low += [f"{name} ({kind})"] if rate < 0.93 else []
+            high += [f"{name} ({kind})"] if rate > 0.97 else []
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    print("\nBelow 93 %: " + (", ".join(low) or "none") + ".\n\nAbove 97 %: " + (", ".join(high) or "none") + ".\n")
 
 
 def _of_tests(simulations: int) -> None:

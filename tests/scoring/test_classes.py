@@ -294,6 +294,12 @@ def test_intervals_of_a_rare_class_do_not_collapse():
     assert found["class/balanced_accuracy"].low < 0.9
 
 
+def test_means_over_classes_name_the_classes_that_they_omit():
+    found = measured(columns_of([0, 0, 1, 1], [0, 1, 1, 0]))
+    for name in ("class/balanced_accuracy", "class/macro_f1"):
+        assert found[name].note == "without 'bad', which no label names"
+
+
 def test_clusters_widen_intervals():
     columns, _ = simulated(8, 100, *TWO, labeled=1.0)
     tenfold = columns_of(np.repeat(columns.verdicts, 10), np.repeat(columns.labels, 10), 2)

@@ -132,8 +132,12 @@ class LabeledClasses:
         recall = partial(_mean_of, confusion.recalls, np.flatnonzero(labels))
         f1 = partial(_mean_of, confusion.f1_scores, np.flatnonzero(labels + verdicts))
         found += [
-            self._coefficient("class/balanced_accuracy", recall, unread.balanced_accuracy(), each=1.0),
-            self._coefficient("class/macro_f1", f1, unread.macro_f1(), each=1.0),
+            self._coefficient(
+                "class/balanced_accuracy", recall, unread.balanced_accuracy(), each=1.0, absent=self._absent(labels)
+            ),
+            self._coefficient(
+                "class/macro_f1", f1, unread.macro_f1(), each=1.0, absent=self._absent(labels + verdicts)
+            ),
             self._coefficient("class/mcc", confusion.matthews, unread.matthews(), contrast=True),
         ]
         if positive is not None:
@@ -181,8 +185,20 @@ class LabeledClasses:
             pseudo=ONE_CLASS,
         )
 
+    def _absent(self, counts: Floats) -> str | None:
+        """Return a note on the classes that do not occur, and so do not count in a mean over classes."""
+        names = [f"'{name}'" for name, count in zip(self._columns.names, counts, strict=True) if not count]
+        return f"without {', '.join(names)}, which no label names" if names else None
+
     def _coefficient(
-        self, name: str, value: Callable[[Floats], Floats], worst: Bounds, *, contrast: bool = False, each: float = 0.0
+        self,
+        name: str,
+        value: Callable[[Floats], Floats],
+        worst: Bounds,
+        *,
+        contrast: bool = False,
+        each: float = 0.0,
+        absent: str | None = None,
     ) -> Statistic:
         """Return a statistic of the whole confusion matrix.
 
@@ -192,6 +208,7 @@ class LabeledClasses:
             worst: its bounds over missing answers.
             contrast: whether it is 0 by construction if all labels are of one class, and so undefined.
             each: the pseudo-clusters of each class; by default two for all classes together.
+            absent: a note on classes that it omits.
         """
         labels = np.unique(self._columns.labels[self._read])
         why = "labels and verdicts are all of one class"
@@ -209,7 +226,7 @@ class LabeledClasses:
             n=int(self._read.sum()),
             missing=int(self._missing.sum()),
             worst=worst,
-            note=self._note,
+            note="; ".join(note for note in (absent, self._note) if note) or None,
             why=self._why or why,
             pseudo=PseudoCounts.matrix(k, each or 2 / k),
         )
