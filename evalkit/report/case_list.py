@@ -9,7 +9,18 @@ from typing import Any, TypeAlias
 from evalkit.errors import EvalkitError
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.scoring.metrics.transitivity import cycles_among
-from evalkit.types import Case, JudgeRequest, JudgeSpec, Judgment, Message, Ranking, Unit, Verdict
+from evalkit.types import (
+    Case,
+    ChecklistItem,
+    ItemVerdict,
+    JudgeRequest,
+    JudgeSpec,
+    Judgment,
+    Message,
+    Ranking,
+    Unit,
+    Verdict,
+)
 
 _READ = ("ok", "repaired")
 CYCLES = 20
@@ -23,6 +34,7 @@ def letter(index: int) -> str:
 
 def case_row(case: Case, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return a case and its verdicts for the page's script, without `None` values."""
+    items = {item.id: item for item in case.checklist}
     return _filled(
         id=case.id,
         prompt=case.prompt,
@@ -40,7 +52,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> dict[str, Any]:
             )
             for i, response in enumerate(case.responses)
         ],
-        verdicts=[_verdict(verdict) for verdict in verdicts],
+        verdicts=[_verdict(verdict, items) for verdict in verdicts],
     )
 
 
@@ -59,6 +71,7 @@ def judgment_row(judgment: Judgment) -> dict[str, Any]:
         ranking=_ranking(judgment.ranking),
         confidence=judgment.confidence,
         criteria=dict(judgment.criteria),
+        asked_items=", ".join(judgment.items) or None,
         read_by=judgment.read_by,
         error=judgment.error,
         stored=judgment.stored or None,
@@ -110,7 +123,7 @@ def _winner(winner: str | None, unit: Unit) -> str | None:
     return letter(unit["AB".index(winner)]) if winner in ("A", "B") and len(unit) == 2 else winner
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> dict[str, Any]:
     label = verdict.label if isinstance(verdict.label, float | int) else _winner(verdict.label, verdict.unit)
     by_class = len(verdict.unit) == 1 and isinstance(label, str)
     orders = verdict.orders
@@ -129,6 +142,18 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         first=_winner(orders.first, verdict.unit) if orders else None,
         second=_winner(orders.second, verdict.unit) if orders else None,
         third=_winner(orders.third, verdict.unit) if orders else None,
+        items=[_item(one, items[one.id]) for one in verdict.items] or None,
+    )
+
+
+def _item(one: ItemVerdict, item: ChecklistItem) -> dict[str, Any]:
+    return _filled(
+        criterion=item.criterion,
+        points=item.points if item.points != 1 else None,
+        answer=one.answer,
+        why=one.reason if one.reason != "judged" else None,
+        explanation=one.explanation or None,
+        label=one.label,
     )
 
 

@@ -218,6 +218,10 @@ KNOWN_BY = {
     "summeval": "overall/summary/spearman",
     "topical_chat": "overall/spearman",
     "helpsteer": "preference_accuracy",
+    "healthbench": "score",
+    "devai": "agreement",
+    "paperbench": "replication_score",
+    "wildbench": "score",
 }
 """The main metric of each benchmark."""
 INSTEAD = {

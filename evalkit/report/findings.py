@@ -13,6 +13,7 @@ from evalkit.core.display import estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
 from evalkit.judges.specs import LOCAL
 from evalkit.report.agreement_findings import agreement
+from evalkit.report.checklist_findings import AGREED, checklist_findings
 from evalkit.report.class_findings import class_agreement, class_corrections, has_classes
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.diagnostics import (
@@ -34,6 +35,7 @@ RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 FAR_OFF = 0.1  # of a confidence, on average
 CONSISTENT = (
     "pointwise",
+    "checklist",
     "listwise",
 )  # one score or one ranking cannot have a cycle, so that there is none means nothing
 MANY_TIES, MANY_MISSING = 0.5, 0.2
@@ -342,9 +344,16 @@ def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:
         yield finding("panel/alpha", "good" if relied else "warn", text)
 
 
+def _agreement(metrics: Metrics, mode: str) -> Iterator[Finding]:
+    """Yield the agreement with labels, unless only items of checklists have labels."""
+    if known(metrics, AGREED) is None:
+        yield from agreement(metrics, mode)
+
+
 _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
-    agreement,
+    _agreement,
     benchmark_finding,
+    checklist_findings,
     _missing,
     _position,
     _ties,

@@ -14,6 +14,7 @@ from statistics import NormalDist
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import Message, Text, gettext, joined, ngettext
 from evalkit.report.agreement_findings import SUBSTANTIAL_ACCURACY, labels_differ, strong_accuracy, strong_correlation
+from evalkit.report.checklist_findings import checklist_headline
 from evalkit.report.class_findings import class_headline, has_classes
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.diagnostics import label_words, length_at_label, points
@@ -44,7 +45,7 @@ def headline(metrics: Metrics, mode: str, confidence: float = 0.95) -> Finding:
     """Return what to do with the judge of a run."""
     if has_classes(metrics):
         return class_headline(metrics, confidence)
-    for find in (_unlabeled, _missing, _constant):
+    for find in (checklist_headline, _unlabeled, _missing, _constant):
         if (found := find(metrics, mode)) is not None:
             return found
     test = against_chance(metrics)

@@ -72,9 +72,14 @@ def question_of(result: RunResult, size: int) -> str:
     return CLASS if size == 1 and result.config.rubric.classes else QUESTIONS[size]
 
 
+MOST_ITEMS = 50
+"""At most this many checklist items of a judgment become assessments."""
+
+
 def assess(judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str) -> list[Assessment]:
-    """Return feedback by criterion and overall, the verdict, the annotators' labels and the expected label."""
-    return [*_by_judge(judgment, judge), *_by_rules(verdict), *_by_annotators(verdict, case)]
+    """Return feedback by criterion, by item and overall, the verdict, the annotators' labels and the expected label."""
+    own = [*_by_judge(judgment, judge), *_by_rules(verdict), *_by_annotators(verdict, case)]
+    return [*own, *_of_items(judgment, case)]
 
 
 def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
@@ -91,6 +96,21 @@ def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
         reasoning = rationale(judgment.answer)
         found.append(Feedback(name="judgment", value=decision, source=source, rationale=reasoning))
     return found
+
+
+def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
+    """Yield the judge's answer to each checklist item with its reason, and the annotators' answers."""
+    from mlflow.entities import AssessmentSource, Feedback
+
+    source = AssessmentSource("LLM_JUDGE", judgment.judge or "judge")
+    reasons = {entry.get("item"): entry.get("reason") for entry in _entries((judgment.answer or {}).get("items"))}
+    known = {item.id: item for item in case.checklist} if case is not None else {}
+    for name, answer in islice(judgment.items.items(), MOST_ITEMS):
+        if answer is not None:
+            yield Feedback(name=name, value=answer, source=source, rationale=str(reasons.get(name) or "") or None)
+        for annotator, answers in known[name].labels.items() if name in known else ():
+            if (given := answers[judgment.unit[0]]) is not None:
+                yield Feedback(name=name, value=given, source=AssessmentSource("HUMAN", annotator or "label"))
 
 
 def _by_rules(verdict: Verdict | None) -> list[Assessment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,3 +139,38 @@ def test_plan_counts_requests(run: Call, call: Call) -> None:
     data = ["dataset.path=cases.jsonl", "dataset.fields.checklist=rubrics"]
     assert "90" in call("plan", *BASE[1:], *data).out
     assert "30" in call("plan", *BASE[1:], *data, "mode.ask=together").out
+
+
+def test_the_report_shows_a_case_as_its_checklist(run: Call, tmp_path: Path) -> None:
+    done = run("out", "judge.params={accuracy: 0.95}")
+    assert "On 90 labeled items, the judge gives the annotators' answer to" in done.out
+    page = (tmp_path / "out" / "report.html").read_text()
+    shown = page[page.index('"items":[') :][:400]
+    for text in ('"criterion":"Names light"', '"points":5.0', '"answer":', '"explanation":', '"label":"met"'):
+        assert text in shown
+    found = metrics(tmp_path / "out")
+    assert found["checklist/accuracy"]["n"] == 90
+    assert {"checklist/kappa", "checklist/tpr", "checklist/tnr"} <= found.keys()
+
+
+def test_mlflow_has_one_assessment_per_item(run: Call, tmp_path: Path) -> None:
+    write(tmp_path, [row(1)])
+    run("out", f"tracking.uri=sqlite:///{tmp_path}/mlflow.db", "tracking=mlflow", "mode.ask=together")
+    with sqlite3.connect(tmp_path / "mlflow.db") as base:
+        rows = base.execute("select name, source_type, rationale from assessments").fetchall()
+    by_judge = {name: rationale for name, source, rationale in rows if source == "LLM_JUDGE"}
+    assert by_judge.keys() == {"light", "sugar", "rude"}
+    assert all(by_judge.values())
+    assert {name for name, source, _ in rows if source == "HUMAN"} == {"light", "sugar", "rude"}
+
+
+def test_a_sweep_ranks_judges_by_their_agreement_on_items(run: Call, tmp_path: Path) -> None:
+    write(tmp_path, [row(n, rubrics=[{"criterion": f"Item {n}", "label": n % 2 == 0}]) for n in range(20)])
+    done = run("sweep", "-m", "judge.params.accuracy=0.6,1.0", "hydra.sweep.dir=sweep")
+    assert "checklist/accuracy" in done.out or "Agreement with annotators on items" in done.out
+
+
+def test_plan_export_and_reproduce(run: Call, call: Call, tmp_path: Path) -> None:
+    run("out")
+    call("export", "out", "--to", "csv", "--output", "out.csv")
+    call("reproduce", "out")

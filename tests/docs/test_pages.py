@@ -49,6 +49,8 @@ def instance(schema: dict[str, Any], index: int = 0) -> Any:
         return {name: instance(part, index) for name, part in schema["properties"].items()}
     if kind == "array":
         return [instance(schema["items"], i) for i in range(schema.get("minItems", 1))]
+    if "maximum" in schema and kind == "integer" and schema["minimum"] <= index + 1 <= schema["maximum"]:
+        return index + 1
     return schema.get("minimum", 1) if kind in ("integer", "number") else "It says what is true."
 
 

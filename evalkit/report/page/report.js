@@ -52,6 +52,21 @@
     verdict.class_label !== undefined && say("label") + ": " + verdict.class_label,
     byCriterion(verdict.criteria), voted(verdict.votes || {}),
   ]);
+  // A checklist: one line for each item, with its answer, the criterion and the judge's reason.
+  const checklist = (items) => {
+    const list = make("ul", "checklist");
+    for (const item of items) {
+      const line = make("li", "item " + (item.answer || "unknown"));
+      line.dir = "auto";
+      line.append(make("strong", "", say(item.answer || "none")), " " + joined([
+        item.criterion, item.points !== undefined && say("points", number(item.points)),
+        item.why && say(item.why), item.label !== undefined && say("label") + ": " + say(item.label),
+      ]));
+      if (item.explanation) line.append(make("div", "text", item.explanation));
+      list.append(line);
+    }
+    return list;
+  };
   const judgmentTitle = (judgment) => joined([
     say("pass", judgment.shown), judgment.arbiter ? say("arbiter") + " " + judgment.arbiter : judgment.judge,
     judgment.sample !== undefined && say("sample") + " " + judgment.sample,
@@ -60,7 +75,7 @@
     judgment.class !== undefined && say("class", judgment.class),
     judgment.value !== undefined && say("margin") + " " + number(judgment.value),
     judgment.confidence !== undefined && say("confidence") + " " + number(judgment.confidence),
-    byCriterion(judgment.criteria),
+    byCriterion(judgment.criteria), judgment.asked_items,
     judgment.read_by && say("read_by") + " " + judgment.read_by,
     judgment.stored && say("stored"),
   ]);
@@ -97,7 +112,10 @@
     for (const response of item.responses)
       texts.append(block(responseTitle(response), response.text, won.has(response.name) ? "won" : ""));
     box.append(texts, make("h3", "", say("verdict")));
-    for (const verdict of item.verdicts) box.append(make("p", "line", verdictLine(verdict)));
+    for (const verdict of item.verdicts) {
+      box.append(make("p", "line", verdictLine(verdict)));
+      if (verdict.items) box.append(checklist(verdict.items));
+    }
     if (item.short) {
       box.append(make("p", "line cut", say("cut")));
       return;
