@@ -303,7 +303,7 @@ async def ask_judges(
     spent = spent if config.runner.budget_scope == "sweep" else None
     batches = None
     try:
-        if config.runner.kind == "batch":
+        if config.runner.kind == "batch" and config.store.mode != "read_only":
             batches = BatchRun(config, cases, evaluator, store, observe, spent)
         if batches is not None and (stopped := await batches.collect()) is not None:
             return stopped

@@ -219,10 +219,8 @@ class BatchRun:
                 rungs = {key: index[key][1] for key, _ in index.keys_of({number})}
                 one, tag = PendingBatch(file, rungs, time(), sum(ceilings[key] for key in rungs)), uuid4().hex
                 await self._save(tag, one)
-                if isinstance(self._store, ClaimChecker) and not self._store.holds(_LOCK):
-                    raise StoreError("the store's connection was lost while a batch was submitted; repeat the command")
                 try:
-                    batch = await self._api(file.target).submit(path.with_name(file.name), tag)
+                    batch = await self._api(file.target).submit(path.with_name(file.name), tag, self._check_lock)
                 except CallError as error:
                     what = f"{file.target.model}: no batch could be created ({error.message})"
                     raise ConfigError(what, remedy="repeat the command; what was submitted is kept") from error
@@ -232,6 +230,10 @@ class BatchRun:
                 self._attempts.update(rungs.keys())
                 self._tally.retried += sum(self._attempts[key] > 1 for key in rungs)
                 _log.warning("batch %s: %s requests to %s", batch, f"{count:,}", file.target.name)
+
+    def _check_lock(self) -> None:
+        if isinstance(self._store, ClaimChecker) and not self._store.holds(_LOCK):
+            raise StoreError("the store's connection was lost while a batch was submitted; repeat the command")
 
     async def _pending(self) -> AsyncIterator[tuple[str, PendingBatch]]:
         """Yield each batch by its tag; one that was created without its id being stored is found by its tag."""

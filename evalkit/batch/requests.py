@@ -54,7 +54,7 @@ class BatchTarget:
 class BatchRequest:
     """One recorded request: its content key, its target, its rung, its place in the order of shared prefixes.
 
-    `ceiling` is the most that it can cost in US$, `None` if that is unknown.
+    `ceiling` is the most that it can cost in USD, `None` if that is unknown.
     """
 
     key: str
@@ -152,7 +152,7 @@ class RecordingJudge(ModelJudge):
         )
 
     def ceiling(self, request: JudgeRequest) -> float | None:
-        """Return the most that a request of a batch can cost in US$; `None` if that is unknown."""
+        """Return the most that a request of a batch can cost in USD; `None` if that is unknown."""
         return setup.ceiling(batch_entry(self.transport.entry()), self.config, request)
 
     async def _open(self) -> tuple[setup.Target, Shape]:

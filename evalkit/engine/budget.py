@@ -128,7 +128,8 @@ class Budget:
                 return Reservation(limited, limited=True)
             if not self._in_flight:
                 least = ceiling if limited is None else min(limited, ceiling)
-                spent = f"{dollars(self.spent)} spent, and the next call may cost {dollars(least)}"
+                by = "" if self._shared is None else " by this one"
+                spent = f"{dollars(self.spent)} spent{by}, and the next call may cost {dollars(least)}"
                 raise BudgetReached(f"runner.budget_usd={cap:g} is reached{self._of_sweep}: {spent}")
             async with self._settled:
                 await self._settled.wait()

@@ -76,7 +76,7 @@ class SharedWindow:
 
 @dataclass(frozen=True, slots=True)
 class SharedBudget:
-    """A budget of `cap` US$ that workers never exceed together; what a killed one had taken counts as spent."""
+    """A budget of `cap` USD that workers never exceed together; what a killed one had taken counts as spent."""
 
     state: SharedState
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,9 +71,10 @@ class BatchApi:
         self._settings["custom_llm_provider"] = target.provider
         self._target = target
 
-    async def submit(self, file: Path, tag: str) -> str:
-        """Upload a file of requests, create a batch with a tag in its metadata, and return the batch's id."""
+    async def submit(self, file: Path, tag: str, check: Callable[[], None]) -> str:
+        """Upload a file of requests, `check`, create a batch with a tag in its metadata, and return the batch's id."""
         uploaded = await self._call("create_file", file=(f"{tag}.jsonl", file.read_bytes()), purpose="batch")
+        check()
         settings = {"completion_window": "24h", "endpoint": "/v1/chat/completions", "metadata": {TAG: tag}}
         return str((await self._call("create_batch", input_file_id=uploaded.id, **settings)).id)
 

@@ -15,6 +15,7 @@ from evalkit.store import open_url
 from tests.cli.test_batch_command import DATA, PRICE, results, unsteady
 from tests.support.batch_server import BatchServer, batch_server
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair
+from tests.support.postgres import Postgres
 
 Call = Callable[..., Done]
 
@@ -62,6 +63,7 @@ def test_rounds_through_the_api_equal_an_online_run(call: Call, server: BatchSer
     assert left(tmp_path) == {}
     sent = len(server.submitted)
     call(*words(server, folder="again"))
+    call("reproduce", "batched")
     assert len(server.submitted) == sent
 
 
@@ -189,3 +191,16 @@ def test_a_plan_has_the_prices_of_batches(call: Call, server: BatchServer) -> No
     cost = [float(call(*plan, *more).out.splitlines()[1].split()[-1].lstrip("$")) for more in ([], ["runner=batch"])]
     assert cost[1] == pytest.approx(cost[0] / 2, rel=0.01)
     assert "batch price unknown" in call(*plan, "judge.model=openai/gpt-3.5-turbo", "runner=batch").out
+
+
+@pytest.mark.postgres
+def test_batches_are_kept_in_a_postgresql_store(call: Call, server: BatchServer, postgres: Postgres) -> None:
+    url = postgres.new_database()
+    server.end = "cancelled"
+    call(*words(server, "swap=none", f"store.url={url}"), status=1)
+    server.end = "completed"
+    call(*words(server, "swap=none", f"store.url={url}"))
+    store = open_url(url)
+    assert store.states("batch/") == {}
+    store.close()
+    assert set(server.submitted.values()) == {1}
