@@ -70,7 +70,7 @@ PROBES: Final = (
     Probe(
         "letters",
         "same",
-        gettext("Calls the responses 1 and 2 in place of A and B."),
+        gettext("Calls the responses 1 and 2 instead of A and B."),
         _LABELS,
         same_case,
         modes=PAIRS,
@@ -80,7 +80,7 @@ PROBES: Final = (
     Probe(
         "names",
         "same",
-        gettext("Calls the responses Kim and Lee in place of A and B."),
+        gettext("Calls the responses Kim and Lee instead of A and B."),
         _LABELS,
         same_case,
         modes=PAIRS,

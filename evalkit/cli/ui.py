@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import signal
 import socket
 import subprocess
@@ -15,15 +16,18 @@ from http.client import HTTPException
 from pathlib import Path
 from threading import Thread
 from typing import Final
-from urllib.request import ProxyHandler, build_opener
+from urllib.parse import quote
+from urllib.request import OpenerDirector, ProxyHandler, build_opener
 
 from evalkit.cli.hydra_runner import split_study
 from evalkit.cli.parser import check_overrides, study_words
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
-from evalkit.tracking import server_environment, tracking_uri
+from evalkit.tracking import VIEW, server_environment, tracking_uri
 
+_ANSWER_SECONDS: Final = 30.0
+"""How long to wait for the server's first answer on an experiment."""
 _POLL_SECONDS: Final = 1.0
 """The pause between checks whether the server is ready."""
 
@@ -46,7 +50,7 @@ def main(arguments: Namespace) -> int:
     url = f"http://{_reachable(arguments.host)}:{arguments.port}"
     print(f"MLflow on {without_password(uri)}; Ctrl-C stops it", flush=True)
     print("starting MLflow (this takes about 30 s)", flush=True)
-    return _serve(command, uri, url)
+    return _serve(command, uri, url, config.tracking.experiment)
 
 
 def _reachable(host: str) -> str:
@@ -76,8 +80,8 @@ def _free() -> int:
         return int(one.getsockname()[1])
 
 
-def _announce(server: subprocess.Popen[bytes], url: str) -> None:
-    """Print the address as soon as the server answers there."""
+def _announce(server: subprocess.Popen[bytes], url: str, experiment: str) -> None:
+    """Print the address and that of the run list with metrics as soon as the server answers."""
     opener = build_opener(ProxyHandler({}))
     started = time.monotonic()
     while server.poll() is None:
@@ -87,13 +91,28 @@ def _announce(server: subprocess.Popen[bytes], url: str) -> None:
             time.sleep(_POLL_SECONDS)
             continue
         print(f"ready after {time.monotonic() - started:.0f} s: {url}", flush=True)
+        if (place := _runs_with_metrics(opener, url, experiment)) is not None:
+            print(f"runs with their main metrics: {place}", flush=True)
         return
 
 
-def _serve(command: Sequence[str], uri: str, url: str) -> int:
+def _runs_with_metrics(opener: OpenerDirector, url: str, experiment: str) -> str | None:
+    """Return the address of evalkit's view of the run list, or `None` if the experiment has no such view."""
+    query = f"{url}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(experiment)}"
+    try:
+        with opener.open(query, timeout=_ANSWER_SECONDS) as reply:
+            found = json.load(reply)["experiment"]
+    except (OSError, HTTPException, ValueError, KeyError):
+        return None
+    tags = {tag["key"] for tag in found.get("tags", [])}
+    known = f"mlflow.sharedViewState.{VIEW}" in tags
+    return f"{url}/#/experiments/{found['experiment_id']}/runs?viewStateShareKey={VIEW}" if known else None
+
+
+def _serve(command: Sequence[str], uri: str, url: str, experiment: str) -> int:
     # The URI may have a password, and every user of the machine can read arguments.
     server = subprocess.Popen(command, env={**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri})
-    Thread(target=_announce, args=(server, url), daemon=True).start()
+    Thread(target=_announce, args=(server, url, experiment), daemon=True).start()
     # The server ends with this process.
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:

@@ -11,10 +11,11 @@ from evalkit.plugins import TRACKERS, construct, find
 from evalkit.protocols import Tracker
 from evalkit.tracking.datasets import dataset_fetchers
 from evalkit.tracking.find_run import fetch_run, find_run, is_run_id, job_runs
-from evalkit.tracking.location import check_tracking, server_environment, tracking_uri
+from evalkit.tracking.location import VIEW, check_tracking, server_environment, tracking_uri
 from evalkit.types import RunResult
 
 __all__ = [
+    "VIEW",
     "check_tracking",
     "dataset_fetchers",
     "fetch_run",

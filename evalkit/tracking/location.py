@@ -16,6 +16,9 @@ from evalkit.errors import ConfigError, TrackingError
 SQLITE = "sqlite:///"
 SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql", "databricks", "databricks-uc", "uc", "file")
 
+VIEW = "evalkit"
+"""The name of evalkit's view of the run list."""
+
 
 def tracking_uri(config: TrackingConfig, folder: Path) -> str:
     """Return the URI of the tracking store: `tracking.uri`, else $MLFLOW_TRACKING_URI, else an SQLite file in `folder`.

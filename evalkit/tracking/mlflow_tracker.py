@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
+from evalkit.scoring.catalog import MAIN_COLUMNS
 from evalkit.tracking import contents
 from evalkit.tracking.connection import one_at_a_time, one_line_errors, open_client
-from evalkit.tracking.location import sqlite_file
+from evalkit.tracking.location import VIEW, sqlite_file
 from evalkit.tracking.parent_runs import attach, child_tags, find_runs
 from evalkit.tracking.prompts import prompt_tags
 from evalkit.tracking.traces import log_traces
@@ -44,6 +47,7 @@ class MlflowTracker:
         with one_line_errors(self.uri, result.folder):
             client = self._client()
             experiment = experiment_of(client, self.uri, self.config.experiment)
+            _share_view(client, experiment)
             identity = str(result.manifest.get("run_id") or "")
             with one_at_a_time(f"{self.uri} {experiment} {identity}"):
                 if (run := self._recorded(client, experiment, identity)) is None:
@@ -104,6 +108,27 @@ class MlflowTracker:
         ended = contents.milliseconds(result.manifest.get("ended"))
         client.set_terminated(run, "FINISHED", ended)
         return run
+
+
+def _share_view(client: MlflowClient, experiment: str) -> None:
+    """Add a view of the run list with the main metrics to an experiment; MLflow's own view has no metric columns.
+
+    MLflow has no default columns. It opens a view that is stored in an experiment's tag if the URL names it.
+    """
+    tag = f"mlflow.sharedViewState.{VIEW}"
+    state = {
+        "selectedColumns": [f"metrics.`{name}`" for name in MAIN_COLUMNS],
+        "orderByKey": "attributes.start_time",
+        "orderByAsc": False,
+        "searchFilter": "",
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "datasetsFilter": [],
+        "modelVersionFilter": "All Runs",
+    }
+    value = "deflate;" + base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
+    if client.get_experiment(experiment).tags.get(tag) != value:
+        client.set_experiment_tag(experiment, tag, value)
 
 
 def _renew(client: MlflowClient, run: str, result: RunResult) -> None:

@@ -44,7 +44,7 @@ FINISHED = (  # packages and modules of evalkit/ whose texts and comments are ch
     *("prompting", "evaluators", "parsing", "datasets", "interop", "benchmarks"),
     *("import_run.py", "reproduction.py"),
     *("types.py", "protocols.py", "errors.py", "plugins.py", "testing.py", "pytest_plugin.py"),
-    *("scoring", "report", "tracking", "cli", "hydra_app", "api.py"),
+    *("scoring", "report", "tracking", "cli", "hydra_app", "api.py", "audit"),
 )
 UNWANTED_IN_CODE = {
     **UNWANTED,

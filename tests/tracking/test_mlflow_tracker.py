@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import sqlite3
 import time
+import zlib
 from contextlib import closing
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from evalkit.cli import main
+from evalkit.cli.ui import _runs_with_metrics
 from evalkit.config import TrackingConfig
 from evalkit.errors import ExitStatus, TrackingError
 from evalkit.tracking import connection, contents
@@ -279,3 +284,18 @@ def test_a_run_made_without_tracking_is_tracked_by_the_command(store, tmp_path, 
     run_id = json.loads(Path("run/manifest.json").read_text("utf-8"))["mlflow_run_id"]
     assert run_id
     assert f"MLflow: run {run_id}" in capsys.readouterr().out
+
+
+def test_an_experiment_has_a_view_with_metric_columns_that_the_command_links_to(store, make_result, tmp_path):
+    run = client(store).get_run(tracker(store, traces=0).record(make_result(tmp_path / "run")))
+    experiment = client(store).get_experiment(run.info.experiment_id)
+    header, _, text = experiment.tags["mlflow.sharedViewState.evalkit"].partition(";")
+    columns = json.loads(zlib.decompress(base64.b64decode(text)))["selectedColumns"]
+    assert (header, columns[0]) == ("deflate", "metrics.`agreement/accuracy`")
+
+    reply = {"experiment": {"experiment_id": "7", "tags": [{"key": "mlflow.sharedViewState.evalkit", "value": "…"}]}}
+    opener = SimpleNamespace(open=lambda query, timeout: BytesIO(json.dumps(reply).encode()))
+    found = _runs_with_metrics(opener, "http://127.0.0.1:5000", "judges")
+    assert found == "http://127.0.0.1:5000/#/experiments/7/runs?viewStateShareKey=evalkit"
+    reply["experiment"]["tags"] = []
+    assert _runs_with_metrics(opener, "http://127.0.0.1:5000", "judges") is None
