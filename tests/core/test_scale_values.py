@@ -17,13 +17,18 @@ from evalkit.core.resources import shipped
 from evalkit.core.scale import Scale
 from evalkit.parsing import UnreadableError, read_rating, read_score
 
-SHIPPED = {path.stem: path for path in sorted((shipped("conf") / "rubric").glob("*.yaml"))}
+SHIPPED = {
+    path.stem: path
+    for path in sorted((shipped("conf") / "rubric").glob("*.yaml"))
+    if "\nclasses:" not in path.read_text("utf-8")  # which have no numbers
+}
 RATING = OutputConfig(format="rating")
 PATTERN = OutputConfig(format="regex", pattern=r"Score: (?P<score>\d)")
 LENGTHS = {
     **dict.fromkeys(("binary", "binary_zh"), 2),
     **dict.fromkeys(("decimal10", "decimal10_zh"), 91),
     "helpsteer": 5,
+    "share": 101,
     **dict.fromkeys(("likert10", "likert10_zh"), 10),
     **dict.fromkeys(("likert3", "likert3_zh"), 3),
     **dict.fromkeys(("likert5", "likert5_zh", "likert5_examples", "likert5_examples_zh"), 5),
