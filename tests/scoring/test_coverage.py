@@ -54,3 +54,16 @@ def test_intervals_hold_the_truth(which):
         # Four standard errors of 200 simulations below 94 %, what resampling 120 cases comes to.
         assert name in module.BIASED or np.mean(there) > 0.94 - 4 * (0.94 * 0.06 / 200) ** 0.5, name
         assert len(there) > 190
+
+
+@pytest.mark.slow
+def test_intervals_of_a_rare_class_hold_the_truth():
+    module = simulations()
+    planted = module.CLASSES["two, one rare (5 %)"]
+    judge = module.classes(planted)
+    true = {name: value for name, value in module.truth(judge, 20_000).items() if name != "tie_rate"}
+    found = module.simulate(judge, true, 200, planted.cases)
+    for name, hits in found.items():
+        there = [hit for hit in hits if hit is not None]
+        assert np.mean(there) > 0.94 - 4 * (0.94 * 0.06 / 200) ** 0.5, name
+        assert len(there) > 110, name
