@@ -17,6 +17,10 @@ from evalkit.errors import JudgeSetupError, did_you_mean
 COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
 
 
+ALWAYS_WRITTEN = ("class",)
+"""Decisions that are not in `answer_fields`: adding them there would change the content keys of all other answers."""
+
+
 def only(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return `schema` with only the properties in `names`, at any depth, and without objects that become empty."""
     changed = dict(schema)
@@ -197,7 +201,7 @@ def _native(request: Mapping[str, Any]) -> dict[str, Any]:
     fields = native.pop("answer_fields", None)
     schema = _schema_of(native.pop("response_format", None))
     if schema is not None and fields:
-        schema = only(schema, fields)
+        schema = only(schema, {*fields, *ALWAYS_WRITTEN})
     if schema is not None:
         native["grammar"] = _grammar(compact(tighten(schema, **limits)))
     return native

@@ -90,6 +90,8 @@ def direct_settings(arguments: DirectScoreInput, config: RunConfig | None, overr
 
     def adjust(values: dict[str, Any]) -> dict[str, Any]:
         rubric = dict(values["rubric"])
+        if rubric.get("classes"):
+            raise _contradiction("rubric", "has classes, but this tool gives scores", "choose a scale")
         if config is None and not _touch(overrides, "rubric", "method"):
             rubric["levels"] = {}  # the default rubric has levels in English
         return {
