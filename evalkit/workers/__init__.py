@@ -269,6 +269,10 @@ def _check(config: RunConfig) -> None:
     where = f"runner.kind={runner.kind}"
     if mode != "read_write":
         raise ConfigError(f"workers share the store, but store.mode is {mode}", where=where, remedy="use read_write")
+    if runner.budget_calls is not None or (runner.budget_usd is not None and runner.budget_scope != "store"):
+        key = "budget_usd" if runner.budget_calls is None else "budget_calls"
+        remedy = "set runner.budget_usd and runner.budget_scope=store"
+        raise ConfigError("each worker would spend it", where=f"runner.{key}", remedy=remedy)
 
 
 def _pool(config: RunConfig, folder: Path) -> Pool:

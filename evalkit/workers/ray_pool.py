@@ -12,6 +12,7 @@ from typing import Any
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 # Under `uv run`, Ray would otherwise upload the current folder and install the project anew for each worker.
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # of a busy machine; Ray's own 30 s were too few
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the default to be, else there is a warning
 
 import ray
