@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from math import inf
+from uuid import uuid4
 
 from evalkit.config import RunnerConfig
 from evalkit.protocols import Judge, SharedState
@@ -14,6 +15,8 @@ LATE = 0.2
 """Seconds within which a permit is used; the rest of a block is given back. Taken permits count this much longer."""
 GRAIN = 0.2
 """Seconds of permits that are counted together, and between two tries of a worker."""
+BURST = 1.0
+"""Seconds of requests that several workers may send at once: what a busy machine delays would pile up in a minute."""
 BLOCK = 0.002
 """The share of a budget that is taken at a time, unless one call needs more."""
 
@@ -27,6 +30,7 @@ class SharedWindow:
         self._state, self._name, self._span = state, name, window + LATE
         self._rpm, self._tpm = inf if rpm is None else rpm, inf if tpm is None else tpm
         self._permits, self._until, self._each, self._owed = 0, 0.0, 0.0, 0.0
+        self._worker = uuid4().hex[:8]
 
     def correct(self, tokens: float) -> None:
         """Count more tokens, or fewer, with the next block."""
@@ -57,17 +61,24 @@ class SharedWindow:
 
         def change(text: str | None, now: float) -> str:
             nonlocal granted, wait
-            taken = [one for one in json.loads(text or "[]") if one[1] + self._span > now]
+            shared = json.loads(text or '{"taken": [], "workers": {}, "next": 0}')
+            taken = [one for one in shared["taken"] if one[1] + self._span > now]
+            workers = {name: at for name, at in shared["workers"].items() if at + self._span > now}
+            workers[self._worker] = now
+            pace = self._rpm / (self._span - LATE) if len(workers) > 1 else inf
+            start = max(shared["next"], now - max(BURST, 1 / pace))
+            paced = (now - start + unused / pace) * pace // 1 if pace < inf else inf
             calls, used = (sum(one[place] for one in taken) for place in (2, 3))
             by_tokens = (self._tpm - used - owed) // tokens if tokens and self._tpm < inf else inf
             # Like one worker's: an amount above the limit fits into an empty window.
-            granted = int(max(0 if taken else 1, min(waiting, (self._rpm - calls + unused) // 1, by_tokens)))
-            wait = taken[0][1] + self._span - now if taken else 0.0
-            if not taken or now - taken[-1][0] >= GRAIN:
-                taken.append([now, now, 0, 0.0])
-            last = taken[-1]
-            last[1:] = [now, last[2] + granted - unused, last[3] + granted * tokens + owed]
-            return json.dumps(taken)
+            granted = int(max(0 if taken else 1, min(waiting, (self._rpm - calls + unused) // 1, by_tokens, paced)))
+            wait = taken[0][1] + self._span - now if taken and paced else 1 / pace
+            if granted or unused or owed:
+                if not taken or now - taken[-1][0] >= GRAIN:
+                    taken.append([now, now, 0, 0.0])
+                last = taken[-1]
+                last[1:] = [now, last[2] + granted - unused, last[3] + granted * tokens + owed]
+            return json.dumps({"taken": taken, "workers": workers, "next": start + (granted - unused) / pace})
 
         self._state.change_state(self._name, change)
         self._owed -= owed

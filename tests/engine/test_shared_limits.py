@@ -84,7 +84,7 @@ async def test_permits_that_are_not_used_at_once_are_given_back(tmp_path):
     store = open_url(f"sqlite:///{tmp_path}/s.sqlite")
     one, two = (SharedWindow(store, "limit/m", 10, None) for _ in range(2))
     assert await one.take(0, 10, 0.0) == 0.0
-    assert await two.take(0, 10, 0.0) > 50
+    assert await two.take(0, 10, 0.0) > 5
     assert await one.take(0, 1, 1.0) == 0.0  # nine were given back, and one was taken
     assert await two.take(0, 10, 1.0) == 0.0
     store.close()
@@ -139,5 +139,5 @@ async def test_a_run_asks_its_store_for_permits(tmp_path):
     await judge(cases(5), Both(orders=1), [one], None, RunnerConfig(), shared=SharedLimits(store, "s"))
     [(name, text)] = store.states("limit/").items()
     assert one.spec.model in name
-    assert sum(entry[2] for entry in json.loads(text)) == 5
+    assert sum(entry[2] for entry in json.loads(text)["taken"]) == 5
     store.close()

@@ -16,6 +16,7 @@ from tests.support.servers import free_port
 
 SETTINGS = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "shared_buffers=32MB", "max_connections=60")
 _USER = "postgres"
+_TEMPORARY = tempfile.gettempdir()  # now: a test may set another folder, which the server's user cannot enter
 
 
 def binaries() -> Path | None:
@@ -65,7 +66,7 @@ class Postgres:
 
 @contextmanager
 def postgres_server(programs: Path) -> Iterator[Postgres]:
-    with tempfile.TemporaryDirectory(prefix="evalkit-postgres-") as name:
+    with tempfile.TemporaryDirectory(prefix="evalkit-postgres-", dir=_TEMPORARY) as name:
         folder = Path(name)
         if os.getuid() == 0:
             shutil.chown(folder, _USER)
