@@ -14,7 +14,7 @@ import numpy as np
 
 from evalkit.audit.metrics import Outcome
 from evalkit.audit.plan import SEPARATOR
-from evalkit.audit.probes import REPEAT, RIGHT
+from evalkit.audit.probes import REPEAT, RIGHT, SINGLE
 from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.report.counts import as_markdown
@@ -248,7 +248,7 @@ def _worst(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> Iterat
         edited = texts.get(f"{case.id}{SEPARATOR}{one.contrast.probe.name}")
         side = 0 if edited is None else int(edited.metadata.get("side", 0))
         text = "" if edited is None else edited.responses[side].text
-        pair = result.config.mode.name != "pointwise"
+        pair = result.config.mode.name not in SINGLE
         yield {
             "case": case.id,
             "prompt": shorten(case.prompt, _MOST["prompt"]),

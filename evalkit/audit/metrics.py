@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from evalkit.audit.plan import SEPARATOR, unit_of
-from evalkit.audit.probes import REPEAT, Probe, side_of
+from evalkit.audit.probes import REPEAT, SINGLE, Probe, side_of
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring import score_run
@@ -88,7 +88,7 @@ class Contrast:
     @property
     def one_sided(self) -> bool:
         """Whether only a positive difference is an effect."""
-        return self.probe.expects in ("loses", "fails") or not self.probe.directed
+        return self.probe.expects in ("loses", "fails") or not self.probe.directed or bool(np.isnan(self.shift).all())
 
 
 def contrast(
@@ -114,16 +114,18 @@ def contrast(
         either = (edited.first != 0) | (np.nan_to_num(edited.second) != 0)
         passed = np.where(np.isnan(edited.first), np.nan, either)
     elif probe.expects != "same":
-        against = {None: np.zeros(len(sign)), "loses": base.value}.get(None if scale is None else probe.expects)
-        if against is None:
-            assert scale is not None
-            against = np.full(len(sign), (scale.min + scale.max) / 2 + step)
-        known = np.isfinite(edited.verdict) & np.isfinite(against)
-        passed = np.where(known, (edited.value if scale else sign * edited.verdict) >= against, np.nan)
+        given, least = sign * edited.verdict, np.zeros(len(sign))
+        if scale is not None:  # what has the lowest score cannot score lower
+            lower = np.where(base.value > scale.min, base.value, np.nan)
+            given = edited.value
+            least = lower if probe.expects == "loses" else least + (scale.min + scale.max) / 2 + step
+        passed = np.where(np.isnan(given + least), np.nan, given >= least)
         wrong = passed if scale else (1 + sign * edited.verdict) / 2
         noise = _differ(repeat.verdict, base.verdict, step) if scale else np.abs(repeat.verdict - base.verdict) / 2
         tested = wrong - noise
     flip = _differ(edited.verdict, base.verdict, step)
+    if probe.expects == "same" and np.isnan(shift).all():  # classes without an order
+        tested = flip - _differ(repeat.verdict, base.verdict, step)
     return Contrast(
         probe, shift, flip, passed, tested, edited.missing, repeat.missing, edited.asked, base.verdict, edited.verdict
     )
@@ -155,17 +157,18 @@ def contrasts(
     plain = config.model_copy(update={"scoring": free, "dataset": dataset})
     asked = {case.id for case in everything}
     found: dict[tuple[str, tuple[int, ...]], Verdict] = {}
-    pointwise = config.mode.name == "pointwise"
+    pointwise = config.mode.name in SINGLE
     for verdict in score_run(plain, everything, judgments).verdicts:
         if len(verdict.unit) == (1 if pointwise else 2):
             found[verdict.case_id, verdict.unit] = verdict
-    scale = Scale.of(config.rubric) if pointwise else None
+    scale = _scale(config)
 
     def answers(probe: Probe, of: str) -> Answers:
         names = [f"{case.id}{SEPARATOR}{of}" if of else case.id for case in cases]
         alone = pointwise and of == probe.name
         units = [(0,) if alone else unit_of(case, probe, config) for case in cases]
-        return _answers([found.get(key) for key in zip(names, units, strict=True)], [name in asked for name in names])
+        verdicts = [found.get(key) for key in zip(names, units, strict=True)]
+        return _answers(config, verdicts, [name in asked for name in names])
 
     made = []
     for probe in probes:
@@ -177,11 +180,29 @@ def contrasts(
     return made
 
 
-def _answers(verdicts: Sequence[Verdict | None], asked: Sequence[bool]) -> Answers:
-    count = len(verdicts)
+def _scale(config: RunConfig) -> Scale | None:
+    """Return the scale of what is judged one at a time; classes count from the lowest, or as positive or not."""
+    rubric = config.rubric
+    if config.mode.name not in SINGLE:
+        return None
+    if config.mode.name == "checklist":
+        return Scale(0.0, 1.0, 0.1)
+    if not rubric.classes:
+        return Scale.of(rubric)
+    return Scale(0.0, 1.0 if rubric.positive is not None else max(1.0, len(rubric.classes) - 1.0), 1.0)
+
+
+def _answers(config: RunConfig, verdicts: Sequence[Verdict | None], asked: Sequence[bool]) -> Answers:
+    count, classes, positive = len(verdicts), [*config.rubric.classes], config.rubric.positive
     value, verdict, first, second = (np.full(count, np.nan) for _ in range(4))
     for place, one in enumerate(verdicts):
         if one is None or one.reason == "missing":
+            continue
+        if one.class_name is not None:  # the value of a class that has no order is unknown
+            verdict[place] = classes.index(one.class_name) if positive is None else one.class_name == positive
+            value[place] = verdict[place] if config.rubric.ordered or positive is not None else np.nan
+            continue
+        if one.score is None and config.mode.name in SINGLE:
             continue
         if one.score is not None:
             value[place] = verdict[place] = one.score
@@ -368,7 +389,7 @@ def audit_metrics(
     """Return the metrics of an audit, by name, and what the test of each probe found."""
     found = contrasts(config, cases, probes, everything, judgments)
     clusters = Clusters.of(config, cases)
-    scale = Scale.of(config.rubric) if config.mode.name == "pointwise" else None
+    scale = _scale(config)
     unit, span = (1.0, 2.0) if scale is None else (scale.step or scale.span / 20, scale.span)
     statistics = [statistic for one in found for statistic in probe_statistics(one, span)]
     metrics = measure(statistics, config.scoring, clusters)

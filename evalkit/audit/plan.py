@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evalkit.audit.labels import Relabeled
-from evalkit.audit.probes import REPEAT, Place, Probe, find_probe, language_of, side_of
+from evalkit.audit.probes import REPEAT, SINGLE, Place, Probe, find_probe, language_of, side_of
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
@@ -74,16 +74,16 @@ def edited(case: Case, probe: Probe, config: RunConfig) -> Case | None:
 
 def unit_of(case: Case, probe: Probe, config: RunConfig) -> tuple[int, ...]:
     """Return the unit of the original case that an edited one is compared with."""
-    if config.mode.name != "pointwise":
+    if config.mode.name not in SINGLE:
         return (0, 1)
     side = side_of(case, worse=probe.worse)
     return (1 - side if probe.expects == "loses" and len(case.responses) > 1 else side,)
 
 
 def _trimmed(case: Case, probe: Probe, config: RunConfig) -> tuple[Case | None, int]:
-    if config.mode.name == "pointwise" and probe.name == REPEAT:  # any of the responses may be compared with
+    if config.mode.name in SINGLE and probe.name == REPEAT:  # any of the responses may be compared with
         return case, 0
-    if config.mode.name == "pointwise":
+    if config.mode.name in SINGLE:
         (place,) = unit_of(case, probe, config)
         return (replace(case, responses=(case.responses[place],)) if case.responses else None), 0
     if len(case.responses) < 2:

@@ -46,7 +46,9 @@ RIGHT: Final[Mapping[Expectation, Message]] = MappingProxyType(
 """The right answer after an edit, by what a probe expects."""
 REPEAT: Final = "repeat"
 PAIRS: Final = ("pairwise", "listwise")
-ALL: Final = ("pairwise", "pointwise", "listwise")
+SINGLE: Final = ("pointwise", "checklist")
+"""The modes that judge one response at a time."""
+ALL: Final = (*PAIRS, *SINGLE)
 _CHINESE = re.compile("[\u3400-\u9fff]")
 
 

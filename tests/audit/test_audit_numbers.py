@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,20 @@ def test_scores_pass_above_the_middle_of_the_scale() -> None:
     assert key.passed.tolist() == [0.0, 1.0, 0.0]
     error = contrast(own_probes()["error"], base, base, answers(4, 5, 3), np.ones(3), scale)
     assert error.passed.tolist() == [0.0, 1.0, 1.0]
+    lowest = contrast(own_probes()["error"], answers(1, 2), answers(1, 2), answers(1, 1), np.ones(2), scale)
+    assert np.isnan(lowest.passed[0])
+    assert lowest.passed[1] == 0.0
+
+
+def test_classes_without_an_order_only_change() -> None:
+    def named(*classes: float) -> Answers:
+        return replace(answers(*classes), value=np.full(len(classes), np.nan))
+
+    base, edited, scale = named(0, 1, 2), named(0, 2, 2), Scale(0, 2, 1, {})
+    one = contrast(own_probes()["authority"], base, base, edited, np.ones(3), scale)
+    assert (one.tested.tolist(), one.one_sided) == ([0.0, 1.0, 0.0], True)
+    key = contrast(own_probes()["master_key"], base, base, edited, np.ones(3), scale)
+    assert np.isnan(key.passed).all()
 
 
 def test_a_probe_that_silences_the_judge_is_found() -> None:
