@@ -216,3 +216,44 @@ def test_llm_rubric(imported, within, commands):
         assert (rmse["n"], rmse["missing"], pearson["n"]) == (223, 0, 223)
         assert rmse["value"] == pytest.approx(error, abs=5e-7)
         assert pearson["value"] == pytest.approx(correlation, abs=5e-7)
+
+
+HALLUQA_CLASSES = (
+    "--fields",
+    "id=question_id",
+    "prompt=question",
+    "response=response",
+    "class=is_hallucination",
+    "rubric={classes: {hallucinated: states what is not so, grounded: does not}, positive: hallucinated, levels: {}}",
+    "--map",
+    "true=hallucinated",
+    "--map",
+    "false=grounded",
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "published"),
+    [
+        ("gpt-4-0613_output_qa_prompt", 53.11),
+        ("ernie_bot_output", 69.33),
+        ("qwen-14b-chat_output_qa_prompt", 46.89),
+        ("chatglm-6b_output_qa_prompt", 30.44),
+    ],
+)
+def test_halluqa_as_classes(imported, file, published):
+    """Answers with an invalid verdict count as hallucinated in the published rate: the lower bound."""
+    found = imported("generic", f"halluqa/{file}.json", *HALLUQA_CLASSES)
+    rate = found["class/grounded/rate"]
+    assert round(100 * rate["worst_low"], 2) == published
+    assert rate["n"] + rate["missing"] == 450
+    if file != "ernie_bot_output":
+        assert round(100 * rate["value"], 2) == published
+        return
+    assert (rate["missing"], found["class/abstained"]["value"] if "class/abstained" in found else None) == (4, None)
+    abstaining = ("--map", "Invalid_Judge=cannot_tell", "rubric.abstain=cannot_tell")
+    found = imported("generic", f"halluqa/{file}.json", *HALLUQA_CLASSES, *abstaining)
+    rate, abstained = found["class/grounded/rate"], found["class/abstained"]
+    assert (rate["missing"], rate["n"], abstained["n"]) == (0, 446, 450)
+    assert round(abstained["value"] * 450) == 4
+    assert round(100 * rate["value"] * (1 - abstained["value"]), 2) == published
