@@ -88,6 +88,7 @@ GROUPS = (
     "store",
     "runner",
     "tracking",
+    "probe",
     "mode",
 )
 """The config groups, in the order of conf/config.yaml."""
@@ -203,6 +204,8 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
                 group=group, name=RECORDED, node=section, package="_global_", provider=provider
             )
             chosen.append({group: RECORDED})
+    if not any("probe" in one for one in chosen):  # of an earlier version
+        chosen.append({"optional probe": None})
     defaults = ["schema", "runtime", *chosen, {"optional method": None}, "_self_"]
     return OmegaConf.create({**values, "defaults": defaults})
 

@@ -43,6 +43,24 @@ def test_an_audit_is_a_run_with_a_datasheet(call: Call) -> None:
     assert calls("plain") | {"sent": 0} == calls("plain")
 
 
+def test_a_finished_run_is_audited_and_an_audit_repeated(call: Call) -> None:
+    call("run", "judge=simulated/good", *SAMPLE, "--output", "plain")
+    call("audit", "plain/config.yaml", "probe=[padding,authority]", "-q", "--output", "audit")
+    assert (calls("audit")["planned"], calls("audit")["stored"]) == (192, 48)
+    call("run", "audit/config.yaml", "-q", "--output", "again")
+    again, audit = (read(f"{name}/metrics.json")["metrics"] for name in ("again", "audit"))
+    assert again == audit
+    assert "audit/authority/shift" in again
+
+
+def test_a_budget_holds_and_the_audit_resumes(call: Call) -> None:
+    words = ["judge=simulated/noisy", "probe=[padding,authority]", *SAMPLE, "--output", "audit"]
+    call("audit", *words, "runner.budget_calls=100", status=2)
+    assert calls("audit")["sent"] == 100
+    call("audit", *words)
+    assert (calls("audit")["stored"], calls("audit")["sent"]) == (100, 92)
+
+
 def test_two_samples_share_the_repeat(call: Call) -> None:
     call("audit", "judge=simulated/good", "probe=order", *SAMPLE, "--output", "audit")
     call("run", "judge=simulated/good", "mode.samples=2", *SAMPLE, "--output", "plain")
