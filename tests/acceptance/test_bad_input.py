@@ -142,7 +142,7 @@ MISTAKES = {
     "unfinished template": (("run", "prompt.template=open"), "prompts/en/open.md.j2:1: "),
     "no such template": (("run", "prompt.template=quux"), NO_TEMPLATE),
     "unknown command": (("runn",), "runn: no such command; did you mean 'run'?"),
-    "no command near it": (("frobnicate",), "frobnicate: no such command; choose from batch, compare, "),
+    "no command near it": (("frobnicate",), "frobnicate: no such command; choose from audit, batch, compare, "),
     "data file as a study": (
         ("run", "bare.csv"),
         "bare.csv: is a data file, not a study; write dataset=file dataset.path=bare.csv",
@@ -203,7 +203,7 @@ MISTAKES = {
         ("run", "store.url=mysql://x"),
         "store.url: there is no 'mysql'; choose from postgres, postgresql, sqlite",
     ),
-    "ui without runs": (("ui",), "mlflow.db: holds no runs yet; `evalkit run` makes the first"),
+    "ui without runs": (("ui",), "mlflow.db: no runs are recorded yet; `evalkit run` records the first"),
     "init without a folder": (("init",), "evalkit init: needs FOLDER; try evalkit init --help"),
     "init where a file is": (("init", "file"), "file: cannot be written ("),
 }
@@ -284,7 +284,7 @@ def test_a_hidden_config_of_ones_own_is_said(commands: Commands, within: Callabl
     commands.write("conf/judge/gpt-4o.yaml", "model: openai/other")
     done = within("run", "judge=gpt-4o", "--cfg", "job")
     hidden = Path("conf/judge/gpt-4o.yaml")
-    assert f"{hidden} is hidden by evalkit's own of that name; give yours another" in done.err
+    assert f"{hidden} is hidden by evalkit's file of the same name; rename it" in done.err
     assert "model: openai/gpt-4o\n" in done.out
 
 

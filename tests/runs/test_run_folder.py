@@ -406,7 +406,7 @@ DAMAGE = [
     ("judgments.jsonl", '"status": "ok"', '"status": "okay"', ":1: the file is damaged (status: expected one of"),
     ("judgments.jsonl", '"sample": 0', '"sample": 0.5', ":1: the file is damaged (sample: expected an integer"),
     ("judgments.jsonl", '"prompt_tokens": 310', '"prompt_tokens": "x"', ":1: the file is damaged (completion.usage."),
-    ("judgments.jsonl", '"earlier": []}', '"earlier": [', ":1: the file is damaged (Expecting value"),
+    ("judgments.jsonl", '"items": {}}', '"items": [', ":1: the file is damaged (Expecting value"),
     (
         "judgments.jsonl",
         '"confidence"',
