@@ -12,6 +12,7 @@ from evalkit.core.scale import Scale
 from evalkit.types import AnswerFormat
 
 _TEXT = {"type": "string"}
+_MOST_NUMBERS = 100  # providers limit how many values an enum has
 _CONFIDENCE = {"type": "number", "minimum": 0, "maximum": 1}
 
 
@@ -67,7 +68,10 @@ def item_format(count: int | None) -> AnswerFormat:
     answer = _one_of(("met", "not_met", "cannot_assess"))
     if count is None:
         return AnswerFormat("checklist_item", _object(reason=_TEXT, answer=answer))
-    numbered = _object(item={"type": "integer", "minimum": 1, "maximum": count}, reason=_TEXT, answer=answer)
+    number: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": count}
+    if count <= _MOST_NUMBERS:
+        number = {"type": "integer", "enum": list(range(1, count + 1))}
+    numbered = _object(item=number, reason=_TEXT, answer=answer)
     items = {"type": "array", "items": numbered, "minItems": count, "maxItems": count}
     return AnswerFormat("checklist", _object(items=items))
 

@@ -17,7 +17,7 @@ from evalkit.errors import JudgeSetupError, did_you_mean
 COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
 
 
-ALWAYS_WRITTEN = ("class",)
+ALWAYS_WRITTEN = ("class", "items", "item", "reason", "answer")
 """Decisions that are not in `answer_fields`: adding them there would change the content keys of all other answers."""
 
 

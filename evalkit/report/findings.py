@@ -346,7 +346,7 @@ def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 def _agreement(metrics: Metrics, mode: str) -> Iterator[Finding]:
     """Yield the agreement with labels, unless only items of checklists have labels."""
-    if known(metrics, AGREED) is None:
+    if AGREED not in metrics:
         yield from agreement(metrics, mode)
 
 

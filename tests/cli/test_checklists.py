@@ -174,3 +174,11 @@ def test_plan_export_and_reproduce(run: Call, call: Call, tmp_path: Path) -> Non
     run("out")
     call("export", "out", "--to", "csv", "--output", "out.csv")
     call("reproduce", "out")
+
+
+@pytest.mark.local
+@pytest.mark.parametrize("prompt", ["en", "zh"])
+def test_the_embedded_judge_answers_each_item(run: Call, tmp_path: Path, prompt: str) -> None:
+    write(tmp_path, [row(1)])
+    run("out", "judge=smollm2", f"prompt={prompt}", "mode.ask=together")
+    assert metrics(tmp_path / "out")["checklist/missing"]["value"] == 0.0
