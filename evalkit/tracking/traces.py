@@ -118,8 +118,8 @@ def _by_rules(verdict: Verdict | None) -> list[Assessment]:
 
     if verdict is None:
         return []
-    outcome = verdict.winner or verdict.class_name
-    value = outcome or ("none" if verdict.score is None else verdict.score)
+    nothing = "abstained" if verdict.reason == "abstained" else "none"
+    value = verdict.winner or verdict.class_name or (nothing if verdict.score is None else verdict.score)
     return [Feedback(name="verdict", value=value, source=AssessmentSource("CODE", "evalkit"), rationale=verdict.reason)]
 
 

@@ -193,3 +193,12 @@ def test_a_file_of_classes_is_imported(call: Call, tmp_path: Path) -> None:
     assert not Path("x").exists()
     said = call("export", "named", "--to", "mt_bench", status=1)
     assert "the run has classes, and MT-bench's judgments have scores; use --to csv" in said
+
+
+def test_a_sweep_and_a_reproduction(call: Call, traces: Path) -> None:
+    words = [*RUN, "rubric=pass_fail", "judge=simulated/good", MAP]
+    said = call("run", *words, "output=json,bracket,regex_class", "-m", "hydra.sweep.dir=swept")
+    assert "Leaderboard of 3 jobs, by agreement/accuracy" in said
+    reproduced = call("reproduce", "swept/0")
+    assert "metrics are equal to the last bit" in reproduced
+    assert "30 of 30 prompts have the same content keys" in reproduced

@@ -232,3 +232,8 @@ def test_a_wrong_word_is_one_line(words: list[str], capsys: pytest.CaptureFixtur
     assert main(["tools", *words]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
+
+
+async def test_a_score_needs_a_scale(overrides: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"has classes, but this tool gives scores; choose a scale"):
+        await evalkit.direct_score(SCORED, overrides=[*overrides, "rubric=pass_fail"])

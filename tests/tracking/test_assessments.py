@@ -52,3 +52,23 @@ def test_people_are_told_apart(case, verdict, said):
 def test_choices_of_the_first_pair_say_nothing_of_another():
     case = Case("c", "2+2?", (*TEXTS, Response("6")), label="A", labels={"ann": "A"})
     assert by_people(case, Verdict("c", (1, 2), "A", None, "judged")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict", "shown"),
+    [
+        ("pass", Verdict("c", (1,), None, None, "judged", label="fail", class_name="pass"), "pass"),
+        ("unsure", Verdict("c", (1,), None, None, "abstained", label="fail"), "abstained"),
+        ("pass", Verdict("c", (1,), None, None, "split", label="fail"), "none"),
+    ],
+)
+def test_a_class_is_the_judgment_the_verdict_and_the_label(said: str, verdict: Verdict, shown: str) -> None:
+    texts = (Response("4"), Response("5", class_name="fail"))
+    case = Case("c", "2+2?", texts, labels={"ann": ("pass", "fail"), "bob": (None, None)})
+    answer = {"reasoning": "It is wrong.", "class": said}
+    judgment = Judgment("c", (1,), (1,), 0, "m", "ok", answer=answer, class_name=said)
+    found = {one.name: one for one in assess(judgment, verdict, case, "m")}
+    assert (found["judgment"].value, found["judgment"].rationale) == (said, "It is wrong.")
+    assert (found["verdict"].value, found["verdict"].rationale) == (shown, verdict.reason)
+    assert (found["class"].value, found["class"].source.source_id) == ("fail", "ann")
+    assert found["label"].value == "fail"
