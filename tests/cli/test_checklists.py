@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import Done
+from tests.support.command_line import ROOT, Done
 
 Call = Callable[..., Done]
 RUBRICS = [
@@ -182,3 +182,18 @@ def test_the_embedded_judge_answers_each_item(run: Call, tmp_path: Path, prompt:
     write(tmp_path, [row(1)])
     run("out", "judge=smollm2", f"prompt={prompt}", "mode.ask=together")
     assert metrics(tmp_path / "out")["checklist/missing"]["value"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"), [("healthbench", "score"), ("devai", "requirements_met"), ("paperbench", "replication_score")]
+)
+def test_a_benchmark_of_checklists_is_judged(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, metric: str
+) -> None:
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+    path = ROOT / "tests" / "benchmarks" / "files" / name / ("examples.jsonl" if name == "healthbench" else "")
+    call(*BASE[:-1], f"dataset={name}", f"dataset.path={path}", "hydra.run.dir=out")
+    found = metrics(tmp_path / "out")
+    assert found[f"{name}/{metric}"]["value"] is not None
+    if name == "healthbench":
+        assert found["healthbench/score"]["value"] == min(max(found["score/unclipped"]["value"], 0.0), 1.0)
