@@ -11,8 +11,9 @@ from signal import SIGINT
 from evalkit.batch.answers import ReadReport, read_answers
 from evalkit.batch.files import RequestIndex, check_free, find_indexes, load_named, write_round
 from evalkit.batch.requests import Round, record_round
+from evalkit.cli.arguments import UsageError, is_override
 from evalkit.cli.console import log, log_handler
-from evalkit.cli.parser import UsageError, check_overrides, is_override
+from evalkit.cli.parser import check_overrides
 from evalkit.cli.plan import PlannedJob, planned_jobs
 from evalkit.core.redaction import without_password
 from evalkit.engine.event_loop import run_async

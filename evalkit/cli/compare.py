@@ -13,9 +13,9 @@ import yaml
 from pydantic import ValidationError
 from rich.table import Table
 
+from evalkit.cli.arguments import UsageError
 from evalkit.cli.console import plain_console, print_heading
 from evalkit.cli.finished_run import apply_settings
-from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import write_files
 from evalkit.core.display import number

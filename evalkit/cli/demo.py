@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from evalkit.cli.arguments import UsageError
 from evalkit.cli.console import CommandSettings, log, plain_console
-from evalkit.cli.parser import UsageError
 from evalkit.config import TrackingConfig
 from evalkit.core.display import percent
 from evalkit.core.resources import shipped

@@ -12,8 +12,8 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
+from evalkit.cli.arguments import UsageError
 from evalkit.cli.console import log, log_style
-from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig
 from evalkit.config.validation import config_error
 from evalkit.errors import ConfigError, ExitStatus, did_you_mean

@@ -21,8 +21,9 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from evalkit.cli import complain
+from evalkit.cli.arguments import is_override
 from evalkit.cli.console import CommandSettings, log
-from evalkit.cli.parser import check_overrides, is_override
+from evalkit.cli.parser import check_overrides
 from evalkit.cli.sweep import BackgroundRecordings, find_sweep_jobs
 from evalkit.config import NOT_MEASURED, RunConfig
 from evalkit.core.redaction import redact, secret_in
