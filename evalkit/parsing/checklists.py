@@ -42,8 +42,8 @@ def read_item_answer(value: object) -> ItemAnswer:
 def read_item_entries(entries: object, count: int) -> dict[int, tuple[ItemAnswer | None, str]]:
     """Return the answer and the reason of each item, by number from 1; the answer is `None` if it is missing.
 
-    An item with two different answers has none. Other numbers make the whole answer unreadable, because then the
-    judge may have numbered the items in another way.
+    Other numbers, and a number that occurs twice, make the whole answer unreadable: the judge may have numbered the
+    items in another way, or a text that it quotes may have ended its entry early.
 
     Args:
         entries: The list in the answer: `item`, `reason`, `answer`.
@@ -59,9 +59,9 @@ def read_item_entries(entries: object, count: int) -> dict[int, tuple[ItemAnswer
         number = _number(entry.get("item"), count) if isinstance(entry, dict) else None
         if number is None:
             raise UnreadableError("invalid", f"items: an entry has no item number from 1 to {count}")
+        if number in found:
+            raise UnreadableError("invalid", f"items: item {number} has two entries")
         reason, answer = entry.get("reason"), _answer_or_none(entry.get("answer"))
-        if number in found and found[number][0] != answer:
-            answer = None
         found[number] = (answer, reason if isinstance(reason, str) else "")
     if not any(answer for answer, _ in found.values()):
         raise UnreadableError("no_answer", "items: there is no answer: met, not_met or cannot_assess is missing")
