@@ -188,7 +188,7 @@ def judge_in_workers(
                 elif isinstance(end, ShardReport):
                     raise WorkerError(f"shard {shard} on {end.host}: {end.error}", end.status)
                 elif attempts[shard] == ATTEMPTS:
-                    what = f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to go on"
+                    what = f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to continue"
                     raise WorkerError(what, int(ExitStatus.WRONG))
                 else:
                     attempts[shard] += 1
@@ -198,7 +198,7 @@ def judge_in_workers(
         answers = _stop(pool, count, begun)
         if isinstance(stop, KeyboardInterrupt):
             number = stop.number if isinstance(stop, Signaled) else SIGINT
-            raise Signaled(number, f"interrupted: {answers:,} answers are stored; run again to go on") from None
+            raise Signaled(number, f"interrupted: {answers:,} answers are stored; run again to continue") from None
         raise
     finally:
         pool.close()

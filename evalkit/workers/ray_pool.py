@@ -108,7 +108,7 @@ class RayPool:
         waiting = [*self._starting, *self._running]
         if not waiting:
             if self._queue:
-                raise ConfigError("every worker has died", where="Ray", remedy="see its logs, and run again to go on")
+                raise ConfigError("every worker has died", where="Ray", remedy="see its logs, and run again to continue")
             return
         done, _ = ray.wait(waiting, num_returns=1, timeout=seconds)
         for ref in done:

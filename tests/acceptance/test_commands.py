@@ -235,7 +235,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert found
     # A second signal leaves no time to count an answer that has only just been stored.
     assert int(found[1]) == kept if signals == 1 else int(found[1]) <= kept
-    assert text.splitlines()[-1].endswith("answers are stored; run again to go on")
+    assert text.splitlines()[-1].endswith("answers are stored; run again to continue")
     assert "Traceback" not in text
     assert not (commands.folder / "outputs").exists()
     within(*words, "hydra.run.dir=run")

@@ -80,7 +80,7 @@ def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
     states = query(commands.folder, "select run_uuid, status from runs where name like 'judge.model=%'")
     assert states == [(first["mlflow_run_id"], "FINISHED")]
     assert not (commands.folder / "s" / "1" / "manifest.json").exists()
-    assert "finished already: judge.model=openai/quick" in commands(*sweep).err
+    assert "already finished: judge.model=openai/quick" in commands(*sweep).err
     assert len(query(commands.folder, "select 1 from runs where status = 'FINISHED'")) == 3
 
 
@@ -95,7 +95,7 @@ def check_interrupted(commands: Commands, within: Within, sweep: list[str], fold
     (folder / "3").mkdir()
     again = within(*sweep)
     assert [path.parent for path in commands.folder.glob("multirun/*/*/sweep.json")] == [folder]
-    assert again.err.count("finished already") == 2
+    assert again.err.count("already finished") == 2
     now = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(4)}
     assert [now[job] == ids[job] for job in range(4)] == [True, True, False, False]
     tags = query(commands.folder, "select key, value from tags where key in ('evalkit.run_id', 'mlflow.parentRunId')")

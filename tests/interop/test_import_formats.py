@@ -644,7 +644,7 @@ def test_what_the_files_tell_of_the_cases(shape):
 
 def test_a_batch_needs_its_cases(bring, write):
     ran = bring("openai_batch", str(write("out.jsonl", BATCH)), status=1)
-    assert "a batch holds only answers; name its cases: dataset=file dataset.path=FILE" in ran.err
+    assert "a batch file has only answers; name its cases: dataset=file dataset.path=FILE" in ran.err
     write("cases.jsonl", [{**CASES[0], "id": "other"}])
     ran = bring("openai_batch", "out.jsonl", *WORDS["openai_batch"], status=1)
     assert "out.jsonl:1: custom_id 'q-1-ab' matches no case; set the pattern of ids: --custom-id" in ran.err

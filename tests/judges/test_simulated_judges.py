@@ -151,7 +151,7 @@ def test_a_plan_and_the_store_work_as_for_any_judge(
     monkeypatch.chdir(tmp_path)
     words = ["judge=simulated/length_biased", "dataset=sample", *BRIEF, "store.url=s.sqlite"]
     assert main(["plan", *words]) == 0
-    assert capfd.readouterr().out.splitlines()[1].split()[-1] == "0.0000"
+    assert capfd.readouterr().out.splitlines()[1].split()[-1] == "$0.0000"
     for calls in ("48 planned, 0 stored, 48 sent", "48 planned, 48 stored, 0 sent"):
         assert main(["run", *words]) == 0
         assert calls in capfd.readouterr().out
