@@ -412,7 +412,7 @@ def _scoring_facts(
     config: RunConfig, manifest: Mapping[str, Any], cases: Sequence[Case], scores: Scores
 ) -> dict[str, Any]:
     """Return the manifest entries on scoring; a scoring on test labels is counted."""
-    opened = count_opening(config, str(manifest["dataset"]["fingerprint"]), cases)
+    opened = count_opening(config, str(manifest["dataset"].get("fingerprint") or ""), cases)
     clusters = scores.clusters
     own = [note] if (note := clusters.note()) else []
     return {

@@ -108,7 +108,9 @@ class RayPool:
         waiting = [*self._starting, *self._running]
         if not waiting:
             if self._queue:
-                raise ConfigError("every worker has died", where="Ray", remedy="see its logs, and run again to continue")
+                raise ConfigError(
+                    "every worker has died", where="Ray", remedy="see its logs, and run again to continue"
+                )
             return
         done, _ = ray.wait(waiting, num_returns=1, timeout=seconds)
         for ref in done:

@@ -81,7 +81,7 @@ def test_the_page_in_both_languages(audit: Path, tmp_path: Path) -> None:
             shoot(page, f"{name}-en", tmp_path)
             assert "Marlowe" in page.inner_text("main") or file.parent == audit
             page.click("#language")
-            assert "评审" in page.inner_text("main")
+            assert "裁判" in page.inner_text("main")
             assert "What the judge falls for" not in page.inner_text("main")
             shoot(page, f"{name}-zh", tmp_path)
             assert page.title() == title

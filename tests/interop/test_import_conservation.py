@@ -347,15 +347,19 @@ SLOTS = {
     "inspect": lambda whole: len(whole["samples"]),
     "promptfoo": lambda whole: len(whole["results"]["results"]),
     "deepeval": lambda whole: len(whole["testCases"]),
+    **dict.fromkeys(("devai", "paperbench"), lambda whole: 1),  # one judgment has all items of a task
 }
 """How many verdicts a file holds, where that is not one for each row."""
+CHECKLISTS = ("devai", "paperbench")
 EMPTIED = {"arena_hard": "games", "judgebench": "judgments", "prometheus": "gpt4_score", "llmbar": "results"}
 """The list of a row's verdicts; an empty one is a verdict that is missing."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize(
+    ("name", "twice"),
+    [(name, twice) for name, twice in product(SHAPES, [False, True]) if not (twice and name in CHECKLISTS)],
+)
 def test_every_verdict_of_a_file_is_a_judgment(bring, write, name, twice):
     file, content = SHAPES[name]
     content = _doubled(content) if twice else content

@@ -67,7 +67,9 @@ def test_texts_alone_are_read_where_the_output_is_told(bring, write):
     ran = bring("generic", path, "output=bracket")
     assert ran.values == [("1", [0, 1], -1.0), ("1", [1, 0], 1.0)]
     assert "without a verdict" not in ran.out + ran.err
-    assert "the file has texts but no verdicts; name their output format: output=" in bring("generic", path, status=1).err
+    assert (
+        "the file has texts but no verdicts; name their output format: output=" in bring("generic", path, status=1).err
+    )
     rows = [{"question_id": 1, "text": "Why?", "instruction": "Say.", "output": "x", "generator": "m"}]
     wrong = bring("generic", str(write("n.jsonl", rows)), status=1)
     assert wrong.err.rstrip().endswith("and looks like AlpacaEval outputs; use dataset=alpaca_eval in evalkit run")

@@ -145,7 +145,7 @@ def test_feedback_of_users_who_signed_in_is_theirs(folder, another, monkeypatch,
     sent = ("--to", "mlflow", "--n", "1", "--annotators", "eve", f"tracking.uri={uri}")
     assert main(["label", str(another), *sent]) == 0
     assert main(["label", str(another), *sent]) == 0
-    assert "1 of them sent before" in capsys.readouterr().out
+    assert "1 of them sent earlier" in capsys.readouterr().out
     client = TracingClient(uri)
     found = client.search_traces(locations=["1"], filter_string="tag.`evalkit.label.annotator` = 'eve'")
     (trace,) = (one for one in found if one.info.tags[RUN] == another.parent.name)
@@ -171,4 +171,4 @@ def test_nobody_has_said_anything(folder, another, monkeypatch, capsys):
     assert main(["label", str(another), "--from", "mlflow"]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert "none of this run's 0 tasks has a label" in line
-    assert "`evalkit label RUN --to mlflow` asks them" in line
+    assert "run `evalkit label RUN --to mlflow`" in line

@@ -32,7 +32,7 @@ agreement/accuracy_decided
 agreement/pearson agreement/spearman agreement/kendall score/mean score/distinct missing/unparseable missing/refused
 missing/failed missing/budget length/slope length/slope_at_label length/win_rate length/controlled_win_rate
 length/score_slope length/score_slope_at_grade agreement/kappa_weighted agreement/ac1 agreement/pearson_within
-agreement/spearman_within agreement/kendall_within agreement/kappa_quadratic
+agreement/spearman_within agreement/kendall_within agreement/kappa_quadratic agreement/rmse
 jnd/noise jnd/labels corrected/score_mean variance/case variance/sample cost/per_case latency/per_case"""
 
 

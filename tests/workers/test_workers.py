@@ -162,7 +162,9 @@ def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -
             started.wait_for(asked)
             os.killpg(started.process.pid, signal.SIGINT)
             assert started.ended() == 130, started.said()
-        assert re.search(r"interrupted: [\d,]+ answers are stored; run again to continue", started.said()), started.said()
+        assert re.search(r"interrupted: [\d,]+ answers are stored; run again to continue", started.said()), (
+            started.said()
+        )
         requests = len(provider.requests)
     store = open_url("a.sqlite", read_only=True)
     assert 40 <= sum(1 for _ in store.scan()) == requests < 6000
