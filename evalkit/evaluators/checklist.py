@@ -78,7 +78,7 @@ class Checklist(TemplateEvaluator):
         return conclude(request, completion, lambda: read(request, completion), retry)
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
-        """Return a request for the items that an answer with others lacks, or two with half of them if it has none."""
+        """Return a request for the items that an answer with others lacks, or one for each item if it has none."""
         return [
             request
             for judgment in judgments
@@ -128,7 +128,7 @@ class Checklist(TemplateEvaluator):
             answers = {1: (read_item_answer(found.get("answer")), reason if isinstance(reason, str) else "")}
         else:
             found, rung = read_object(request, completion, ("items",))
-            answers = read_item_entries(found.get("items"), len(request.items))
+            answers = read_item_entries(found.get("items"), len(request.items), marked_texts(request.messages))
         return _reading(request, answers, rung)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
@@ -172,7 +172,4 @@ def _missing_chunks(judgment: Judgment) -> list[tuple[str, ...]]:
     missing = tuple(name for name, answer in judgment.items.items() if answer is None)
     if len(missing) < len(judgment.items):
         return [missing] if missing else []
-    if len(missing) < 2:
-        return []
-    half = (len(missing) + 1) // 2
-    return [missing[:half], missing[half:]]
+    return [(name,) for name in missing] if len(missing) > 1 else []

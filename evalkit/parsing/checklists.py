@@ -24,6 +24,7 @@ _ANSWERS: Mapping[str, ItemAnswer] = MappingProxyType(
     }
 )
 _NUMBERED = re.compile(r"\A(?P<number>\d{1,5})\s*:\s*(?P<answer>.+)\Z")
+_ENTRY = re.compile(r"item\W{0,3}:", re.I)
 WANTED = "[[met]], [[not met]] or [[cannot assess]]"
 
 
@@ -39,21 +40,27 @@ def read_item_answer(value: object) -> ItemAnswer:
     return _ANSWERS[spelt]
 
 
-def read_item_entries(entries: object, count: int) -> dict[int, tuple[ItemAnswer | None, str]]:
+def read_item_entries(
+    entries: object, count: int, sources: Collection[str] = ()
+) -> dict[int, tuple[ItemAnswer | None, str]]:
     """Return the answer and the reason of each item, by number from 1; the answer is `None` if it is missing.
 
     Other numbers, and a number that occurs twice, make the whole answer unreadable: the judge may have numbered the
-    items in another way, or a text that it quotes may have ended its entry early.
+    items in another way, or a text that it quotes may have ended its entry early. So is every answer about a text that
+    could be an entry; its items are then asked for one by one.
 
     Args:
         entries: The list in the answer: `item`, `reason`, `answer`.
         count: The number of items.
+        sources: The texts under judgment.
 
     Raises:
         UnreadableError: If it is not a list, an entry has no item's number, or no item has an answer.
     """
     if not isinstance(entries, list):
         raise UnreadableError("invalid", "items: expected a list of items")
+    if any(_ENTRY.search(unescape(source)) for source in sources):
+        raise UnreadableError("invalid", "items: a text under judgment may have added an entry")
     found: dict[int, tuple[ItemAnswer | None, str]] = {}
     for entry in entries:
         number = _number(entry.get("item"), count) if isinstance(entry, dict) else None

@@ -86,8 +86,8 @@ def test_unusable_answer_is_asked_again_and_then_missing(text: str) -> None:
     judgment = made.read(again, Completion(text))
     assert judgment.status == "unparseable"
     assert judgment.items == {"#1": None, "#2": None, "#3": None}
-    halves = made.follow(CASE, [judgment])
-    assert [one.items for one in halves] == [("#1", "#2"), ("#3",)]
+    alone = made.follow(CASE, [judgment])
+    assert [one.items for one in alone] == [("#1",), ("#2",), ("#3",)]
 
 
 def test_only_missing_items_are_asked_again() -> None:
