@@ -2,8 +2,10 @@
 
     python crash_server.py LOG
 
-Prints its port. LOG gets a line for each request: when (monotonic clock), which key, which process asked. As long as
-there is a file `held` beside LOG, nothing is answered.
+Prints its port. LOG gets a line for each request: the key, the process that asked, and as that process tells it (on the
+monotonic clock) when it began to look for the answer in the store, and when it began to check its claim before it sent.
+A request may arrive much later on a busy machine, so the moment of arrival says nothing. As long as there is a file
+`held` beside LOG, nothing is answered.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import json
 import os
 import random
 import sys
-import time
 from pathlib import Path
 
 DRAW = random.Random(4)
@@ -29,7 +30,7 @@ async def serve(log: int, held: Path) -> None:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
                 asked = json.loads(await reader.readexactly(length))
-                os.write(log, f"{time.monotonic():.6f} {asked['key']} {asked['pid']}\n".encode())
+                os.write(log, "{key} {pid} {looked:.9f} {checked:.9f}\n".format_map(asked).encode())
                 await asyncio.sleep(DRAW.random() * 0.01)
                 while held.exists():
                     await asyncio.sleep(0.005)

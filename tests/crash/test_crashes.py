@@ -18,7 +18,8 @@ import pytest
 from evalkit.store.sqlite import SqliteStore
 
 HERE = Path(__file__).parent
-REQUESTS = 300
+CASES = 150
+REQUESTS = 2 * CASES
 KILLS = 10  # a session: a store that is new, and that many kills before its runs may come to their end
 SESSIONS = 11  # the first is not disturbed: what it finds is what all others must find
 LONGEST_LIFE = 0.35
@@ -68,35 +69,67 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def driver(log: Path) -> Iterator[subprocess.Popen[str]]:
+def cases() -> int:
+    return CASES
+
+
+@pytest.fixture(scope="module")
+def driver(log: Path, cases: int) -> Iterator[subprocess.Popen[str]]:
     def process(*words: str) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         return subprocess.Popen([sys.executable, *words], text=True, **pipes)  # type: ignore[call-overload]
 
     with process(str(HERE / "crash_server.py"), str(log)) as server:
         port = server.stdout.readline().strip()
-        with process(str(HERE / "crash_driver.py"), port) as started:
+        with process(str(HERE / "crash_driver.py"), port, str(cases)) as started:
             assert started.stdout.readline() == "ready\n"
             yield started
             started.stdin.close()
         server.stdin.close()
 
 
+@dataclass(frozen=True)
+class Request:
+    """A request that the server got: who sent it, and when that process looked in the store and checked its claim."""
+
+    key: str
+    pid: int
+    looked: float
+    checked: float
+
+
 def rows(log: Path) -> list[list[str]]:
     return [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def requests(log: Path) -> list[Request]:
+    return [Request(key, int(pid), float(looked), float(checked)) for key, pid, looked, checked in rows(log)]
+
+
+def sent(log: Path) -> int:
+    """How many requests the server got so far."""
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def by_key(asked: list[Request]) -> dict[str, list[Request]]:
+    """The requests for each key, in the order in which they were sent."""
+    found = defaultdict(list)
+    for request in sorted(asked, key=lambda request: request.checked):
+        found[request.key].append(request)
+    return found
 
 
 def kill_in_flight(session: Session, log: Path, end: float) -> None:
     """Kill a run whose call the server has, and does not answer before the run is gone."""
     held = log.with_name("held")
     held.touch()
-    before = len(rows(log))
+    before = sent(log)
     session.start()
     asking = set[int]()
     while not asking:
         assert time.monotonic() < end
         time.sleep(0.01)
-        asking = {int(pid) for _, _, pid in rows(log)[before:]} & session.alive.keys()
+        asking = {asked.pid for asked in requests(log)[before:]} & session.alive.keys()
     session.kill(min(asking))
     held.unlink()
 
@@ -123,9 +156,7 @@ def run_and_kill(session: Session, log: Path, at_once: int, draw: random.Random,
 
 def check(session: Session, log: Path, before: int) -> int:
     """Check what the server was asked against what the store holds; return how many answers were lost in flight."""
-    asked = defaultdict(list)
-    for moment, key, pid in rows(log)[before:]:
-        asked[key].append((float(moment), int(pid)))
+    asked = by_key(requests(log)[before:])
     acknowledged = {key: float(moment) for moment, key in reversed(rows(session.folder / "acknowledged"))}
     store = SqliteStore(session.folder / "store.sqlite", read_only=True)
     stored = set(store.get_many(list(asked)))
@@ -134,9 +165,10 @@ def check(session: Session, log: Path, before: int) -> int:
     store.close()
     again = 0
     for key, times in asked.items():
-        assert all(moment <= acknowledged.get(key, moment) for moment, _ in times), "asked again though it was kept"
-        for (_, first), (moment, _) in pairwise(times):
-            assert session.killed.get(first, moment + 1) <= moment, "asked by two processes at once"
+        kept = acknowledged.get(key, float("inf"))
+        assert all(request.looked <= kept for request in times), "asked again though it was kept"
+        for first, second in pairwise(times):
+            assert session.killed.get(first.pid, float("inf")) <= second.checked, "asked by two processes at once"
             again += 1
     return again
 
@@ -149,7 +181,7 @@ def test_killed_at_any_moment_nothing_that_was_kept_is_lost_or_asked_again(at_on
     for number in range(SESSIONS):
         folder = tmp_path / str(number)
         folder.mkdir()
-        session, before = Session(folder, driver), len(rows(log))
+        session, before = Session(folder, driver), sent(log)
         run_and_kill(session, log, at_once, draw, KILLS if number else 0)
         again += check(session, log, before)
         killed += len(session.killed)

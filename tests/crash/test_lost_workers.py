@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,12 +14,16 @@ import psycopg
 import pytest
 
 from evalkit.store import open_url
-from tests.crash.test_crashes import driver, log, rows, running  # noqa: F401  (fixtures)
+from tests.crash.test_crashes import by_key, driver, log, requests, rows, running, sent  # noqa: F401  (fixtures)
 from tests.support.postgres import Postgres
 
-WORKERS, KILLS = int(os.environ.get("CRASH_WORKERS", "4")), int(os.environ.get("CRASH_KILLS", "1"))
-CASES = int(os.environ.get("CRASH_CASES", "150"))
+WORKERS, KILLS, CASES = 8, 2, 2000
 PATIENCE = 300.0
+
+
+@pytest.fixture(scope="module")
+def cases() -> int:
+    return CASES
 
 
 def start(driver: subprocess.Popen[str], store: str, result: Path) -> int:  # noqa: F811
@@ -51,24 +54,22 @@ def test_workers_that_are_killed_or_cut_off_pay_once_and_end_as_a_single_one(pos
     url, alone = postgres.new_database(), tmp_path / "alone"
     single = start(driver, str(tmp_path / "alone.sqlite"), alone)
     wait_for(lambda: not running(single))
-    before = len(rows(log))
+    before = sent(log)
     assert before == 2 * CASES
     results = [tmp_path / f"result{n}" for n in range(WORKERS)]
     workers = [start(driver, url, result) for result in results]
     killed: dict[int, float] = {}
     for n in range(KILLS):
-        wait_for(lambda n=n: len(rows(log)) - before >= (n + 1) * 2 * CASES // (KILLS + 2))
+        wait_for(lambda n=n: sent(log) - before >= (n + 1) * 2 * CASES // (KILLS + 2))
         killed[workers[n]] = time.monotonic()
         os.kill(workers[n], signal.SIGKILL)
-    wait_for(lambda: len(rows(log)) - before >= (KILLS + 1) * 2 * CASES // (KILLS + 2))
+    wait_for(lambda: sent(log) - before >= (KILLS + 1) * 2 * CASES // (KILLS + 2))
     began, ended = end_one_holder(url)
     wait_for(lambda: not any(running(pid) for pid in workers))
 
     expected = json.loads(alone.read_text())
     assert all(json.loads(result.read_text()) == expected for result in results[KILLS:])
-    asked, kept = defaultdict(list), {}
-    for moment, key, pid in rows(log)[before:]:
-        asked[key].append((float(moment), int(pid)))
+    asked, kept = by_key(requests(log)[before:]), dict[str, float]()
     for result in results:
         for moment, key in rows(result.with_suffix(".kept")):
             kept[key] = min(float(moment), kept.get(key, float("inf")))
@@ -77,8 +78,9 @@ def test_workers_that_are_killed_or_cut_off_pay_once_and_end_as_a_single_one(pos
     store.close()
     repeated = 0
     for key, times in asked.items():
-        for (first, pid), (moment, _) in pairwise(times):
-            assert moment <= kept.get(key, moment), "asked again though it was kept"
-            assert killed.get(pid, moment + 1) <= moment or (first <= ended and began <= moment), "paid for twice"
+        for first, second in pairwise(times):
+            assert second.looked <= kept.get(key, float("inf")), "asked again though it was kept"
+            cut = first.checked <= ended and began <= second.checked
+            assert cut or killed.get(first.pid, float("inf")) <= second.checked, "paid for twice"
             repeated += 1
     print(f"{WORKERS} workers, {2 * CASES} requests: {repeated} not yet stored at a kill or cut were sent again")
