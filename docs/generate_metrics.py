@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from evalkit.scoring.catalog import CATALOG, MetricSpec
+from evalkit.scoring.catalog import CATALOG, MetricSpec, full_catalog
 from evalkit.scoring.catalog.spec import BOOTSTRAP, BOTH, EVERY
 
 PAGE = Path(__file__).parent / "reference" / "metrics.md"
 INTRODUCTION = """# Metrics
 
-<!-- Written by docs/generate_metrics.py from evalkit/scoring/catalog. Edit the catalog, not this page. -->
+<!-- Written by docs/generate_metrics.py. Edit the rows in evalkit/scoring/catalog and evalkit/benchmarks. -->
 
 Each metric of `metrics.json` has a `value` and the ends of its interval, `low` and `high`.
 `n` counts the units behind it, and `missing` those that are not there.
@@ -34,12 +34,11 @@ SCOPES = {"comparison": "a comparison of runs", "sweep": "a sweep"}
 
 def page() -> str:
     """Return the page: evalkit's own metrics by group, then those of benchmarks."""
-    own = [row for row in CATALOG.rows if not row.benchmark]
-    published = [row for row in CATALOG.rows if row.benchmark]
-    return "\n".join([INTRODUCTION, *_groups(own, "##"), BENCHMARKS, *_groups(published, "###")])
+    published = [row for row in full_catalog().rows if row.benchmark]
+    return "\n".join([INTRODUCTION, *_groups(CATALOG.rows, "##"), BENCHMARKS, *_groups(published, "###")])
 
 
-def _groups(rows: list[MetricSpec], level: str) -> Iterator[str]:
+def _groups(rows: Sequence[MetricSpec], level: str) -> Iterator[str]:
     for group, members in groupby(rows, key=lambda row: row.group):
         yield f"{level} {group}\n"
         for row in members:

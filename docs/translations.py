@@ -16,7 +16,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.catalog import full_catalog
 
 FUNCTIONS = ("gettext", "ngettext", "pgettext")
 NO_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # the same file from the same texts
@@ -42,7 +42,7 @@ def template() -> Catalog:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
                 texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
                 _add(found, node.func.id, texts)
-    for row in CATALOG.rows:
+    for row in full_catalog().rows:
         found.add(row.title)
     return found
 

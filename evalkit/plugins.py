@@ -145,36 +145,40 @@ def find_benchmark(name: str) -> Benchmark:
         ConfigError: If there is no such benchmark.
         PluginError: If two packages register it, it cannot be imported, or it is not a benchmark with that name.
     """
-    where = f"dataset.benchmark={name}"
-    ours = {benchmark.name: benchmark for benchmark in _own_benchmarks()}
-    if name in ours:
-        return ours[name]
-    if (found := load_only(BENCHMARKS, name, where)) is not None:
-        return _checked_benchmark(found, name, where)
-    known = {*ours, *(point.name for point in entry_points_in(BENCHMARKS))}
-    raise ConfigError("no such benchmark", where=where, remedy=did_you_mean(name, known))
+    if (found := _load_benchmark(name)) is not None:
+        return found
+    known = {*own_benchmarks(), *(point.name for point in entry_points_in(BENCHMARKS))}
+    raise ConfigError("no such benchmark", where=f"dataset.benchmark={name}", remedy=did_you_mean(name, known))
+
+
+def benchmark_named(name: str) -> Benchmark | None:
+    """Return the benchmark with a name; `None` if there is none, or it cannot be used."""
+    try:
+        return _load_benchmark(name)
+    except PluginError:  # `evalkit plugins` shows why
+        return None
 
 
 def iter_benchmarks() -> Iterator[Benchmark]:
     """Yield evalkit's benchmarks, then those of plug-ins, without those that cannot be used."""
-    ours = list(_own_benchmarks())
-    yield from ours
-    names = {benchmark.name for benchmark in ours}
-    for point in entry_points_in(BENCHMARKS):
-        if point.name not in names:
-            try:
-                yield find_benchmark(point.name)
-            except PluginError:  # `evalkit plugins` shows why
-                continue
+    names = dict.fromkeys([*own_benchmarks(), *(point.name for point in entry_points_in(BENCHMARKS))])
+    yield from (found for name in names if (found := benchmark_named(name)) is not None)
 
 
-def _own_benchmarks() -> Iterator[Benchmark]:
-    """Yield the benchmarks of all modules of `evalkit.benchmarks`; adding a benchmark is adding a module."""
-    for module in iter_modules(import_module(BENCHMARKS).__path__, f"{BENCHMARKS}."):
-        yield from getattr(import_module(module.name), "BENCHMARKS", ())
+@cache
+def own_benchmarks() -> Mapping[str, Benchmark]:
+    """Return the benchmarks of all modules of `evalkit.benchmarks` by name; adding a benchmark is adding a module."""
+    modules = iter_modules(import_module(BENCHMARKS).__path__, f"{BENCHMARKS}.")
+    found = (one for module in modules for one in getattr(import_module(module.name), "BENCHMARKS", ()))
+    return MappingProxyType({benchmark.name: benchmark for benchmark in found})
 
 
-def _checked_benchmark(found: Any, name: str, where: str) -> Benchmark:
+def _load_benchmark(name: str) -> Benchmark | None:
+    if name in own_benchmarks():
+        return own_benchmarks()[name]
+    where = f"dataset.benchmark={name}"
+    if (found := load_only(BENCHMARKS, name, where)) is None:
+        return None
     if not isinstance(found, Benchmark) or found.name != name:
         what = f"the entry point '{name}' is not a benchmark with that name"
         raise PluginError(what, where=where, remedy=f"point it to an evalkit.benchmarks.Benchmark('{name}', …)")

@@ -300,7 +300,13 @@ class InstructionWriter(Protocol):
 class Benchmark(Protocol):
     """A published benchmark for datasets, scoring and imports, such as `evalkit.benchmarks.Benchmark`.
 
-    The names of its metrics start with its name.
+    The names of its metrics start with its name. Optional attributes:
+
+    - `short_title`: its name before the titles of its metrics, unless `title` is
+    - `main_metric`: the name of its main metric, which is a finding of each run
+    - `substitute`: the name of the metric to report if a run cannot have the main one, and a caveat
+    - `human_labels`: whether its labels are from annotators
+    - `item_rule`: a function that returns its metrics in mode `checklist`
     """
 
     @property

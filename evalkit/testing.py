@@ -34,6 +34,7 @@ from evalkit.judges.responses import sane
 from evalkit.plugins import find_benchmark
 from evalkit.protocols import Benchmark, Evaluator, Judge, Store, StoreBackend
 from evalkit.scoring import score_run
+from evalkit.scoring.catalog import Catalog
 from evalkit.types import (
     Case,
     Completion,
@@ -556,7 +557,7 @@ def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> N
 
     Its files must be read the same way each time, and recognized. Other files must be refused with one line. Its rule
     must return metrics under the benchmark's name for complete, partial and missing judgments, with values inside their
-    intervals; a metric without data must not have a value.
+    intervals; a metric without data must not have a value. If it has rows in `metrics`, each metric must have one.
 
     Args:
         name: The benchmark's name: the entry point of an installed package, or one of evalkit's own.
@@ -584,6 +585,7 @@ def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
     if load_cases(config, mode=mode).fingerprint != dataset.fingerprint:
         yield "its rows differ when they are read again"
     yield from _recognition_faults(benchmark, path, mode)
+    yield from _row_faults(benchmark)
     run = RunConfig(
         judge=JudgeConfig(model="test/judge"),
         criteria=[{"name": "quality"}],
@@ -597,6 +599,18 @@ def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
     half = [one if index % 2 else gone for index, (one, gone) in enumerate(zip(judgments, missing, strict=True))]
     for what, given in (("judged", judgments), ("half judged", half), ("not judged", missing)):
         yield from (f"{what}: {fault}" for fault in _metric_faults(run, dataset.cases, given, name))
+
+
+def _row_faults(benchmark: Benchmark) -> Iterator[str]:
+    """Yield what is wrong with the rows of its metrics, and with the metrics that its findings name."""
+    name, catalog = benchmark.name, Catalog(benchmark.metrics)
+    for row in catalog.rows:
+        if row.group != name:
+            yield f"the row '{row.name}' in metrics is not named '{name}/…'"
+    substitute = getattr(benchmark, "substitute", None) or ("",)
+    for key, metric in (("main_metric", getattr(benchmark, "main_metric", "")), ("substitute", substitute[0])):
+        if metric and catalog.find(metric) is None:
+            yield f"{key} '{metric}' has no row in metrics"
 
 
 def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator[str]:
@@ -642,9 +656,12 @@ def _metric_faults(run: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
     own = [metric for key, metric in metrics.items() if key not in others]
     if not own:
         yield "the rule returns no metric"
+    catalog = Catalog(find_benchmark(name).metrics)
     for metric in own:
         if not metric.name.startswith(f"{name}/"):
             yield f"the metric '{metric.name}' is not named '{name}/…'"
+        elif catalog.rows and catalog.find(metric.name) is None:
+            yield f"'{metric.name}' has no row in metrics"
         if metric.value is not None and not metric.n:
             yield f"'{metric.name}' is {metric.value} without data: a missing answer is never a score"
         if metric.value is None and not metric.note:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline, sides_of
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape, share_row
 from evalkit.benchmarks.judgment_files import Peek, number, require, sibling_file
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import (
@@ -30,6 +30,7 @@ from evalkit.benchmarks.records import (
     missing_record,
 )
 from evalkit.benchmarks.scoring_rules import View, mean
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError
@@ -386,6 +387,49 @@ def _words(raw: Any) -> str | None:
     return raw if isinstance(raw, str) and raw else None
 
 
+_SOURCE = "Li et al. 2023; Dubois et al. 2024, arXiv 2404.04475, section 2"
+_PREFERENCE = "Mean preference for the model's output over the baseline's, a tie counting as half"
+_CONTROLLED = "Mean preference for the model's output at equal length, predicted by AlpacaEval's regression"
+_RAW_RATE = gettext(
+    " This is the raw rate: the length-controlled rate needs AlpacaEval's df_gamed.csv and all its "
+    "instructions; the win rate at equal length among this run's metrics is not that of the leaderboard."
+)
+_METRICS: Final = (
+    share_row(
+        "alpaca_eval/win_rate",
+        "win rate",
+        f"{_PREFERENCE}.",
+        _SOURCE,
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "alpaca_eval/length_controlled_win_rate",
+        "length-controlled win rate",
+        f"{_CONTROLLED}; requires all its instructions and its df_gamed.csv.",
+        "Dubois et al. 2024, arXiv 2404.04475, section 3",
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "alpaca_eval/win_rate/{model}",
+        "win rate, {model}",
+        f"{_PREFERENCE}; for one model.",
+        _SOURCE,
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "alpaca_eval/length_controlled_win_rate/{model}",
+        "length-controlled win rate, {model}",
+        f"{_CONTROLLED}; for one model.",
+        "Dubois et al. 2024, arXiv 2404.04475, section 3",
+        headline=True,
+        better=None,
+    ),
+)
+
+
 ALPACA_EVAL: Final = Benchmark(
     "alpaca_eval",
     "AlpacaEval",
@@ -398,6 +442,9 @@ ALPACA_EVAL: Final = Benchmark(
     read=_read_cases,
     rule=_rule,
     importer=Importer("alpaca_eval", "AlpacaEval's annotations.json", _sniff, _read_judgments),
+    metrics=_METRICS,
+    main_metric="alpaca_eval/length_controlled_win_rate",
+    substitute=("alpaca_eval/win_rate", _RAW_RATE),
 )
 
 BENCHMARKS: Final = (ALPACA_EVAL,)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape, share_row
 from evalkit.benchmarks.judgment_files import Peek, answers_in, question_in, require, text
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
@@ -226,6 +226,31 @@ def _margin_of(score: str) -> float:
     return read_margin(f"[[{score}]]", OutputConfig(format="bracket", graded=True))
 
 
+_SOURCE = "Li et al. 2024, arXiv 2406.11939, section 4"
+_SCORED = (
+    "Mean verdict for the model against the baseline over both orders (win 1, tie 1/2, loss 0), with weight 3 for "
+    "much better or much worse"
+)
+_METRICS: Final = (
+    share_row("arena_hard/score", "score", f"{_SCORED}.", _SOURCE, headline=True, better=None),
+    share_row(
+        "arena_hard/score/{part}",
+        "score, {part}",
+        f"{_SCORED}; for one model, or for one category if there is only one model.",
+        _SOURCE,
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "arena_hard/score/{model}/{category}",
+        "score, {model}, {category}",
+        f"{_SCORED}; for one model and category.",
+        _SOURCE,
+        better=None,
+    ),
+)
+
+
 ARENA_HARD: Final = Benchmark(
     "arena_hard",
     "Arena-Hard",
@@ -241,6 +266,8 @@ ARENA_HARD: Final = Benchmark(
     importer=Importer(
         "arena_hard", "Arena-Hard: model_judgment/JUDGE/MODEL.jsonl, or the folder", _sniff, _read_judgments
     ),
+    metrics=_METRICS,
+    main_metric="arena_hard/score",
 )
 
 BENCHMARKS: Final = (ARENA_HARD,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape, share_row
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing, rates
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns.cases import NONE
@@ -68,6 +68,37 @@ def _rule(view: View) -> list[Statistic | Metric]:
     return [*found, *rates("auto_j/consistency", view.tally, same, read, ~read, subsets, why=UNREAD)]
 
 
+_SOURCE = "Li et al. 2024, arXiv 2310.05470, section 5.1"
+_METRICS: Final = (
+    share_row(
+        "auto_j/agreement",
+        "agreement with annotators",
+        "Share of labeled pairs whose verdict equals the annotators' label in both orders.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "auto_j/agreement/{scenario}",
+        "agreement with annotators, {scenario}",
+        "Share of labeled pairs whose verdict equals the annotators' label in both orders; for one group of scenarios.",
+        _SOURCE,
+    ),
+    share_row(
+        "auto_j/consistency",
+        "consistency",
+        "Share of pairs with the same verdict in both orders.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "auto_j/consistency/{scenario}",
+        "consistency, {scenario}",
+        "Share of pairs with the same verdict in both orders; for one group of scenarios.",
+        _SOURCE,
+    ),
+)
+
+
 AUTO_J: Final = Benchmark(
     "auto_j",
     "Auto-J pairwise test data",
@@ -79,6 +110,10 @@ AUTO_J: Final = Benchmark(
     shapes=(shape("scenario", "label", "prompt", "response 1", "response 2"),),
     read=row_by_row(_read_case),
     rule=_rule,
+    metrics=_METRICS,
+    short_title="Auto-J",
+    main_metric="auto_j/agreement",
+    human_labels=True,
 )
 
 BENCHMARKS: Final = (AUTO_J,)

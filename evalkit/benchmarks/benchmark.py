@@ -13,10 +13,12 @@ from evalkit.benchmarks.judgment_files import Peek, load_object
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View
 from evalkit.config import RunConfig
+from evalkit.core.translation import Text
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, files_in, first_row, rows_of
 from evalkit.errors import DatasetError
 from evalkit.scoring.catalog import MetricSpec
+from evalkit.scoring.catalog.spec import BOTH, NO_INTERVAL, SCORES, Better
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
@@ -81,7 +83,11 @@ class Benchmark:
         item_rule: Returns its metrics from checklist items, in mode `checklist`; they replace those of `rule`.
         cluster: The metadata key for resampling, unless `scoring.cluster` is set.
         importer: The importer of published judgments.
-        metrics: The rows of its metrics in the catalog. Those of built-in benchmarks are in `evalkit/scoring/catalog`.
+        metrics: The rows of its metrics in the catalog.
+        short_title: Its name before the titles of its metrics, unless `title` is.
+        main_metric: The name of its main metric, which is a finding of each run.
+        substitute: The name of the metric to report if a run cannot have the main one, and a caveat.
+        human_labels: Whether its labels are from annotators; others have answer keys, or labels from a model.
     """
 
     name: str
@@ -100,6 +106,10 @@ class Benchmark:
     cluster: str | None = None
     importer: Importer | None = None
     metrics: tuple[MetricSpec, ...] = ()
+    short_title: str = ""
+    main_metric: str = ""
+    substitute: tuple[str, Text | str] | None = None
+    human_labels: bool = False
 
     def looks_like(self, row: Row) -> bool:
         """Return whether a row belongs to this benchmark, by its columns."""
@@ -137,6 +147,53 @@ class Benchmark:
             "citation": self.citation,
             "homepage": self.homepage,
         }
+
+
+def share_row(
+    name: str,
+    title: str,
+    definition: str,
+    source: str,
+    *,
+    headline: bool = False,
+    modes: tuple[str, ...] = BOTH,
+    better: Better | None = "higher",
+) -> MetricSpec:
+    """Return the row of a share; `better` is `None` if it measures the judged models or the annotators."""
+    return MetricSpec(name, title, definition, better=better, headline=headline, source=source, modes=modes)
+
+
+def coefficient_row(
+    name: str, title: str, definition: str, source: str, *, headline: bool = False, modes: tuple[str, ...] = SCORES
+) -> MetricSpec:
+    """Return the row of a coefficient of agreement or correlation."""
+    return MetricSpec(
+        name,
+        title,
+        definition,
+        unit="coefficient",
+        low=-1.0,
+        better="higher",
+        chance=0.0,
+        headline=headline,
+        source=source,
+        modes=modes,
+    )
+
+
+def undetermined_row(name: str, title: str, source: str) -> MetricSpec:
+    """Return the row that replaces the coefficients of a dimension without any."""
+    return MetricSpec(
+        name,
+        title,
+        "Never has a value: replaces the coefficients of a dimension that was not judged or not graded.",
+        low=None,
+        high=None,
+        unit="none",
+        headline=True,
+        source=source,
+        interval=NO_INTERVAL,
+    )
 
 
 def foreign_row(benchmark: Benchmark, row: Row, place: str) -> ForeignError:

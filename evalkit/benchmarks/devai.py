@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, json_objects, listed, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, json_objects, listed, shape, share_row
 from evalkit.benchmarks.judgment_files import Peek, load_object, peek, require
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
@@ -140,6 +140,40 @@ def _named(one: Statistic | Metric | None, name: str, why: str) -> Statistic | M
     return nothing(name, why) if one is None else replace(one, name=name)
 
 
+_SOURCE = "Zhuge et al. 2024, arXiv 2410.10934, section 4"
+_METRICS: Final = (
+    share_row(
+        "devai/agreement",
+        "agreement with annotators",
+        "Share of labeled requirements to which the judge gives the annotators' answer.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "devai/requirements_met",
+        "requirements met",
+        "Share of requirements that are met, with every prerequisite.",
+        _SOURCE,
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "devai/requirements_met_independent",
+        "requirements met, whatever their prerequisites",
+        "Share of requirements that the judge calls met, whatever their prerequisites.",
+        _SOURCE,
+        better=None,
+    ),
+    share_row(
+        "devai/solve_rate",
+        "tasks solved",
+        "Share of tasks of which every requirement is met.",
+        _SOURCE,
+        better=None,
+    ),
+)
+
+
 BENCHMARKS: Final = (
     Benchmark(
         "devai",
@@ -157,5 +191,7 @@ BENCHMARKS: Final = (
         importer=Importer(
             "devai", "DevAI: a system's folder with agent_as_a_judge, or its files", _sniff, _read_judgments
         ),
+        metrics=_METRICS,
+        main_metric="devai/agreement",
     ),
 )

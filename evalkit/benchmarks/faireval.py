@@ -9,11 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, choice
+from evalkit.benchmarks.benchmark import Benchmark, Source, choice, coefficient_row, share_row
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, first_row, rows_of
 from evalkit.errors import DatasetError
+from evalkit.scoring.catalog import MetricSpec
+from evalkit.scoring.catalog.spec import BOTH
 from evalkit.scoring.columns.cases import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.bootstrap import Statistic
@@ -90,6 +92,35 @@ def _rule(view: View) -> list[Statistic | Metric]:
     return [accuracy, agreement, conflict]
 
 
+_SOURCE = "Wang et al. 2024, arXiv 2305.17926, sections 2 to 4"
+_METRICS: Final = (
+    share_row(
+        "faireval/accuracy",
+        "accuracy",
+        "Share of labeled pairs whose verdict equals the label; the verdict is the sign of the mean margin over "
+        "all samples and both orders.",
+        _SOURCE,
+        headline=True,
+    ),
+    coefficient_row(
+        "faireval/kappa",
+        "Cohen's kappa",
+        "Cohen's kappa between these verdicts and the labels over win, tie and lose.",
+        _SOURCE,
+        headline=True,
+        modes=BOTH,
+    ),
+    MetricSpec(
+        "faireval/conflict_rate",
+        "orders that disagree",
+        "Share of pairs whose two orders give different verdicts.",
+        better="lower",
+        headline=True,
+        source=_SOURCE,
+    ),
+)
+
+
 FAIREVAL: Final = Benchmark(
     "faireval",
     "FairEval",
@@ -102,6 +133,9 @@ FAIREVAL: Final = Benchmark(
     read=_read_cases,
     holds=_holds,
     rule=_rule,
+    metrics=_METRICS,
+    main_metric="faireval/accuracy",
+    human_labels=True,
 )
 
 BENCHMARKS: Final = (FAIREVAL,)

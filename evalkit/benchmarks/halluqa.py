@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape, share_row
 from evalkit.benchmarks.judgment_files import Peek, load_json, peek, require, sibling_file
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
@@ -178,6 +178,57 @@ def _categories(path: Path) -> dict[str, Any]:
     return {str(row.get("question_id")): row.get("Category") for row in rows}
 
 
+_SOURCE = "Cheng et al. 2023, arXiv 2310.03368, section 3"
+_HALLUCINATION = "Share of answers judged free of hallucination"
+_INVALID = "an unreadable verdict counting as hallucination"
+_METRICS: Final = (
+    share_row(
+        "halluqa/non_hallucination_rate",
+        "answers without hallucination",
+        f"{_HALLUCINATION}.",
+        _SOURCE,
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "halluqa/non_hallucination_rate_strict",
+        "answers without hallucination, invalid verdicts counted",
+        f"{_HALLUCINATION}, {_INVALID}.",
+        _SOURCE,
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "halluqa/non_hallucination_rate/{part}",
+        "answers without hallucination, {part}",
+        f"{_HALLUCINATION}; for one model, or for one kind of question if there is only one model.",
+        _SOURCE,
+        better=None,
+    ),
+    share_row(
+        "halluqa/non_hallucination_rate_strict/{part}",
+        "answers without hallucination, invalid verdicts counted, {part}",
+        f"{_HALLUCINATION}, {_INVALID}; for one model, or for one kind of question if there is only one model.",
+        _SOURCE,
+        better=None,
+    ),
+    share_row(
+        "halluqa/non_hallucination_rate/{model}/{category}",
+        "answers without hallucination, {model}, {category}",
+        f"{_HALLUCINATION}; for one model and kind of question.",
+        _SOURCE,
+        better=None,
+    ),
+    share_row(
+        "halluqa/non_hallucination_rate_strict/{model}/{category}",
+        "answers without hallucination, invalid verdicts counted, {model}, {category}",
+        f"{_HALLUCINATION}, {_INVALID}; for one model and kind of question.",
+        _SOURCE,
+        better=None,
+    ),
+)
+
+
 HALLUQA: Final = Benchmark(
     "halluqa",
     "HalluQA",
@@ -195,6 +246,8 @@ HALLUQA: Final = Benchmark(
         _sniff,
         _read_judgments,
     ),
+    metrics=_METRICS,
+    main_metric="halluqa/non_hallucination_rate_strict",
 )
 
 BENCHMARKS: Final = (HALLUQA,)

@@ -16,6 +16,7 @@ from evalkit.benchmarks.judgment_files import text
 from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
 from evalkit.datasets.formats import Row
 from evalkit.errors import DatasetError
+from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.metrics.checklists import UNCLIPPED, checklist_statistics
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic
@@ -75,6 +76,17 @@ def _clipped(totals: Floats) -> Floats:
     return np.clip(divide(totals[:, 0], totals[:, 1]), 0.0, 1.0)
 
 
+_METRICS: Final = (
+    MetricSpec(
+        "healthbench/score",
+        "score",
+        "Mean over examples of the points met over all positive points, clipped to 0 and 1.",
+        headline=True,
+        source="Arora et al. 2025, arXiv 2505.08775, section 3",
+    ),
+)
+
+
 BENCHMARKS: Final = (
     Benchmark(
         "healthbench",
@@ -88,5 +100,7 @@ BENCHMARKS: Final = (
         read=row_by_row(_case),
         rule=_rule,
         item_rule=_item_rule,
+        metrics=_METRICS,
+        main_metric="healthbench/score",
     ),
 )

@@ -8,7 +8,17 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark_files, checked_rows, choice, shape
+from evalkit.benchmarks.benchmark import (
+    Benchmark,
+    Source,
+    benchmark_files,
+    checked_rows,
+    choice,
+    coefficient_row,
+    shape,
+    share_row,
+    undetermined_row,
+)
 from evalkit.benchmarks.scoring_rules import View, by_dimension
 from evalkit.datasets.conversations import conversation_text
 from evalkit.datasets.formats import Row
@@ -129,6 +139,31 @@ def _preferences(view: View) -> Statistic:
     )
 
 
+_SOURCE = "Wang et al. 2024, arXiv 2406.08673, section 2"
+_METRICS: Final = (
+    coefficient_row(
+        "helpsteer/{dimension}/weighted_kappa",
+        "{dimension}, quadratic kappa",
+        "Cohen's kappa with quadratic weights between scores and grades of one attribute.",
+        _SOURCE,
+    ),
+    coefficient_row(
+        "helpsteer/{dimension}/pearson",
+        "{dimension}, Pearson correlation",
+        "Pearson's r between scores and grades of one attribute.",
+        _SOURCE,
+    ),
+    undetermined_row("helpsteer/{dimension}", "{dimension}", _SOURCE),
+    share_row(
+        "helpsteer/preference_accuracy",
+        "accuracy on preferences",
+        "Share of preferences other than ties that the verdict equals; a verdict of tie counts as wrong.",
+        "Wang et al. 2025, arXiv 2410.01257",
+        headline=True,
+    ),
+)
+
+
 HELPSTEER: Final = Benchmark(
     "helpsteer",
     "HelpSteer",
@@ -140,6 +175,9 @@ HELPSTEER: Final = Benchmark(
     shapes=(_RATED, _PREFERRED, _PREFERRED3),
     read=_read_cases,
     rule=_rule,
+    metrics=_METRICS,
+    main_metric="helpsteer/preference_accuracy",
+    human_labels=True,
 )
 
 BENCHMARKS: Final = (HELPSTEER,)

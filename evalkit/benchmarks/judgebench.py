@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, choice, row_by_row, shape, share_row
 from evalkit.benchmarks.judgment_files import Peek, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.llmbar import PATTERN
@@ -131,6 +131,25 @@ def _said(entry: Any, judge: str) -> RecordedJudgment:
     return RecordedJudgment(judge, value=_DECISIONS[decision], text=text)
 
 
+_SOURCE = "Tan et al. 2025, arXiv 2410.12784, section 4.1"
+_NET = "Share of labeled pairs whose votes over both orders have a positive sum: +1 for the label, -1 against it"
+_METRICS: Final = (
+    share_row(
+        "judgebench/net_vote_accuracy",
+        "accuracy by net votes",
+        f"{_NET}.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "judgebench/net_vote_accuracy/{category}",
+        "accuracy by net votes, {category}",
+        f"{_NET}; for one category.",
+        _SOURCE,
+    ),
+)
+
+
 JUDGEBENCH: Final = Benchmark(
     "judgebench",
     "JudgeBench",
@@ -143,6 +162,8 @@ JUDGEBENCH: Final = Benchmark(
     read=row_by_row(_read_case),
     rule=_rule,
     importer=Importer("judgebench", "JudgeBench's outputs/….jsonl", _sniff, _read_judgments),
+    metrics=_METRICS,
+    main_metric="judgebench/net_vote_accuracy",
 )
 
 BENCHMARKS: Final = (JUDGEBENCH,)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, choice, row_by_row, shape, share_row
 from evalkit.benchmarks.judgment_files import Peek, number, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
@@ -221,6 +221,39 @@ def _score_records(row: Mapping[str, Any], index: int, place: str, judge: str, _
         yield Record(str(index), str(row.get("input", "")), shown, said)
 
 
+_SOURCE = "Zeng et al. 2024, arXiv 2310.07641, section 4"
+_ORDERS = "Mean accuracy of the two orders, averaged over sets"
+_SAME = "Share of pairs for which both orders name the same output, averaged over sets"
+_METRICS: Final = (
+    share_row(
+        "llmbar/mean_accuracy",
+        "mean accuracy of the orders",
+        f"{_ORDERS}.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "llmbar/agreement_rate",
+        "same verdict in both orders",
+        f"{_SAME}.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "llmbar/mean_accuracy/{set}",
+        "mean accuracy of the orders, {set}",
+        f"{_ORDERS}; for one set, or for the adversarial sets.",
+        _SOURCE,
+    ),
+    share_row(
+        "llmbar/agreement_rate/{set}",
+        "same verdict in both orders, {set}",
+        f"{_SAME}; for one set, or for the adversarial sets.",
+        _SOURCE,
+    ),
+)
+
+
 LLMBAR: Final = Benchmark(
     "llmbar",
     "LLMBar",
@@ -236,6 +269,8 @@ LLMBAR: Final = Benchmark(
     importer=Importer(
         "llmbar", "LLMBar's result.json, or the folder of its sets: --judge GPT-4/CoT", _sniff, _read_judgments
     ),
+    metrics=_METRICS,
+    main_metric="llmbar/mean_accuracy",
 )
 
 BENCHMARKS: Final = (LLMBAR,)

@@ -22,6 +22,7 @@ from evalkit.benchmarks.benchmark import (
     choice,
     listed,
     shape,
+    share_row,
 )
 from evalkit.benchmarks.judgment_files import Peek, answers_in, number, question_in, reference_in, require, sibling_file
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
@@ -33,6 +34,8 @@ from evalkit.core.scale import Scale
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError
+from evalkit.scoring.catalog import MetricSpec
+from evalkit.scoring.catalog.spec import PAIRS, SCORES
 from evalkit.scoring.columns.cases import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
@@ -432,6 +435,98 @@ def _categories(path: Path) -> dict[str, Any]:
     return {} if file is None else {str(row.get("question_id")): row.get("category") for _, row in judged_rows(file)}
 
 
+_SOURCE = "Zheng et al. 2023, arXiv 2306.05685, section 4.2"
+_METRICS: Final = (
+    share_row(
+        "mt_bench/agreement",
+        "agreement with annotators",
+        "Share of the annotators' votes that equal the judge's verdict.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "mt_bench/human_agreement",
+        "agreement among annotators",
+        "Share of pairs of annotators' votes on the same responses that agree.",
+        _SOURCE,
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "mt_bench/agreement_without_ties",
+        "agreement with annotators, without ties",
+        "Share of the annotators' votes that equal the judge's verdict, among votes and verdicts that are not ties.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "mt_bench/human_agreement_without_ties",
+        "agreement among annotators, without ties",
+        "Share of pairs of annotators' votes on the same responses that agree, without ties.",
+        _SOURCE,
+        headline=True,
+        better=None,
+    ),
+    share_row(
+        "mt_bench/agreement/{turn}",
+        "agreement with annotators, {turn}",
+        "Share of the annotators' votes in one turn that equal the judge's verdict.",
+        _SOURCE,
+    ),
+    share_row(
+        "mt_bench/human_agreement/{turn}",
+        "agreement among annotators, {turn}",
+        "Share of pairs of annotators' votes on the same responses that agree, in one turn.",
+        _SOURCE,
+        better=None,
+    ),
+    share_row(
+        "mt_bench/agreement_without_ties/{turn}",
+        "agreement with annotators, without ties, {turn}",
+        "Share of the annotators' votes in one turn that equal the judge's verdict, among votes and verdicts that "
+        "are not ties.",
+        _SOURCE,
+    ),
+    share_row(
+        "mt_bench/human_agreement_without_ties/{turn}",
+        "agreement among annotators, without ties, {turn}",
+        "Share of pairs of annotators' votes on the same responses that agree, in one turn, without ties.",
+        _SOURCE,
+        better=None,
+    ),
+    share_row(
+        "mt_bench/win_rate/{model}",
+        "win rate, {model}",
+        "Share of a model's pairs that it wins, a tie counting as half.",
+        _SOURCE,
+        headline=True,
+        modes=PAIRS,
+        better=None,
+    ),
+    MetricSpec(
+        "mt_bench/score/{model}",
+        "score, {model}",
+        "Mean score of a model over all turns.",
+        unit="units of the scale",
+        low=None,
+        high=None,
+        headline=True,
+        source=_SOURCE,
+        modes=SCORES,
+    ),
+    MetricSpec(
+        "mt_bench/score/{model}/{turn}",
+        "score, {model}, {turn}",
+        "Mean score of a model in one turn.",
+        unit="units of the scale",
+        low=None,
+        high=None,
+        source=_SOURCE,
+        modes=SCORES,
+    ),
+)
+
+
 MT_BENCH: Final = Benchmark(
     "mt_bench",
     "MT-Bench human judgments",
@@ -450,6 +545,10 @@ MT_BENCH: Final = Benchmark(
         _sniff,
         _read_judgments,
     ),
+    metrics=_METRICS,
+    short_title="MT-Bench",
+    main_metric="mt_bench/agreement",
+    human_labels=True,
 )
 
 BENCHMARKS: Final = (MT_BENCH,)

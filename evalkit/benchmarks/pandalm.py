@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape, share_row
 from evalkit.benchmarks.scoring_rules import UNREAD, View
 from evalkit.core.annotations import choice_for
 from evalkit.datasets.formats import Row
@@ -100,6 +100,40 @@ def _f1(totals: Floats) -> Floats:
     return _macro(totals, divide(2 * right, said + labeled))
 
 
+_SOURCE = "Wang et al. 2024, arXiv 2306.05087, section 5"
+_METRICS: Final = (
+    share_row(
+        "pandalm/accuracy",
+        "accuracy",
+        "Share of pairs whose verdict equals the annotators' majority choice, or the first annotator's choice if "
+        "all differ.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "pandalm/precision",
+        "macro precision",
+        "Share of verdicts of a class that are correct, averaged over A, tie and B.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "pandalm/recall",
+        "macro recall",
+        "Share of labels of a class that the verdict equals, averaged over A, tie and B.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "pandalm/f1",
+        "macro F1",
+        "Harmonic mean of precision and recall, averaged over A, tie and B.",
+        _SOURCE,
+        headline=True,
+    ),
+)
+
+
 PANDALM: Final = Benchmark(
     "pandalm",
     "PandaLM test set",
@@ -114,6 +148,10 @@ PANDALM: Final = Benchmark(
     ),
     read=row_by_row(_read_case),
     rule=_rule,
+    metrics=_METRICS,
+    short_title="PandaLM",
+    main_metric="pandalm/accuracy",
+    human_labels=True,
 )
 
 BENCHMARKS: Final = (PANDALM,)

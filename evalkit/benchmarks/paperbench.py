@@ -18,6 +18,7 @@ from evalkit.core.checklists import MAX_DEPTH, ChecklistError, leaves, read_item
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.named import Placed, files_in
 from evalkit.errors import DatasetError
+from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
@@ -104,6 +105,17 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
     return [replace(one, name=SCORE) for one in found if one.name == "score/mean"]
 
 
+_METRICS: Final = (
+    MetricSpec(
+        "paperbench/replication_score",
+        "replication score",
+        "Mean over papers of the weighted mean of grades, from the leaves of the tree to the root.",
+        headline=True,
+        source="Starace et al. 2025, arXiv 2504.01848, section 2.2",
+    ),
+)
+
+
 BENCHMARKS: Final = (
     Benchmark(
         "paperbench",
@@ -119,5 +131,7 @@ BENCHMARKS: Final = (
         item_rule=_item_rule,
         holds=_holds,
         importer=Importer("paperbench", "PaperBench: graded trees, a file or a folder", _sniff, _read_judgments),
+        metrics=_METRICS,
+        main_metric="paperbench/replication_score",
     ),
 )

@@ -12,7 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, listed, shape
+from evalkit.benchmarks.benchmark import (
+    Benchmark,
+    Importer,
+    Source,
+    benchmark_files,
+    checked_rows,
+    coefficient_row,
+    listed,
+    shape,
+)
 from evalkit.benchmarks.judgment_files import Peek, number, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import (
@@ -175,6 +184,32 @@ def _split(instruction: str) -> dict[str, str]:
     return found
 
 
+_SOURCE = "Kim et al. 2024, arXiv 2310.08491, section 5.3"
+_METRICS: Final = (
+    coefficient_row(
+        "prometheus/pearson",
+        "Pearson correlation",
+        "Pearson's r between scores (mean of the samples) and reference scores over all responses.",
+        _SOURCE,
+        headline=True,
+    ),
+    coefficient_row(
+        "prometheus/kendall",
+        "Kendall's tau",
+        "Kendall's tau-b between scores (mean of the samples) and reference scores over all responses.",
+        _SOURCE,
+        headline=True,
+    ),
+    coefficient_row(
+        "prometheus/spearman",
+        "Spearman correlation",
+        "Spearman's rho between scores (mean of the samples) and reference scores over all responses.",
+        _SOURCE,
+        headline=True,
+    ),
+)
+
+
 PROMETHEUS: Final = Benchmark(
     "prometheus",
     "Prometheus (Feedback Bench, Vicuna Bench)",
@@ -187,6 +222,9 @@ PROMETHEUS: Final = Benchmark(
     read=_read_cases,
     rule=_rule,
     importer=Importer("prometheus", "Prometheus: gpt4_score with repeats", _sniff, _read_judgments),
+    metrics=_METRICS,
+    short_title="Prometheus",
+    main_metric="prometheus/pearson",
 )
 
 BENCHMARKS: Final = (PROMETHEUS,)

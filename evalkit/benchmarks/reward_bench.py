@@ -14,13 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, listed, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, listed, row_by_row, shape, share_row
 from evalkit.benchmarks.judgment_files import Peek, load_object, number, text
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import UNORDERED, Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns.cases import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
@@ -370,6 +371,61 @@ def _scores(row: Mapping[str, Any], index: int, judge: str) -> Iterator[Record]:
         yield Record(name, prompt, (_answer(row, side),), said, metadata=metadata)
 
 
+_SOURCE = "Lambert et al. 2024, arXiv 2403.13787, section 4"
+_SUBSET = "Share of pairs whose chosen response beats the rejected one; a tie called by the judge counts as half"
+_SOURCE2 = "Malik et al. 2025, arXiv 2506.01937, section 4 and appendix"
+_METRICS: Final = (
+    share_row(
+        "rewardbench/score",
+        "score",
+        "Mean accuracy of the four sections, without the prior test sets.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "rewardbench/{section}",
+        "{section}",
+        "Accuracy of one section: the mean of its subsets, weighted as published.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row("rewardbench/{subset}", "{subset}", f"{_SUBSET}.", _SOURCE, headline=True),
+)
+_METRICS2: Final = (
+    share_row(
+        "rewardbench2/score",
+        "score",
+        "Mean of the scores of all subsets.",
+        _SOURCE2,
+        headline=True,
+    ),
+    MetricSpec(
+        "rewardbench2/ties",
+        "score on ties",
+        "Weighted score of prompts with several correct answers and of their reference prompts with one correct "
+        "answer.",
+        "0.3 × accuracy on each kind of prompt, 0.2 × how often the gap between correct and wrong answers exceeds "
+        "the spread of the correct ones, 0.2 × the same with the smaller of this gap and the reference's, 0.01 × "
+        "mean tanh(smaller gap / spread - 1)",
+        unit="score",
+        low=-0.01,
+        high=1.01,
+        better="higher",
+        headline=True,
+        source=_SOURCE2,
+        needs="scores",
+    ),
+    share_row(
+        "rewardbench2/{subset}",
+        "{subset}",
+        "Share of prompts whose chosen response scores higher than all rejected ones; if k responses share the "
+        "highest score, the chosen one counts 1/k.",
+        _SOURCE2,
+        headline=True,
+    ),
+)
+
+
 REWARDBENCH: Final = Benchmark(
     "rewardbench",
     "RewardBench",
@@ -387,6 +443,8 @@ REWARDBENCH: Final = Benchmark(
         _sniff,
         _read_judgments,
     ),
+    metrics=_METRICS,
+    main_metric="rewardbench/score",
 )
 
 
@@ -401,6 +459,8 @@ REWARDBENCH2: Final = Benchmark(
     shapes=(shape("id", "prompt", "chosen", "rejected", "num_correct", "subset"),),
     read=row_by_row(_read_case2),
     rule=_rule2,
+    metrics=_METRICS2,
+    main_metric="rewardbench2/score",
 )
 
 BENCHMARKS: Final = (REWARDBENCH, REWARDBENCH2)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, RowLocation, row_by_row, shape
+from evalkit.benchmarks.benchmark import Benchmark, RowLocation, row_by_row, shape, share_row
 from evalkit.benchmarks.reward_bench import UNJUDGED, chosen_count, chosen_first, compare_chosen
 from evalkit.benchmarks.scoring_rules import View, blend
 from evalkit.datasets.formats import Row
@@ -66,6 +66,34 @@ def _over_domains(
     return blend(name, [cell for cell, _ in parts], [weight for _, weight in parts], why="no case has a domain")
 
 
+_SOURCE = "Liu et al. 2025, arXiv 2410.16184, section 3.3"
+_METRICS: Final = (
+    share_row(
+        "rm_bench/average",
+        "average accuracy",
+        "Mean accuracy of the three difficulty levels.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "rm_bench/{level}",
+        "{level}",
+        "Share of comparisons of one difficulty level whose chosen response is strictly better, averaged over "
+        "domains: hard if the rejected response has the fancier style, normal if the styles are the same, easy if "
+        "the chosen one has it.",
+        _SOURCE,
+        headline=True,
+    ),
+    share_row(
+        "rm_bench/{domain}",
+        "{domain}",
+        "Accuracy of one domain over the three difficulty levels; safety is the mean of its two parts.",
+        _SOURCE,
+        headline=True,
+    ),
+)
+
+
 RM_BENCH: Final = Benchmark(
     "rm_bench",
     "RM-Bench",
@@ -77,6 +105,8 @@ RM_BENCH: Final = Benchmark(
     shapes=(shape("id", "prompt", "chosen", "rejected", "domain"),),
     read=row_by_row(_read_case),
     rule=_rule,
+    metrics=_METRICS,
+    main_metric="rm_bench/average",
 )
 
 BENCHMARKS: Final = (RM_BENCH,)

@@ -11,7 +11,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, listed, shape
+from evalkit.benchmarks.benchmark import (
+    Benchmark,
+    Importer,
+    Source,
+    benchmark_files,
+    checked_rows,
+    coefficient_row,
+    listed,
+    shape,
+    undetermined_row,
+)
 from evalkit.benchmarks.judgment_files import Peek, number, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import (
@@ -27,6 +37,7 @@ from evalkit.benchmarks.scoring_rules import View, by_dimension, pooled
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
@@ -331,6 +342,41 @@ _IMPORTER: Final = Importer(
 )
 
 
+def _correlations(name: str, title: str, over: str, source: str, *, headline: bool = False) -> list[MetricSpec]:
+    """Return the rows of the three coefficients between scores and grades of one dimension."""
+    names = {
+        "pearson": ("Pearson correlation", "Pearson's r"),
+        "spearman": ("Spearman correlation", "Spearman's rho"),
+        "kendall": ("Kendall's tau", "Kendall's tau-b"),
+    }
+    return [
+        coefficient_row(
+            f"{name}/{end}",
+            f"{title}, {words}",
+            f"{own} between scores and grades of one dimension, {over}.",
+            source,
+            headline=headline,
+        )
+        for end, (words, own) in names.items()
+    ]
+
+
+_LEVELS = "over all summaries (sample), per document and averaged (summary), or over system means (system)"
+_SUMMEVAL_SOURCE = "Fabbri et al. 2021, TACL 9, section 5; Zhong et al. 2022, arXiv 2210.07197, section 4.2"
+_POOLED = "over all responses"
+_TOPICAL_CHAT_SOURCE = "Zhong et al. 2022, arXiv 2210.07197, section 4.3"
+_SUMMEVAL_METRICS: Final = (
+    *_correlations("summeval/overall/{grouping}", "overall, {grouping}", _LEVELS, _SUMMEVAL_SOURCE, headline=True),
+    *_correlations("summeval/{dimension}/{grouping}", "{dimension}, {grouping}", _LEVELS, _SUMMEVAL_SOURCE),
+    undetermined_row("summeval/{dimension}", "{dimension}", _SUMMEVAL_SOURCE),
+)
+_TOPICAL_CHAT_METRICS: Final = (
+    *_correlations("topical_chat/{dimension}", "{dimension}", _POOLED, _TOPICAL_CHAT_SOURCE),
+    undetermined_row("topical_chat/{dimension}", "{dimension}", _TOPICAL_CHAT_SOURCE),
+    *_correlations("topical_chat/overall", "overall", _POOLED, _TOPICAL_CHAT_SOURCE, headline=True),
+)
+
+
 TOPICAL_CHAT: Final = Benchmark(
     "topical_chat",
     "Topical-Chat (UniEval)",
@@ -343,6 +389,10 @@ TOPICAL_CHAT: Final = Benchmark(
     read=_read_chats,
     rule=_chat_rule,
     importer=_IMPORTER,
+    metrics=_TOPICAL_CHAT_METRICS,
+    short_title="Topical-Chat",
+    main_metric="topical_chat/overall/spearman",
+    human_labels=True,
 )
 
 
@@ -358,6 +408,9 @@ SUMMEVAL: Final = Benchmark(
     read=_read_summaries,
     rule=_summary_rule,
     importer=_IMPORTER,
+    metrics=_SUMMEVAL_METRICS,
+    main_metric="summeval/overall/summary/spearman",
+    human_labels=True,
 )
 
 BENCHMARKS: Final = (SUMMEVAL, TOPICAL_CHAT)

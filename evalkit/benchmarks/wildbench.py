@@ -15,6 +15,7 @@ from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, te
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.benchmarks.scoring_rules import View, nothing
 from evalkit.datasets.formats import Row
+from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
@@ -87,6 +88,30 @@ def _mean(totals: Floats) -> Floats:
     return divide(totals[:, 0], totals[:, 1])
 
 
+_SOURCE = "Lin et al. 2024, arXiv 2406.04770, section 3.2"
+_METRICS: Final = (
+    MetricSpec(
+        "wildbench/score",
+        "score",
+        "Mean score of the responses, from 1 to 10.",
+        unit="units of the scale",
+        low=1.0,
+        high=10.0,
+        headline=True,
+        source=_SOURCE,
+    ),
+    MetricSpec(
+        "wildbench/adjusted_score",
+        "adjusted score",
+        "Twice the excess of the mean score over 5.",
+        unit="points",
+        low=-8.0,
+        high=10.0,
+        source=_SOURCE,
+    ),
+)
+
+
 BENCHMARKS: Final = (
     Benchmark(
         "wildbench",
@@ -100,5 +125,7 @@ BENCHMARKS: Final = (
         read=row_by_row(_case),
         rule=_rule,
         importer=Importer("wildbench", "WildBench: files of scores by task and model", _sniff, _read_judgments),
+        metrics=_METRICS,
+        main_metric="wildbench/score",
     ),
 )

@@ -15,7 +15,7 @@ from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.findings import findings_of
 from evalkit.report.sweep_findings import MANY_MISSING, missing_share
-from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, Catalog, catalog_of
+from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric, RunResult
 
@@ -36,19 +36,19 @@ SYMBOLS = {"good": "✓", "bad": "✗", "warn": "!", "info": "•"}
 STYLES = {"good": "green", "bad": "red", "warn": "yellow", "info": ""}
 
 
-def _worth_a_row(metric: Metric, catalog: Catalog) -> bool:
-    spec = catalog.spec(metric.name)
-    return catalog.is_headline(metric.name) and spec is not None and bool(metric.value or not spec.hidden_at_zero)
+def _worth_a_row(metric: Metric) -> bool:
+    spec = CATALOG.spec(metric.name)
+    return CATALOG.is_headline(metric.name) and spec is not None and bool(metric.value or not spec.hidden_at_zero)
 
 
-def _shown(metric: Metric, catalog: Catalog) -> bool:
-    return (metric.value is not None and _worth_a_row(metric, catalog)) or _undefined(metric, catalog)
+def _shown(metric: Metric) -> bool:
+    return (metric.value is not None and _worth_a_row(metric)) or _undefined(metric)
 
 
-def _undefined(metric: Metric, catalog: Catalog) -> bool:
+def _undefined(metric: Metric) -> bool:
     """Return whether a coefficient is undefined despite data: all labels are of one class, or all scores are equal."""
-    spec = catalog.spec(metric.name)
-    undefined = metric.value is None and metric.n > 0 and catalog.is_headline(metric.name)
+    spec = CATALOG.spec(metric.name)
+    undefined = metric.value is None and metric.n > 0 and CATALOG.is_headline(metric.name)
     return undefined and spec is not None and spec.group == "agreement" and spec.is_coefficient
 
 
@@ -59,7 +59,7 @@ def _worst(metric: Metric) -> str:
     return f"{number(metric.worst_low)} to {number(metric.worst_high)}"
 
 
-def metric_table(metrics: Mapping[str, Metric], confidence: float, catalog: Catalog = CATALOG) -> Table:
+def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     """Return a table of at most 12 main metrics of a run; its folder and report have all."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric")
@@ -67,14 +67,14 @@ def metric_table(metrics: Mapping[str, Metric], confidence: float, catalog: Cata
     table.add_column(f"{confidence:.0%} interval")
     table.add_column("n", justify="right")
     table.add_column("missing", justify="right")
-    main = catalog.main([name for name, metric in metrics.items() if _shown(metric, catalog)], ROWS)
+    main = CATALOG.main([name for name, metric in metrics.items() if _shown(metric)], ROWS)
     shown = [metrics[name] for name in main]
     lacking = any(metric.missing and metric.worst_low is not None for metric in shown)
     if lacking:
         table.add_column("worst case")
     for metric in shown:
         missing = f"{metric.missing:,}" if metric.missing else ""
-        value = "not defined" if _undefined(metric, catalog) else number(metric.value)
+        value = "not defined" if _undefined(metric) else number(metric.value)
         cells = [metric.name, value, interval(metric), f"{metric.n:,}", missing]
         table.add_row(*cells, *([_worst(metric)] if lacking else []))
     return table
@@ -111,8 +111,7 @@ def print_summary(result: RunResult) -> None:
     for finding in findings_of(result):
         console.print(Text.assemble("  ", (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"))
     console.print()
-    catalog = catalog_of(result.config.dataset.benchmark)
-    console.print(metric_table(result.metrics, result.config.scoring.confidence, catalog))
+    console.print(metric_table(result.metrics, result.config.scoring.confidence))
     console.print()
     if judges := judge_table(result.metrics):
         console.print(judges)

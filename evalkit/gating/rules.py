@@ -16,7 +16,7 @@ from evalkit.config import LeadRule, RunConfig
 from evalkit.core.resources import project
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.gating.gate_files import gate_files
-from evalkit.scoring.catalog import catalog_of
+from evalkit.scoring.catalog import CATALOG, catalog_of
 from evalkit.scoring.catalog.availability import available_names, fits, is_available
 from evalkit.scoring.columns.cases import KINDS, READABLE
 from evalkit.scoring.compare import RunEntry
@@ -72,14 +72,10 @@ def _check_name(name: str, config: RunConfig, cases: Iterable[Case], where: str)
     plain = of_judge[1] if of_judge else name
     if parts and plain.startswith("judge/"):
         raise ConfigError("no such judge", where=where, remedy=f"choose from {', '.join(parts)}")
-    catalog = catalog_of(config.dataset.benchmark)
-    found = None if plain.startswith("judge/") else catalog.find(plain)
-    if (
-        found is None
-        or not is_available(found.spec, config, catalog)
-        or not fits(found, config, lambda: _names_in(cases))
-    ):
-        remedy = did_you_mean(plain, available_names(config, catalog, _names_in(cases)))
+    found = None if plain.startswith("judge/") else CATALOG.find(plain)
+    if found is None or not is_available(found.spec, config) or not fits(found, config, lambda: _names_in(cases)):
+        names = available_names(config, catalog_of(config.dataset.benchmark), _names_in(cases))
+        remedy = did_you_mean(plain, names)
         raise ConfigError("no such metric", where=where, remedy=remedy)
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
+from evalkit.plugins import benchmark_named
+from evalkit.protocols import Benchmark
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.metric_names import metric_measure
-from evalkit.scoring.catalog import BENCHMARK_TITLES
+from evalkit.scoring.catalog import CATALOG, benchmark_title
 from evalkit.scoring.metrics.ppi import RANDOM
 from evalkit.types import Metric
 
@@ -201,53 +203,25 @@ def _beyond(judged: Metric, right: Metric) -> str | None:
     return "above" if judged.value > right.high else "below"
 
 
-KNOWN_BY = {
-    "llmbar": "mean_accuracy",
-    "judgebench": "net_vote_accuracy",
-    "rewardbench": "score",
-    "rewardbench2": "score",
-    "rm_bench": "average",
-    "mt_bench": "agreement",
-    "pandalm": "accuracy",
-    "alpaca_eval": "length_controlled_win_rate",
-    "arena_hard": "score",
-    "auto_j": "agreement",
-    "faireval": "accuracy",
-    "halluqa": "non_hallucination_rate_strict",
-    "prometheus": "pearson",
-    "summeval": "overall/summary/spearman",
-    "topical_chat": "overall/spearman",
-    "helpsteer": "preference_accuracy",
-    "healthbench": "score",
-    "devai": "agreement",
-    "paperbench": "replication_score",
-    "wildbench": "score",
-}
-"""The main metric of each benchmark."""
-INSTEAD = {
-    "alpaca_eval": (
-        "win_rate",
-        gettext(
-            " This is the raw rate: the length-controlled rate needs AlpacaEval's df_gamed.csv and all its "
-            "instructions; the win rate at equal length among this run's metrics is not that of the leaderboard."
-        ),
-    )
-}
-"""The metric to report if a run cannot have the main one, with a caveat."""
+def _benchmarks(metrics: Metrics) -> list[Benchmark]:
+    """Return the benchmarks whose metrics a run has: at most one, unless metrics were collected from several runs."""
+    groups = dict.fromkeys(name.partition("/")[0] for name in metrics)
+    found = [benchmark_named(group) for group in groups if group not in CATALOG.groups]
+    return [benchmark for benchmark in found if benchmark is not None]
 
 
 def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
     """Yield the main metric of the run's benchmark, with its interval."""
-    for name, rest in KNOWN_BY.items():
-        metric = known(metrics, f"{name}/{rest}")
+    for benchmark in _benchmarks(metrics):
         caveat: Text | str = ""
-        if metric is None and name in INSTEAD:
-            rest, caveat = INSTEAD[name]
-            metric = known(metrics, f"{name}/{rest}")
+        metric = known(metrics, getattr(benchmark, "main_metric", ""))
+        if metric is None and (substitute := getattr(benchmark, "substitute", None)) is not None:
+            name, caveat = substitute
+            metric = known(metrics, name)
         if metric is not None:
             text = gettext(
                 "By {benchmark}'s own rule: {measure} {value} (n = {n:,}).{caveat}",
-                benchmark=BENCHMARK_TITLES[name],
+                benchmark=benchmark_title(benchmark),
                 measure=metric_measure(metric.name),
                 value=interval(metric),
                 n=metric.n,
@@ -256,13 +230,10 @@ def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
             yield finding(metric.name, "info", text)
 
 
-OF_PEOPLE = ("mt_bench", "pandalm", "auto_j", "faireval", "summeval", "topical_chat", "helpsteer")
-"""Benchmarks with labels from annotators; others have answer keys, or labels from a model."""
-
-
 def label_words(metrics: Metrics) -> Text:
     """Return how to name the labels: annotators' only if annotators are named or the benchmark has such labels."""
-    groups = {name.partition("/")[0] for name in metrics}
-    if groups & set(OF_PEOPLE) or ("human" in groups and not groups & set(KNOWN_BY)):
+    found = _benchmarks(metrics)
+    named = not found and any(name.startswith("human/") for name in metrics)
+    if named or any(getattr(benchmark, "human_labels", False) for benchmark in found):
         return gettext("the annotators' labels")
     return gettext("the labels")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from evalkit.core.translation import Text, gettext, in_every_language
-from evalkit.scoring.catalog import CATALOG, Catalog, Match
+from evalkit.scoring.catalog import CATALOG, Match
 
 Words: TypeAlias = tuple[str, str]
 """A text in English and in Chinese."""
@@ -70,9 +70,9 @@ VALUES: Final[Mapping[str, Text]] = MappingProxyType(
 """What the values of placeholders in names of metrics stand for; models and small sets are shown as they are."""
 
 
-def metric_title(name: str, catalog: Catalog = CATALOG) -> Text | str:
+def metric_title(name: str) -> Text | str:
     """Return what a metric is called; an unknown one is called by its name, and one of a panel's judge by both."""
-    found = catalog.find(name)
+    found = CATALOG.find(name)
     if found is not None and found.judge is not None:
         return gettext("{judge}: {metric}", judge=found.judge, metric=_title(found))
     if name.startswith("judge/"):
@@ -98,6 +98,6 @@ def _measure(found: Match) -> Text:
     return Text(found.spec.title, values)
 
 
-def metric_words(name: str, catalog: Catalog = CATALOG) -> Words:
+def metric_words(name: str) -> Words:
     """Return what a metric is called, in every language."""
-    return in_every_language(metric_title(name, catalog))
+    return in_every_language(metric_title(name))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, span
 from evalkit.core.translation import gettext, in_every_language, joined
-from evalkit.errors import EvalkitError
 from evalkit.report.case_list import Asked
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures import Figure, run_figures
@@ -21,7 +20,6 @@ from evalkit.report.findings import findings_of
 from evalkit.report.metric_names import Words, metric_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
-from evalkit.scoring.catalog import CATALOG, Catalog, catalog_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, RunResult
 
@@ -134,14 +132,14 @@ def _clusters(result: RunResult) -> dict[str, int]:
 
 
 def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
-    level, catalog = level_of(result.config), _catalog(result)
+    level = level_of(result.config)
     return {
         "title": " · ".join(_title(result)),
         "start": language_of(result.config),
         "level": level,
         "facts": _facts(result),
         "notes": [*_gate(result), *(result.manifest.get("notes") or [])],
-        "metrics": [(metric_words(m.name, catalog), m) for m in result.metrics.values() if m.value is not None],
+        "metrics": [(metric_words(m.name), m) for m in result.metrics.values() if m.value is not None],
         "undetermined": _undetermined(result.metrics.values()),
         "embedded": _embedded(cases),
         "flags": [(name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()],
@@ -149,14 +147,6 @@ def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
         "manifest": json.dumps(result.manifest, indent=2, ensure_ascii=False, default=str),
         "words": {key: filled(words, level=level) for key, words in PAGE.items()},
     }
-
-
-def _catalog(result: RunResult) -> Catalog:
-    """Return the metric catalog of a run; evalkit's own where the package of its benchmark is no longer there."""
-    try:
-        return catalog_of(result.config.dataset.benchmark)
-    except EvalkitError:
-        return CATALOG
 
 
 def _gate(result: RunResult) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
 from evalkit.plugins import find_benchmark
-from evalkit.scoring.catalog import catalog_of
+from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.frontier import FrontierPoint, frontier
@@ -220,8 +220,7 @@ def _panel_frontier(
 
 def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:
     measured = measure([item for item in found if isinstance(item, Statistic)], config.scoring, clusters)
-    catalog = catalog_of(config.dataset.benchmark)
-    ordered = sorted(found, key=lambda item: catalog.order(item.name))
+    ordered = sorted(found, key=lambda item: CATALOG.order(item.name))
     return {item.name: item if isinstance(item, Metric) else measured[item.name] for item in ordered}
 
 

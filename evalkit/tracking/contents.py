@@ -86,7 +86,7 @@ def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
 def _ordered(result: RunResult, every: bool) -> list[str]:
     present = [name for name, metric in result.metrics.items() if metric.value is not None]
     columns = [name for name in LEADERBOARD_COLUMNS if name in present]
-    own = [name for name in present if name.partition("/")[0] in CATALOG.benchmarks]
+    own = [name for name in present if (spec := CATALOG.spec(name)) is not None and spec.benchmark]
     main = [*CATALOG.main(own, MAIN // 3), *columns, *CATALOG.main(present, len(present))]
     ordered = list(dict.fromkeys(main))[:MAIN]
     return [*ordered, *(name for name in present if name not in set(ordered))] if every else ordered

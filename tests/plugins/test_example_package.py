@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +14,16 @@ import pytest
 from evalkit import plugins
 from evalkit.cli import main
 from evalkit.config import DatasetConfig, JudgeConfig, OutputConfig, RunConfig, TrackingConfig
+from evalkit.core.translation import in_every_language
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, PluginError, TrackingError
 from evalkit.evaluators import make_evaluator
 from evalkit.hydra_app import load_config
+from evalkit.report.diagnostics import label_words
+from evalkit.report.findings import findings
+from evalkit.report.metric_names import metric_words
 from evalkit.scoring import score_run
+from evalkit.scoring.catalog import MetricSpec
 from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_probe, check_store
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Completion, Judgment, Metric, Response, RunResult
@@ -319,6 +325,7 @@ def test_a_benchmark_and_a_judge_from_the_command_line(example: Path, capsys: py
     assert main(["run", *words, "hydra.run.dir=run", "store=off"]) == 0
     out = capsys.readouterr()
     assert "riddles/solved" in out.out
+    assert "By Riddles's own rule: solved 0.00 (n = 4)." in " ".join(out.out.split())
     assert "Riddles: license CC0; cite Sphinx" in out.out + out.err
     written = json.loads(Path("run", "metrics.json").read_text("utf-8"))
     assert (written["metrics"]["riddles/solved"]["value"], written["metrics"]["riddles/solved"]["n"]) == (0.0, 4)
@@ -333,6 +340,30 @@ def test_a_benchmark_and_a_judge_from_the_command_line(example: Path, capsys: py
     assert "looks like riddles; use dataset=riddles" in capsys.readouterr().err
 
 
+def test_a_benchmark_names_its_main_metric_another_for_want_of_it_and_whose_labels_it_has(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evalkit_example import riddles
+
+    metrics = {"riddles/solved": Metric("riddles/solved", 0.5, 0.25, 0.75, n=4)}
+    assert in_every_language(label_words(metrics))[0] == "the annotators' labels"
+    changed = {
+        "main_metric": "riddles/best",
+        "substitute": ("riddles/solved", " There is no best."),
+        "short_title": "R",
+    }
+    monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, human_labels=False, **changed))
+    assert in_every_language(label_words(metrics))[0] == "the labels"
+    texts = [one.text for one in findings(metrics, "pairwise") if one.metric == "riddles/solved"]
+    assert texts == ["By R's own rule: solved 0.50 [0.25, 0.75] (n = 4). There is no best."]
+    # None of these attributes is required.
+    needed = [name for name in dir(riddles.RIDDLES) if not name.startswith("_") and name not in changed]
+    plain = {name: getattr(riddles.RIDDLES, name) for name in needed if name != "human_labels"}
+    monkeypatch.setattr(riddles, "RIDDLES", SimpleNamespace(**plain))
+    assert "riddles/solved" not in [one.metric for one in findings(metrics, "pairwise")]
+    assert metric_words("riddles/solved")[0] == "Riddles: solved"
+
+
 def test_a_benchmark_is_held_to_what_loading_and_scoring_need(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,7 +375,9 @@ def test_a_benchmark_is_held_to_what_loading_and_scoring_need(
     def wrong(view: Any) -> list[Metric]:
         return [Metric("solved", 0.5), Metric("riddles/none", None)]
 
-    monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, rule=wrong, citation="", shapes=(frozenset(),)))
+    rows = (*riddles.RIDDLES.metrics, MetricSpec("riddle/other", "other", "A share."))
+    changed = {"citation": "", "shapes": (frozenset(),), "metrics": rows, "main_metric": "riddles/best"}
+    monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, rule=wrong, **changed))
     with pytest.raises(AssertionError) as bad:
         check_benchmark("riddles", path)
     for fault in (
@@ -353,6 +386,9 @@ def test_a_benchmark_is_held_to_what_loading_and_scoring_need(
         "judged: the metric 'solved' is not named 'riddles/…'",
         "not judged: 'solved' is 0.5 without data: a missing answer is never a score",
         "judged: 'riddles/none' has no value, and no note that explains why",
+        "judged: 'riddles/none' has no row in metrics",
+        "the row 'riddle/other' in metrics is not named 'riddles/…'",
+        "main_metric 'riddles/best' has no row in metrics",
     ):
         assert fault in str(bad.value)
     monkeypatch.setattr(riddles, "RIDDLES", riddles.solved)

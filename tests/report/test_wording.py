@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from evalkit.core.translation import in_every_language
 from evalkit.plugins import iter_benchmarks
-from evalkit.report.diagnostics import KNOWN_BY
+from evalkit.report.diagnostics import label_words
 from evalkit.report.findings import findings
 from evalkit.report.metric_names import metric_words
-from evalkit.scoring.catalog import BENCHMARK_TITLES, CATALOG
+from evalkit.scoring.catalog import CATALOG, benchmark_title
 from evalkit.types import Metric
 
 
@@ -28,9 +29,24 @@ def test_metrics_have_names_for_people(name, english):
 
 
 def test_every_benchmark_has_a_title_and_a_number_that_it_is_known_by():
-    assert set(BENCHMARK_TITLES) == set(KNOWN_BY) == {benchmark.name for benchmark in iter_benchmarks()}
-    assert all(CATALOG.is_headline(f"{name}/{rest}") for name, rest in KNOWN_BY.items())
+    for benchmark in iter_benchmarks():
+        assert benchmark_title(benchmark)
+        assert CATALOG.is_headline(benchmark.main_metric)  # type: ignore[attr-defined]
+        assert benchmark.main_metric.startswith(f"{benchmark.name}/")  # type: ignore[attr-defined]
     assert metric_words("summeval/coherence/system/kendall")[1] == "SummEval：连贯性，系统级，Kendall τ 相关"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["pandalm/f1"], "the annotators' labels"),
+        (["llmbar/mean_accuracy", "human/gap"], "the labels"),
+        (["human/gap"], "the annotators' labels"),
+        (["something/else"], "the labels"),
+    ],
+)
+def test_labels_are_the_annotators_where_a_benchmark_has_such_or_annotators_are_named(names, words):
+    assert in_every_language(label_words({name: Metric(name, 0.5) for name in names}))[0] == words
 
 
 def test_the_number_that_a_benchmark_is_known_by_is_a_finding():

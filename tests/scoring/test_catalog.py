@@ -9,14 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from evalkit import load_config, run
+from evalkit import load_config, plugins, run
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError
 from evalkit.gating import check_gate
 from evalkit.plugins import iter_benchmarks
 from evalkit.scoring import score_run
-from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, LEADERBOARD_COLUMNS, RANKED_BY, TESTED, Catalog, MetricSpec
+from evalkit.scoring.catalog import (
+    CATALOG,
+    JUDGE_COLUMNS,
+    LEADERBOARD_COLUMNS,
+    RANKED_BY,
+    TESTED,
+    Catalog,
+    MetricSpec,
+    catalog_of,
+    full_catalog,
+)
 from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
 from evalkit.scoring.catalog.spec import BOTH, EVERY
 from evalkit.types import Case, Metric, RunResult
@@ -74,8 +84,8 @@ def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_
     config = RunConfig.model_validate({**result.config.model_dump(mode="json"), "gate": gate})
     check_gate(config, result.cases)
     # The other way round: a name that only settings decide on is there.
-    certain = {s.name for s in CATALOG.rows if s.needs in SETTING_NEEDS and not s.placeholders}
-    absent = {name for name in certain if is_available(CATALOG[name], config, CATALOG)} - set(result.metrics)
+    certain = {s.name for s in full_catalog().rows if s.needs in SETTING_NEEDS and not s.placeholders}
+    absent = {name for name in certain if is_available(CATALOG[name], config)} - set(result.metrics)
     assert absent <= {"criteria/overall_disagreement", "tie_rate/split", "panel/unanimous", "variance/criterion"} | {
         name for name in certain if name.startswith(("position/", "samples/", "jnd/")) and PANEL in overrides
     }
@@ -123,13 +133,13 @@ def test_what_a_run_cannot_have_is_refused_before_it(overrides: list[str], name:
 
 
 def test_a_typo_is_told_the_name_that_it_may_mean() -> None:
-    names = available_names(composed(), CATALOG, ["gpt-4"])
+    names = available_names(composed(), full_catalog(), ["gpt-4"])
     assert {"agreement/kappa", "conflict/rate/clarity", "ranking/rating/gpt-4"} <= set(names)
     assert not {"score/mean", "llmbar/mean_accuracy", "between/kappa", "forced_rate"} & set(names)
 
 
 def test_every_row_says_what_a_metric_is() -> None:
-    for row in CATALOG.rows:
+    for row in full_catalog().rows:
         assert row.definition.endswith("."), row.name
         assert row.definition.count(". ") == 0, row.name
         assert row.title, row.name
@@ -156,6 +166,28 @@ def test_a_row_is_found_by_the_stricter_of_two_patterns_and_of_a_judge_with_slas
     assert CATALOG.find("nothing/at/all") is None
     assert (CATALOG.better("judge/x/tie_rate"), CATALOG.better("human/gap")) == ("lower", "higher")
     assert not CATALOG.is_headline("judge/x/tie_rate")
+
+
+def test_a_benchmarks_rows_come_first_by_name_or_of_one_benchmark() -> None:
+    own = catalog_of("llmbar").rows[: -len(CATALOG.rows)]
+    assert own == tuple(row for row in full_catalog().rows if row.group == "llmbar")
+    assert catalog_of("llmbar").rows[len(own) :] == CATALOG.rows
+    names = ["agreement/accuracy", "judge/x/llmbar/agreement_rate", "llmbar/agreement_rate", "llmbar/mean_accuracy"]
+    first = ["llmbar/mean_accuracy", "llmbar/agreement_rate", "agreement/accuracy", "judge/x/llmbar/agreement_rate"]
+    assert sorted(names, key=CATALOG.order) == first
+    assert CATALOG["llmbar/mean_accuracy"].benchmark == "LLMBar"
+
+
+def test_metrics_that_need_no_benchmark_are_known_without_loading_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise AssertionError("benchmarks are loaded")
+
+    monkeypatch.setattr(plugins, "own_benchmarks", refuse)
+    assert CATALOG.find("judge/x/tie_rate") is not None
+    assert CATALOG.find("agreement/nothing") is None
+    assert CATALOG.order("tie_rate") < CATALOG.order("judge/x/tie_rate")
+    with pytest.raises(AssertionError, match="are loaded"):
+        CATALOG.find("llmbar/mean_accuracy")
 
 
 def test_a_package_adds_rows_in_their_group_or_last() -> None:

@@ -168,7 +168,7 @@ def test_a_third_partys_rows_come_first_and_a_rule_that_fails_is_its_own_error(
     found = catalog_of("theirs")
     assert (found.rows[0].name, found.rows[0].benchmark) == ("theirs/score", "Theirs")
     assert found.rows[1:] == CATALOG.rows
-    assert catalog_of("llmbar") is catalog_of(None) is CATALOG
+    assert catalog_of(None) is CATALOG
     config = configure(dataset={"benchmark": "theirs", "path": "x.jsonl"})
     with pytest.raises(PluginError, match="the rule of 'theirs' fails: ZeroDivisionError: nothing to divide by"):
         score_run(config, [make_case("c", label="A")], passes("c", 1.0, 1.0))

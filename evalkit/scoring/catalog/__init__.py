@@ -1,16 +1,17 @@
 """The metric catalog: name, title, definition, direction and order of every metric.
 
 Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. To add a metric,
-write the function that computes it and one row here.
+write the function that computes it and one row here; the rows of a benchmark are in its own module.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
-from evalkit.plugins import find_benchmark
-from evalkit.scoring.catalog.benchmark_rows import BENCHMARK_ROWS, BENCHMARK_TITLES
+from evalkit.plugins import benchmark_named, find_benchmark, own_benchmarks
+from evalkit.protocols import Benchmark
 from evalkit.scoring.catalog.checklist_rows import CHECKLIST_ROWS
 from evalkit.scoring.catalog.class_rows import CLASS_ROWS
 from evalkit.scoring.catalog.diagnostic_rows import DIAGNOSTIC_ROWS
@@ -18,7 +19,6 @@ from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
 from evalkit.scoring.catalog.verdict_rows import VERDICT_ROWS
 
 __all__ = [
-    "BENCHMARK_TITLES",
     "CATALOG",
     "JUDGE_COLUMNS",
     "LEADERBOARD_COLUMNS",
@@ -27,31 +27,45 @@ __all__ = [
     "Catalog",
     "Match",
     "MetricSpec",
+    "benchmark_title",
     "catalog_of",
+    "full_catalog",
 ]
 
-CATALOG: Final = Catalog(
-    (
-        *(replace(row, benchmark=BENCHMARK_TITLES[row.group]) for row in BENCHMARK_ROWS),
-        *CLASS_ROWS,
-        *VERDICT_ROWS,
-        *CHECKLIST_ROWS,
-        *DIAGNOSTIC_ROWS,
-    )
-)
-"""Every metric of evalkit."""
+
+def benchmark_title(benchmark: Benchmark) -> str:
+    """Return a benchmark's title in reports, the same in every language."""
+    return getattr(benchmark, "short_title", "") or benchmark.title
+
+
+def _rows_of(benchmark: Benchmark) -> tuple[MetricSpec, ...]:
+    return tuple(replace(row, benchmark=benchmark_title(benchmark)) for row in benchmark.metrics)
+
+
+def _catalog_of_group(group: str) -> Catalog | None:
+    """Return the catalog of a benchmark's own metrics; `None` if the group is not a benchmark."""
+    benchmark = benchmark_named(group)
+    return None if benchmark is None else _catalog(_rows_of(benchmark))
+
+
+_catalog = cache(Catalog)
+CATALOG: Final = Catalog((*CLASS_ROWS, *VERDICT_ROWS, *CHECKLIST_ROWS, *DIAGNOSTIC_ROWS), _catalog_of_group)
+"""Every metric: rows of those that do not need a benchmark; a benchmark's are found by name, and come first."""
 
 
 def catalog_of(benchmark: str | None) -> Catalog:
-    """Return the catalog of runs on a benchmark: evalkit's, preceded by the rows of a third-party benchmark.
+    """Return the catalog with the rows of one benchmark only.
 
     Raises:
         ConfigError: if the benchmark is unknown.
     """
-    if benchmark is None or benchmark in CATALOG.benchmarks:
-        return CATALOG
-    found = find_benchmark(benchmark)
-    return Catalog((*(replace(row, benchmark=found.title) for row in found.metrics), *CATALOG.rows))
+    return CATALOG if benchmark is None else Catalog((*_rows_of(find_benchmark(benchmark)), *CATALOG.rows))
+
+
+@cache
+def full_catalog() -> Catalog:
+    """Return the catalog with the rows of all of evalkit's own benchmarks, for the docs."""
+    return Catalog((*(row for benchmark in own_benchmarks().values() for row in _rows_of(benchmark)), *CATALOG.rows))
 
 
 RANKED_BY: Final = ("agreement/accuracy", "agreement/spearman", "checklist/accuracy", "position/consistency")

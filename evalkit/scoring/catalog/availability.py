@@ -51,12 +51,12 @@ SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
 """Values of `MetricSpec.needs` that a config decides; all others depend on the data."""
 
 
-def is_available(spec: MetricSpec, config: RunConfig, catalog: Catalog) -> bool:
+def is_available(spec: MetricSpec, config: RunConfig) -> bool:
     """Return whether a run with this config can have a metric; a third-party mode can have any."""
     mode = CLASSES[0] if config.rubric.classes else config.mode.name
     if spec.scope != "run" or (mode in EVERY and mode not in spec.modes):
         return False
-    if spec.group in catalog.benchmarks and spec.group != config.dataset.benchmark:
+    if spec.benchmark and spec.group != config.dataset.benchmark:
         return False
     return spec.needs not in SETTINGS or SETTINGS[spec.needs](config)
 
@@ -94,7 +94,7 @@ def available_names(config: RunConfig, catalog: Catalog, values_in_cases: Iterab
     names: list[str] = []
     values = tuple(values_in_cases)[:MAX_NAMES]
     for spec in catalog.rows:
-        if is_available(spec, config, catalog):
+        if is_available(spec, config):
             configured = {
                 "criterion": tuple(config.raw_weights()),
                 "class": tuple(config.rubric.classes),

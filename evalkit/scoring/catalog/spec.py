@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -100,10 +100,16 @@ class Match:
 
 
 class Catalog:
-    """Rows by name, in order."""
+    """Rows by name, in order.
 
-    def __init__(self, rows: Iterable[MetricSpec]) -> None:
+    Args:
+        rows: The rows.
+        elsewhere: Returns the catalog of a group of metrics that comes before these rows, `None` if there is none.
+    """
+
+    def __init__(self, rows: Iterable[MetricSpec], elsewhere: Callable[[str], Catalog | None] = lambda _: None) -> None:
         self.rows = tuple(rows)
+        self._elsewhere = elsewhere
         names = [row.name for row in self.rows]
         if duplicates := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"the metric catalog has {', '.join(sorted(duplicates))} twice")
@@ -112,11 +118,6 @@ class Catalog:
     def groups(self) -> tuple[str, ...]:
         """The groups, in the order of every table."""
         return tuple(dict.fromkeys(row.group for row in self.rows))
-
-    @cached_property
-    def benchmarks(self) -> frozenset[str]:
-        """The groups of metrics that require `dataset.benchmark`."""
-        return frozenset(row.group for row in self.rows if row.benchmark)
 
     def extended(self, rows: Iterable[MetricSpec]) -> Catalog:
         """Return a catalog with additional rows, each after its group, or last."""
@@ -145,12 +146,18 @@ class Catalog:
         return None if found is None else found.spec
 
     def __getitem__(self, name: str) -> MetricSpec:
-        return self._exact[name]
+        return self._home(name)._exact[name]
+
+    def _home(self, name: str) -> Catalog:
+        """Return the catalog with a metric's group: this one, unless another has it."""
+        group = name.partition("/")[0]
+        return self if group in self.groups else self._elsewhere(group) or self
 
     def _own(self, name: str) -> Match | None:
-        if (row := self._exact.get(name)) is not None:
+        home = self._home(name)
+        if (row := home._exact.get(name)) is not None:
             return Match(row, {})
-        for pattern, row in self._patterns.get(name.partition("/")[0], ()):
+        for pattern, row in home._patterns.get(name.partition("/")[0], ()):
             if (match := pattern.fullmatch(name)) is not None:
                 return Match(row, match.groupdict())
         return None
@@ -169,14 +176,17 @@ class Catalog:
         return found
 
     def order(self, name: str) -> tuple[int, int]:
-        """Return a sort key for tables: by row, then the judges of a panel, then unknown metrics.
+        """Return a sort key for tables: benchmarks, then by row, then the judges of a panel, then unknown metrics.
 
         Consecutive rows with placeholders are one block: their metrics keep the given order.
         """
         if name.startswith("judge/"):
             return 1, 0
         found = self.find(name)
-        return (2, 0) if found is None else (0, self._places[found.spec.name])
+        if found is None:
+            return 2, 0
+        home = self._home(found.spec.name)
+        return 0 if home is self else -1, home._places[found.spec.name]
 
     @cached_property
     def _places(self) -> dict[str, int]:

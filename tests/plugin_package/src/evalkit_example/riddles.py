@@ -45,4 +45,6 @@ RIDDLES = Benchmark(
             headline=True,
         ),
     ),
+    main_metric="riddles/solved",
+    human_labels=True,
 )
