@@ -89,10 +89,12 @@ def statistics(
     if passes is not None:
         found += [*position_statistics(verdicts, passes), *pass_statistics(verdicts, passes)]
         found += [*calibration_statistics(verdicts, count), *overall_statistics(config, verdicts.judgments, count)]
-    elif scored is not None:
-        found += [score_mean(scored, scale, count), score_distinct(scored, scale)]
     found += [*optional_statistics(config, verdicts), *weight_statistics(config, judgments, count)]
-    return [*found, *(correlation_statistics(scored, count, _ends(config, verdicts)) if scored is not None else ())]
+    if scored is None:
+        return found
+    if passes is None:
+        found += [score_mean(scored, scale, count), score_distinct(scored, scale)]
+    return [*found, *correlation_statistics(scored, count, _ends(config, verdicts))]
 
 
 def _ends(config: RunConfig, verdicts: VerdictColumns) -> tuple[float, float] | None:

@@ -231,6 +231,21 @@ def test_grades_by_correlation_and_distance(pointwise):
     assert "Pearson" in metrics["human/ceiling"].note
 
 
+def test_responses_that_an_annotator_did_not_grade_are_omitted(pointwise, make_case, judged):
+    generator = np.random.default_rng(5)
+    cases, judgments = [], []
+    for k, (first, second) in enumerate(generator.normal(3, 1, (40, 2))):
+        labels = {"ann": (first, None), "bo": (first + generator.normal(0, 0.5), second), "cy": (None, second - 0.1)}
+        cases.append(replace(make_case(str(k)), labels=labels))
+        judgments += [judged(str(k), (0,), first), judged(str(k), (1,), second)]
+    ceiling = score_run(pointwise(), cases, judgments).metrics["human/ceiling"]
+    rows = [list(case.labels.values()) for case in cases]
+    own = [grade for ann, bo, cy in rows for grade in (ann[0], bo[0], bo[1], cy[1])]
+    rest = [grade for ann, bo, cy in rows for grade in (bo[0], ann[0], cy[1], bo[1])]
+    assert ceiling.n == 160
+    assert ceiling.value == pytest.approx(stats.pearsonr(own, rest).statistic)
+
+
 def test_grades_become_choices_where_pairs_are_judged(configure, make_case, judged):
     case = replace(make_case("c", "abc"), labels={"ann": (3.0, 1.0, None), "bo": (2.0, 1.0, 1.0), "cy": "A"})
     judgments = [judged("c", unit, 1.0) for unit in ((0, 1), (0, 2), (1, 2))]

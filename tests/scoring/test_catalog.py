@@ -136,6 +136,11 @@ def test_a_typo_is_told_the_name_that_it_may_mean() -> None:
     names = available_names(composed(), full_catalog(), ["gpt-4"])
     assert {"agreement/kappa", "conflict/rate/clarity", "ranking/rating/gpt-4"} <= set(names)
     assert not {"score/mean", "llmbar/mean_accuracy", "between/kappa", "forced_rate"} & set(names)
+    halluqa = composed("mode=pointwise")
+    halluqa = halluqa.model_copy(update={"dataset": DatasetConfig(benchmark="halluqa")})
+    own = [name for name in available_names(halluqa, CATALOG, ["gpt-4"]) if name.startswith("halluqa/")]
+    assert "halluqa/non_hallucination_rate/gpt-4" in own
+    assert not [name for name in own if name.count("gpt-4") > 1], "a name of two parts from the cases is not guessed"
 
 
 def test_every_row_says_what_a_metric_is() -> None:

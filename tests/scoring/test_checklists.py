@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
 from evalkit import load_config
+from evalkit.config import ScoringConfig
 from evalkit.core.checklists import ChecklistError, leaves, read_items
+from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
+from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.verdicts.checklists import score_items
 from evalkit.types import Case, ChecklistItem, Judgment, Response
 
@@ -119,6 +123,19 @@ def test_tree_is_weighted_from_the_leaves() -> None:
     assert score_items(items, {"a": True, "b": False, "c": True}, "weighted").value == pytest.approx(0.625)
 
 
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"id": "a", "criterion": "x", "weight": 0}],
+        [{"criterion": "y", "parts": [{"id": "a", "criterion": "x", "weight": 0}]}, {"id": "b", "criterion": "z"}],
+    ],
+)
+def test_no_weight_is_a_state_and_no_score(items: Any) -> None:
+    found = scored([case("a", items)], [judged("a", a=MET)], "scoring.checklist=weighted")
+    assert found.verdicts[0].score is None
+    assert found.metrics["score/mean"].value is None
+
+
 @pytest.mark.parametrize("rule", ["points", "weighted", "share", "required"])
 def test_bounds_hold_whatever_is_unknown(rule: Any) -> None:
     draw = random.Random(7)
@@ -142,6 +159,77 @@ def test_unmet_prerequisite_makes_an_item_not_met() -> None:
     sugar = next(item for item in verdict.items if item.id == "sugar")
     assert (sugar.answer, sugar.reason, sugar.judged) == (NOT, "prerequisite", MET)
     assert verdict.score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer", "reason"),
+    [
+        (MET, MET, MET, "judged"),
+        (MET, NOT, NOT, "prerequisite"),
+        (NOT, MET, NOT, "prerequisite"),
+        (MET, None, None, "undetermined"),
+        (None, NOT, NOT, "prerequisite"),
+    ],
+)
+def test_a_group_is_a_prerequisite_if_all_its_parts_are_met(
+    first: str | None, second: str | None, answer: str | None, reason: str
+) -> None:
+    facts = [{"id": "light", "criterion": "Names light"}, {"id": "water", "criterion": "Names water"}]
+    items = [
+        {"id": "facts", "criterion": "States facts", "parts": facts},
+        {"id": "clear", "criterion": "Is clear", "after": ["facts"]},
+    ]
+    verdict = scored([case("a", items)], [judged("a", light=first, water=second, clear=MET)]).verdicts[0]
+    clear = next(item for item in verdict.items if item.id == "clear")
+    assert (clear.answer, clear.reason, clear.judged) == (answer, reason, MET)
+
+
+@pytest.mark.parametrize(
+    ("answers", "answer", "reason"),
+    [
+        ([MET, NOT], None, "missing"),
+        ([MET, None], MET, "judged"),
+        ([None, MET], MET, "judged"),
+        ([NOT, NOT], NOT, "judged"),
+    ],
+)
+def test_an_item_answered_twice_in_a_sample_counts_if_the_answers_agree(
+    answers: list[str | None], answer: str | None, reason: str
+) -> None:
+    rest = judged("a", sugar=MET, rude=NOT)
+    items = scored([case("a")], [*(judged("a", light=one) for one in answers), rest]).verdicts[0].items
+    assert (items[0].answer, items[0].reason) == (answer, reason)
+
+
+@pytest.mark.parametrize(
+    ("judgment", "what"),
+    [
+        (judged("b", light=MET), "case 'b': this case was judged but is not in the dataset"),
+        (judged("a", unit=1, light=MET), "case 'a': responses [1] were judged, but the case does not have them"),
+        (
+            Judgment("a", (0, 1), (0, 1), 0, "gpt", "ok"),
+            "responses [0, 1] were judged, but the case does not have them",
+        ),
+        (judged("a", light=MET, dark=MET), "case 'a': item 'dark' was judged, but is not in the checklist"),
+    ],
+)
+def test_judgments_of_other_data_are_refused(judgment: Judgment, what: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        scored([case("a")], [judgment])
+    assert what in str(error.value)
+
+
+def test_a_case_without_a_checklist_is_refused() -> None:
+    plain = Case("plain", "prompt", (Response("text"),))
+    with pytest.raises(ConfigError, match=r"case 'plain': the case has no checklist; set mode\.checklist"):
+        scored([case("a"), plain], [])
+
+
+def test_scores_of_several_responses_imply_a_comparison_without_items() -> None:
+    judgments = [judged("a", light=MET, sugar=MET, rude=NOT), judged("a", unit=1, light=NOT, sugar=NOT, rude=NOT)]
+    first, second, pair = scored([case("a", responses=2)], judgments).verdicts
+    assert [len(verdict.items) for verdict in (first, second, pair)] == [3, 3, 0]
+    assert (first.score, second.score, pair.unit, pair.winner) == (1.0, 0.0, (0, 1), "A")
 
 
 @pytest.mark.parametrize("unknown", [None, CANNOT])
@@ -208,3 +296,55 @@ def test_rates_by_tag_and_by_item_that_cases_share() -> None:
     assert found["checklist/met_rate/item/rude"].value == 0.5
     assert found["checklist/required_rate"].value == 0.5
     assert not any(name.startswith("checklist/met_rate/item/#") for name in found)
+
+
+def entry(name: str, ask: str, answers: list[tuple[str | None, ...]], items: Any = "abc") -> RunEntry:
+    config = load_config(overrides=["mode=checklist", "judge=gpt-4o", f"mode.ask={ask}"])
+    cases = tuple(
+        case(str(n), [{"id": one, "criterion": f"Names {one}"} for one in items]) for n in range(len(answers))
+    )
+    made = tuple(judged(str(n), **dict(zip(items, row, strict=True))) for n, row in enumerate(answers))
+    return RunEntry(name, config, cases, made)
+
+
+def test_halo_is_the_change_towards_what_most_other_items_are() -> None:
+    alone = entry("alone", "each", [(MET, MET, NOT), (NOT, NOT, MET), (MET, NOT, CANNOT), (MET, MET, MET)])
+    together = entry("together", "together", [(MET, MET, MET), (NOT, NOT, NOT), (MET, NOT, MET), (MET, MET, None)])
+    for runs in ((alone, together), (together, alone)):
+        (halo,) = (
+            row.metric for row in compare_runs(runs, ScoringConfig(bootstrap=50)).between if "halo" in row.metric.name
+        )
+        # The others of items 1 and 2 of the first two cases are split, and so are those of the third item of the third
+        # case. The third items of the first two cases changed to resemble the others; two items of the last case did
+        # not change, and the third has no answer.
+        assert (halo.n, halo.missing) == (6, 1)
+        assert halo.value == pytest.approx(2 / 6)
+        assert (halo.worst_low, halo.worst_high) == pytest.approx((1 / 7, 3 / 7))
+
+
+def test_no_halo_of_different_checklists_or_the_same_way_of_asking() -> None:
+    answers: list[tuple[str | None, ...]] = [(MET, MET, NOT), (NOT, NOT, MET)]
+    alone, again = entry("alone", "each", answers), entry("again", "each", answers)
+    other = entry("other", "together", answers, "abd")
+    for runs in ((alone, again), (alone, other)):
+        between = compare_runs(runs, ScoringConfig(bootstrap=50)).between
+        assert not [row for row in between if "halo" in row.metric.name]
+
+
+def test_each_run_is_compared_by_its_own_checklist() -> None:
+    answers: list[tuple[str | None, ...]] = [(MET, NOT), (MET, MET), (NOT, MET)]
+    plain = entry("plain", "each", answers, "ab")
+    heavy = [{"id": "a", "criterion": "Names a", "points": 9}, {"id": "b", "criterion": "Names b"}]
+    cases = tuple(replace(one, checklist=read_items(heavy)) for one in plain.cases)
+    weighted = replace(plain, name="weighted", cases=cases)
+    config = load_config(overrides=["mode=pointwise", "judge=gpt-4o", "criteria=overall"])
+    judgments = tuple(
+        Judgment(one.id, (0,), (0,), 0, "gpt", "ok", criteria={"overall quality": 3.0}) for one in plain.cases
+    )
+    whole = RunEntry("whole", config, tuple(replace(one, checklist=()) for one in plain.cases), judgments)
+    for runs in ((plain, weighted), (weighted, plain), (whole, plain, weighted)):
+        entries = compare_runs(runs, ScoringConfig(bootstrap=50)).entries
+        means = {one.run: one.metric.value for one in entries if one.metric.name == "score/mean"}
+        assert means["plain"] == pytest.approx((0.5 + 1.0 + 0.5) / 3)
+        assert means["weighted"] == pytest.approx((0.9 + 1.0 + 0.1) / 3)
+        assert means.get("whole", 3.0) == 3.0

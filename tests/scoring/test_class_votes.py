@@ -154,6 +154,12 @@ def test_a_judgment_of_another_rubric_is_refused(judgment: Judgment, said: str) 
         score_run(config(), [CASE], [judgment])
 
 
+def test_a_label_of_another_rubric_is_refused() -> None:
+    case = Case("c", "q", (Response("a", class_name="passed"),))
+    with pytest.raises(ConfigError, match="case 'c': the label 'passed' is not one of the classes pass, fail, other"):
+        score_run(config(), [case], [])
+
+
 def test_a_class_is_not_scored_on_a_scale() -> None:
     scale = config().model_copy(update={"rubric": RunConfig.model_fields["rubric"].default})
     with pytest.raises(ConfigError, match="it was judged by class, and the rubric is a scale"):

@@ -309,3 +309,16 @@ def test_clusters_widen_intervals():
         widths = [found[name].high - found[name].low for found in (alone, apart, together)]
         assert widths[2] == pytest.approx(widths[0], rel=0.15), name
         assert widths[1] < 0.5 * widths[0], name
+
+
+def test_clusters_that_all_differ_have_percentile_intervals():
+    # Pseudo-clusters are added to at most 1,000 kinds of clusters; here each cluster has its own counts.
+    counts = [(hits, wrong) for hits in range(36) for wrong in range(1, 30)]
+    verdicts = np.concatenate([[0] * hits + [1] * wrong for hits, wrong in counts])
+    cluster = np.repeat(np.arange(len(counts)), [hits + wrong for hits, wrong in counts])
+    columns = columns_of(verdicts, np.zeros(len(verdicts), dtype=np.int64), 2)
+    rate = measured(columns, Clusters(len(verdicts), len(counts), cluster, "prompt"))["class/tpr"]
+    assert rate.low < rate.value < rate.high
+    sizes, shares = np.bincount(cluster), np.bincount(cluster, weights=verdicts == 0)
+    spread = np.sqrt(((shares - rate.value * sizes) ** 2).sum()) / sizes.sum()
+    assert rate.high - rate.low == pytest.approx(2 * 1.96 * spread, rel=0.2)

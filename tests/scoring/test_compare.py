@@ -16,6 +16,7 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.stats.bootstrap import tail_of
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.types import Case, Response
 
 SETTINGS = ScoringConfig(bootstrap=300)
 
@@ -269,3 +270,22 @@ def test_worst_cases_are_those_of_each_run_missing_different_answers(run):
     found = difference(compare_runs([one, two], SETTINGS), "agreement/accuracy").metric
     assert (found.n, found.missing, found.value) == (2, 2, -0.5)
     assert (found.worst_low, found.worst_high) == pytest.approx(((1 - 3) / 4, (2 - 1) / 4))
+
+
+def test_runs_of_classes_are_compared_by_response(configure, judged):
+    def run_of(name, chosen):
+        config = configure(
+            mode={"name": "pointwise"}, swap={"policy": "none"}, rubric={"classes": {"pass": "", "fail": ""}}
+        )
+        cases = tuple(Case(str(k), "?", (Response("a", class_name="pass"),)) for k in range(len(chosen)))
+        judgments = tuple(
+            judged(str(k), (0,), status="ok" if one else "unparseable", class_name=one) for k, one in enumerate(chosen)
+        )
+        return RunEntry(name, config, cases, judgments)
+
+    first = run_of("one", ["pass"] * 9 + ["fail", None])
+    second = run_of("two", ["pass"] * 3 + ["fail"] * 8)
+    found = difference(compare_runs([first, second], SETTINGS), "agreement/accuracy")
+    assert found.metric.value == pytest.approx(0.9 - 0.3)
+    assert (found.only_first, found.only_second) == (6, 0)
+    assert found.p == pytest.approx(2 / 2**6)

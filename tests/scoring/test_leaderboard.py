@@ -124,6 +124,8 @@ def test_pairs_of_one_case_do_not_count_as_cases_of_their_own():
     (row,) = rank([job("0", 1), job("1", 2)], SETTINGS).rows[1:]
     assert row.behind.value == pytest.approx(-0.05)
     assert row.behind.low < -0.15, "20 cases, one of which differs, and not 200 pairs"
+    (row,) = rank([job("0", 1), job("1", 2)], ScoringConfig(bootstrap=0)).rows[1:]
+    assert row.behind.low < -0.15, "the interval over cases needs no resamples"
 
 
 def test_missing_verdicts_are_in_neither_side_of_a_test():
@@ -163,6 +165,27 @@ def test_grades_are_ranked_by_spearman_and_tested_by_the_paired_bootstrap():
     assert close.by == "agreement/spearman"
     assert close.contrasts[0].p < 0.02 < far.contrasts[0].p
     assert [row.job for row in close.rows] == ["0", "1"]
+
+
+def test_jobs_with_the_same_scores_have_no_difference_and_no_interval():
+    verdicts = [Verdict(f"c{k}", (0,), None, float(k % 4), "judged", label=float(k % 3)) for k in range(12)]
+    metrics = {"agreement/spearman": Metric("agreement/spearman", 0.3)}
+    board = rank([Contender(job, job, "d", metrics, verdicts) for job in "ab"], SETTINGS)
+    behind = board.rows[1].behind
+    assert (behind.value, behind.low, behind.high) == (0.0, None, None)
+    assert behind.note == "the same in every resample: no interval"
+    assert (board.contrasts[0].p, board.contrasts[0].test) == (None, "the runs do not differ in any resample")
+
+
+def test_verdicts_on_single_responses_are_not_counted_as_pairs():
+    def ranked(job, right):
+        one = contender(job, right)
+        singles = [Verdict(f"c{k}", (i,), None, 1.0, "judged") for k in range(len(right)) for i in (0, 1)]
+        return Contender(job, job, "d", one.metrics, [*one.verdicts, *singles])
+
+    first, second = hits(4, (0.9, 0.6))
+    with_singles = rank([ranked("0", first), ranked("1", second)], SETTINGS)
+    assert with_singles.contrasts[0].p == rank([contender("0", first), contender("1", second)], SETTINGS).contrasts[0].p
 
 
 def test_nothing_to_rank_by_keeps_the_jobs_in_order():

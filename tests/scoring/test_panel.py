@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.scoring import Scores, score_run
+from evalkit.scoring.columns.judgments import read_judgments
+from evalkit.scoring.verdicts.one_judge import resolve
 from evalkit.types import Case, Judgment, Response, Verdict
 
 NAMES = ("x", "y", "z")
@@ -311,3 +313,10 @@ def test_the_order_of_judgments_does_not_matter():
     cases = cases_of(3, label="A")
     judgments = [judged(n, v, case=str(k)) for k, row in enumerate(rows) for n, v in zip(NAMES, row, strict=True)]
     assert score_run(panel(), cases, judgments) == score_run(panel(), cases, judgments[::-1])
+
+
+def test_judgments_of_several_judges_are_not_resolved_as_those_of_one():
+    cases = [Case("c", "q", PAIR), Case("d", "q", PAIR)]
+    judgments = read_judgments(cases, [judged("x", 1.0), judged("y", 1.0, "d")], ("quality",))
+    with pytest.raises(ConfigError, match="expected the judgments of one judge, found several: x, y"):
+        resolve(panel(), cases, judgments)

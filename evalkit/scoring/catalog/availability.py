@@ -110,12 +110,12 @@ def _expanded(
     """Return the names that a name with placeholders can be; empty if two of them depend on the cases."""
     if sum(one not in VALUES for one in placeholders) > 1:
         return []
-    for one in placeholders:
-        values = configured.get(one, VALUES.get(one)) or (*values_in_cases, *EXTRA_VALUES.get(one, ()))
-        rest = [other for other in placeholders if other != one]
-        return [
-            match
-            for value in values
-            for match in _expanded(name.replace(f"{{{one}}}", value), rest, configured, values_in_cases)
-        ]
-    return [name]
+    if not placeholders:
+        return [name]
+    one, *rest = placeholders
+    values = configured.get(one, VALUES.get(one)) or (*values_in_cases, *EXTRA_VALUES.get(one, ()))
+    return [
+        match
+        for value in values
+        for match in _expanded(name.replace(f"{{{one}}}", value), rest, configured, values_in_cases)
+    ]

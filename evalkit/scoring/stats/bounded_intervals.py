@@ -141,8 +141,6 @@ class PseudoCounts:
             seed: the seed of the resamples.
         """
         sums = sums[sums.any(axis=1)]
-        if not len(sums):
-            return None
         # Clusters with equal sums are one term, whose weight is that of all of them.
         _, first, counts = np.unique(_fingerprints(sums), return_index=True, return_counts=True)
         if len(first) > FEW:

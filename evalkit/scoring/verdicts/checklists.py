@@ -17,7 +17,7 @@ import numpy as np
 from evalkit.core.checklists import CONSENSUS, decision_order, inherited, leaves, parts_of
 from evalkit.core.spool import LazySequence
 from evalkit.errors import ConfigError
-from evalkit.scoring.stats.arrays import FUZZ, Codes, Floats, Ints
+from evalkit.scoring.stats.arrays import FUZZ, Codes, Ints
 from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Unit, Verdict
 
 Rule: TypeAlias = Literal["points", "weighted", "share", "required"]
@@ -63,11 +63,12 @@ def score_items(items: Sequence[ChecklistItem], met: Mapping[str, bool | None], 
     """
     if rule == "points":
         return _points(items, met)
-    done = {item.id: _fulfilled(item, met.get(item.id)) for item in leaves(items)}
+    own = leaves(items)
+    done: dict[str | None, tuple[float, float]] = {item.id: _fulfilled(item, met.get(item.id)) for item in own}
     if rule == "weighted":
         return _weighted(items, done)
     if rule == "required":
-        needed = [item.id for item, _, _, required in inherited(items) if required] or [*done]
+        needed = [item.id for item, _, _, required in inherited(items) if required] or [item.id for item in own]
         low, high = (float(min(done[name][end] for name in needed)) for end in (0, 1))
     else:
         low, high = (sum(bounds[end] for bounds in done.values()) / len(done) for end in (0, 1))
@@ -99,18 +100,15 @@ def _points(items: Sequence[ChecklistItem], met: Mapping[str, bool | None]) -> S
     return replace(clipped, unclipped=(low / total, high / total))
 
 
-def _weighted(items: Sequence[ChecklistItem], done: Mapping[str, tuple[float, float]]) -> Score:
+def _weighted(items: Sequence[ChecklistItem], done: Mapping[str | None, tuple[float, float]]) -> Score:
     bounds, parts = dict(done), parts_of(items)
     for group in [item.id for item in reversed(items) if item.id in parts] + [None]:
         weights = np.array([part.weight for part in parts[group]])
         if not weights.sum():
             return Score("no_weight")
-        ends = np.array([bounds[part.id] for part in parts[group]])
-        low, high = (weights @ ends / weights.sum()).tolist()
-        if group is None:
-            return _bounded(low, high)
+        low, high = (weights @ np.array([bounds[part.id] for part in parts[group]]) / weights.sum()).tolist()
         bounds[group] = low, high
-    raise AssertionError("the loop ends with the top")
+    return _bounded(*bounds[None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +144,6 @@ class ItemColumns:
     response_case: Ints
     cases: int
     checklists: Sequence[tuple[ChecklistItem, ...]] = ()
-
-    @property
-    def values(self) -> Floats:
-        """The score of each response; NaN if it is not known."""
-        return np.array([score.value for score in self.scores])
 
 
 def rescored(columns: ItemColumns, rule: Rule) -> ItemColumns:
