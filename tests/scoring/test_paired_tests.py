@@ -94,6 +94,7 @@ def test_the_bootstrap_p_value():
     assert by_resampling(np.array([0.1, -0.1]), 20)[0] == 1
     assert by_resampling(np.zeros(5), 20)[0] is None
     assert by_resampling(np.full(3, np.nan), 20)[0] is None
+    assert by_resampling(np.full(1000, 0.2), 1) == (None, "all cases are in one cluster: no resample differs")
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))

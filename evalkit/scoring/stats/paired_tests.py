@@ -128,10 +128,11 @@ def by_resampling(draws: Floats, clusters: int) -> tuple[float | None, str]:
     finite = draws[np.isfinite(draws)]
     if not len(finite) or not finite.any():
         return None, "the runs do not differ in any resample"
+    if clusters < 2:
+        return None, "all cases are in one cluster: no resample differs"
     below, above = int((finite <= 0).sum()), int((finite >= 0).sum())
     share = min(0.5, (min(below, above) + 1) / (len(finite) + 1))
-    if clusters > 1:
-        share = float(stdtr(clusters - 1, ndtri(share) * sqrt((clusters - 1) / clusters)))
+    share = float(stdtr(clusters - 1, ndtri(share) * sqrt((clusters - 1) / clusters)))
     return min(1.0, 2 * share), "paired bootstrap"
 
 
