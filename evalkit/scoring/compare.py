@@ -43,6 +43,8 @@ class RunEntry:
 def pair_runs(runs: Sequence[RunEntry]) -> tuple[list[RunEntry], dict[str, int]]:
     """Return the runs on the cases that all of them have, in the order of the first run, and how many others each has.
 
+    Each run keeps its own cases: their checklists and classes may differ between runs.
+
     Raises:
         ConfigError: if there are fewer than two runs, two have the same name, they share no case, or a case differs.
     """
@@ -53,10 +55,15 @@ def pair_runs(runs: Sequence[RunEntry]) -> tuple[list[RunEntry], dict[str, int]]
     shared = _kept(runs[0].cases, lambda case: all(case.id in places for places in known))
     if not shared:
         raise ConfigError("the runs share no case", where=", ".join(names), remedy="compare runs of one dataset")
+    cases = [shared]
     for entry, places in zip(runs[1:], known[1:], strict=True):
-        _check_same(shared, ReorderedSequence(entry.cases, [places[case.id] for case in shared]), runs[0], entry)
+        cases.append(ReorderedSequence(entry.cases, [places[case.id] for case in shared]))
+        _check_same(shared, cases[-1], runs[0], entry)
     kept = {case.id for case in shared}
-    paired = [replace(e, cases=shared, judgments=_kept(e.judgments, lambda j: j.case_id in kept)) for e in runs]
+    paired = [
+        replace(entry, cases=own, judgments=_kept(entry.judgments, lambda j: j.case_id in kept))
+        for entry, own in zip(runs, cases, strict=True)
+    ]
     return paired, {e.name: len(e.cases) - len(shared) for e in runs}
 
 
@@ -468,5 +475,5 @@ def _halo(one: RunEntry, two: RunEntry) -> list[Statistic]:
     if asks != [True, False] or any(entry.config.mode.name != CHECKLIST for entry in runs):
         return []
     alone, together = (read_items(entry.cases, entry.judgments, "share")[0] for entry in runs)
-    same = [item.id for item in alone.items] == [item.id for item in together.items]
+    same = [(item.id, item.criterion) for item in alone.items] == [(i.id, i.criterion) for i in together.items]
     return [halo_statistic(alone, together)] if same else []
