@@ -306,6 +306,9 @@ class Benchmark(Protocol):
     - `main_metric`: the name of its main metric, which is a finding of each run
     - `substitute`: the name of the metric to report if a run cannot have the main one, and a caveat
     - `human_labels`: whether its labels are from annotators
+    - `values`: the values of `{placeholders}` in names of metrics that have the same ones in every run
+    - `extra_values`: values of placeholders in addition to those in the cases
+    - `words`: what values of placeholders are called in reports
     - `item_rule`: a function that returns its metrics in mode `checklist`
     """
 

@@ -17,6 +17,7 @@ from evalkit.benchmarks.judgment_files import Peek, answers_in, question_in, req
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.benchmarks.scoring_rules import View, mean
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, first_row
 from evalkit.errors import DatasetError
@@ -267,6 +268,12 @@ ARENA_HARD: Final = Benchmark(
         "arena_hard", "Arena-Hard: model_judgment/JUDGE/MODEL.jsonl, or the folder", _sniff, _read_judgments
     ),
     metrics=_METRICS,
+    words={
+        "hard_prompt": gettext("hard prompts"),
+        "coding": gettext("coding"),
+        "math": gettext("math"),
+        "creative_writing": gettext("creative writing"),
+    },
     main_metric="arena_hard/score",
 )
 

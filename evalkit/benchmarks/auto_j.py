@@ -6,6 +6,7 @@ from typing import Final
 
 from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape, share_row
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing, rates
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns.cases import NONE
 from evalkit.scoring.stats.bootstrap import Statistic
@@ -111,6 +112,16 @@ AUTO_J: Final = Benchmark(
     read=row_by_row(_read_case),
     rule=_rule,
     metrics=_METRICS,
+    words={
+        "summarization": gettext("summarization"),
+        "exam_questions": gettext("exam questions"),
+        "code": gettext("code"),
+        "rewriting": gettext("rewriting"),
+        "creative_writing": gettext("creative writing"),
+        "functional_writing": gettext("functional writing"),
+        "general_communication": gettext("general communication"),
+        "nlp_tasks": gettext("NLP tasks"),
+    },
     short_title="Auto-J",
     main_metric="auto_j/agreement",
     human_labels=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -84,6 +84,9 @@ class Benchmark:
         cluster: The metadata key for resampling, unless `scoring.cluster` is set.
         importer: The importer of published judgments.
         metrics: The rows of its metrics in the catalog.
+        values: The values of placeholders in names of metrics that have the same ones in every run.
+        extra_values: Values of placeholders in addition to those in the cases, such as models and subsets.
+        words: What values of placeholders are called in reports, if not by themselves.
         short_title: Its name before the titles of its metrics, unless `title` is.
         main_metric: The name of its main metric, which is a finding of each run.
         substitute: The name of the metric to report if a run cannot have the main one, and a caveat.
@@ -106,6 +109,9 @@ class Benchmark:
     cluster: str | None = None
     importer: Importer | None = None
     metrics: tuple[MetricSpec, ...] = ()
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    extra_values: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    words: Mapping[str, Text | str] = field(default_factory=dict, hash=False)
     short_title: str = ""
     main_metric: str = ""
     substitute: tuple[str, Text | str] | None = None

@@ -19,6 +19,7 @@ from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.benchmarks.scoring_rules import View, nothing, slug
 from evalkit.core.scale import Scale
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed, first_row
 from evalkit.errors import DatasetError
@@ -247,6 +248,11 @@ HALLUQA: Final = Benchmark(
         _read_judgments,
     ),
     metrics=_METRICS,
+    words={
+        "misleading": gettext("misleading"),
+        "misleading_hard": gettext("misleading, hard"),
+        "knowledge": gettext("knowledge"),
+    },
     main_metric="halluqa/non_hallucination_rate_strict",
 )
 

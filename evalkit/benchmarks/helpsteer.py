@@ -20,6 +20,7 @@ from evalkit.benchmarks.benchmark import (
     undetermined_row,
 )
 from evalkit.benchmarks.scoring_rules import View, by_dimension
+from evalkit.core.translation import gettext
 from evalkit.datasets.conversations import conversation_text
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
@@ -176,6 +177,14 @@ HELPSTEER: Final = Benchmark(
     read=_read_cases,
     rule=_rule,
     metrics=_METRICS,
+    values={"dimension": ATTRIBUTES},
+    words={
+        "helpfulness": gettext("helpfulness"),
+        "correctness": gettext("correctness"),
+        "coherence": gettext("coherence"),
+        "complexity": gettext("complexity"),
+        "verbosity": gettext("verbosity"),
+    },
     main_metric="helpsteer/preference_accuracy",
     human_labels=True,
 )

@@ -19,6 +19,7 @@ from evalkit.benchmarks.llmbar import PATTERN
 from evalkit.benchmarks.records import TIE as TIED
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.benchmarks.scoring_rules import UNREAD, View, by_name, rates
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns.cases import NONE, TIE
 from evalkit.scoring.stats.bootstrap import Statistic
@@ -163,6 +164,13 @@ JUDGEBENCH: Final = Benchmark(
     rule=_rule,
     importer=Importer("judgebench", "JudgeBench's outputs/….jsonl", _sniff, _read_judgments),
     metrics=_METRICS,
+    extra_values={"category": tuple(CATEGORIES.values())},
+    words={
+        "coding": gettext("coding"),
+        "knowledge": gettext("knowledge"),
+        "math": gettext("math"),
+        "reasoning": gettext("reasoning"),
+    },
     main_metric="judgebench/net_vote_accuracy",
 )
 

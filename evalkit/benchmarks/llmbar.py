@@ -18,6 +18,7 @@ from evalkit.benchmarks.judgment_files import Peek, number, require
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, blend, nothing
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns.cases import NONE, TIE, A, B
@@ -270,6 +271,15 @@ LLMBAR: Final = Benchmark(
         "llmbar", "LLMBar's result.json, or the folder of its sets: --judge GPT-4/CoT", _sniff, _read_judgments
     ),
     metrics=_METRICS,
+    extra_values={"set": ("adversarial",)},
+    words={
+        "adversarial": gettext("adversarial sets"),
+        "natural": gettext("natural"),
+        "neighbor": gettext("neighbor"),
+        "gptinst": gettext("GPTInst"),
+        "gptout": gettext("GPTOut"),
+        "manual": gettext("manual"),
+    },
     main_metric="llmbar/mean_accuracy",
 )
 

@@ -31,6 +31,7 @@ from evalkit.benchmarks.records import UNORDERED, Answer, Options, ParsedFile, R
 from evalkit.benchmarks.scoring_rules import View, mean, slug
 from evalkit.core.annotations import choice_for
 from evalkit.core.scale import Scale
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError
@@ -546,6 +547,11 @@ MT_BENCH: Final = Benchmark(
         _read_judgments,
     ),
     metrics=_METRICS,
+    values={"turn": ("turn1", "turn2")},
+    words={
+        "turn1": gettext("first turn"),
+        "turn2": gettext("second turn"),
+    },
     short_title="MT-Bench",
     main_metric="mt_bench/agreement",
     human_labels=True,

@@ -19,6 +19,7 @@ from evalkit.benchmarks.judgment_files import Peek, load_object, number, text
 from evalkit.benchmarks.judgment_files import rows_of as judged_rows
 from evalkit.benchmarks.records import UNORDERED, Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
 from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.catalog import MetricSpec
@@ -444,6 +445,13 @@ REWARDBENCH: Final = Benchmark(
         _read_judgments,
     ),
     metrics=_METRICS,
+    values={"section": tuple(SECTIONS)},
+    words={
+        "chat": gettext("chat"),
+        "chat_hard": gettext("hard chat"),
+        "safety": gettext("safety"),
+        "reasoning": gettext("reasoning"),
+    },
     main_metric="rewardbench/score",
 )
 
@@ -460,6 +468,13 @@ REWARDBENCH2: Final = Benchmark(
     read=row_by_row(_read_case2),
     rule=_rule2,
     metrics=_METRICS2,
+    words={
+        "factuality": gettext("factuality"),
+        "focus": gettext("focus"),
+        "math": gettext("math"),
+        "precise_if": gettext("precise instructions"),
+        "safety": gettext("safety"),
+    },
     main_metric="rewardbench2/score",
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 from evalkit.benchmarks.benchmark import Benchmark, RowLocation, row_by_row, shape, share_row
 from evalkit.benchmarks.reward_bench import UNJUDGED, chosen_count, chosen_first, compare_chosen
 from evalkit.benchmarks.scoring_rules import View, blend
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns.cases import NONE, A
 from evalkit.scoring.stats.arrays import Bools
@@ -106,6 +107,17 @@ RM_BENCH: Final = Benchmark(
     read=row_by_row(_read_case),
     rule=_rule,
     metrics=_METRICS,
+    values={"level": ("easy", "normal", "hard")},
+    extra_values={"domain": ("safety",)},
+    words={
+        "easy": gettext("easy"),
+        "normal": gettext("normal"),
+        "hard": gettext("hard"),
+        "chat": gettext("chat"),
+        "code": gettext("code"),
+        "math": gettext("math"),
+        "safety": gettext("safety"),
+    },
     main_metric="rm_bench/average",
 )
 

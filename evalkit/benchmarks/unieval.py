@@ -34,6 +34,7 @@ from evalkit.benchmarks.records import (
     missing_record,
 )
 from evalkit.benchmarks.scoring_rules import View, by_dimension, pooled
+from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
@@ -390,6 +391,15 @@ TOPICAL_CHAT: Final = Benchmark(
     rule=_chat_rule,
     importer=_IMPORTER,
     metrics=_TOPICAL_CHAT_METRICS,
+    values={"dimension": _CHAT_DIMENSIONS},
+    words={
+        "naturalness": gettext("naturalness"),
+        "coherence": gettext("coherence"),
+        "engagingness": gettext("engagingness"),
+        "groundedness": gettext("groundedness"),
+        "understandability": gettext("understandability"),
+        "overall": gettext("overall"),
+    },
     short_title="Topical-Chat",
     main_metric="topical_chat/overall/spearman",
     human_labels=True,
@@ -409,6 +419,20 @@ SUMMEVAL: Final = Benchmark(
     rule=_summary_rule,
     importer=_IMPORTER,
     metrics=_SUMMEVAL_METRICS,
+    values={
+        "dimension": _SUMMARY_DIMENSIONS,
+        "grouping": ("sample", "summary", "system"),
+    },
+    words={
+        "coherence": gettext("coherence"),
+        "consistency": gettext("consistency"),
+        "fluency": gettext("fluency"),
+        "relevance": gettext("relevance"),
+        "overall": gettext("overall"),
+        "sample": gettext("over all responses"),
+        "summary": gettext("within documents"),
+        "system": gettext("over systems"),
+    },
     main_metric="summeval/overall/summary/spearman",
     human_labels=True,
 )

@@ -14,16 +14,19 @@ import pytest
 from evalkit import plugins
 from evalkit.cli import main
 from evalkit.config import DatasetConfig, JudgeConfig, OutputConfig, RunConfig, TrackingConfig
+from evalkit.config.gate import GateConfig
 from evalkit.core.translation import in_every_language
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, PluginError, TrackingError
 from evalkit.evaluators import make_evaluator
+from evalkit.gating import check_gate
 from evalkit.hydra_app import load_config
 from evalkit.report.diagnostics import label_words
 from evalkit.report.findings import findings
 from evalkit.report.metric_names import metric_words
 from evalkit.scoring import score_run
-from evalkit.scoring.catalog import MetricSpec
+from evalkit.scoring.catalog import MetricSpec, catalog_of
+from evalkit.scoring.catalog.availability import available_names
 from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_probe, check_store
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Completion, Judgment, Metric, Response, RunResult
@@ -362,6 +365,22 @@ def test_a_benchmark_names_its_main_metric_another_for_want_of_it_and_whose_labe
     monkeypatch.setattr(riddles, "RIDDLES", SimpleNamespace(**plain))
     assert "riddles/solved" not in [one.metric for one in findings(metrics, "pairwise")]
     assert metric_words("riddles/solved")[0] == "Riddles: solved"
+
+
+def test_a_benchmark_names_the_values_of_its_own_placeholders(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evalkit_example import riddles
+
+    rows = (*riddles.RIDDLES.metrics, MetricSpec("riddles/{level}", "solved, {level}", "A share."))
+    values, words = {"level": ("short", "long")}, {"short": "up to 9 words"}
+    monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, metrics=rows, values=values, words=words))
+    assert metric_words("riddles/short")[0] == "Riddles: solved, up to 9 words"
+    assert metric_words("riddles/easy")[0] == "riddles/easy"
+    config = load_config(overrides=["dataset=riddles", "dataset.path=riddles.jsonl"])
+    names = available_names(config, catalog_of("riddles"), ["easy"])
+    assert names[:3] == ["riddles/solved", "riddles/short", "riddles/long"]
+    check_gate(config.model_copy(update={"gate": GateConfig.model_validate({"riddles/long": ">= 0"})}), [])
+    with pytest.raises(ConfigError, match="no such metric"):
+        check_gate(config.model_copy(update={"gate": GateConfig.model_validate({"riddles/easy": ">= 0"})}), [])
 
 
 def test_a_benchmark_is_held_to_what_loading_and_scoring_need(

@@ -21,6 +21,7 @@ from evalkit.types import Metric
         ("something/else", "something/else"),
         ("llmbar/mean_accuracy/gptinst", "LLMBar: mean accuracy of the orders, GPTInst"),
         ("mt_bench/score/vicuna-13b/turn2", "MT-Bench: score, vicuna-13b, second turn"),
+        ("checklist/met_rate/tag/summary", "Items met: summary"),  # a word of SummEval, but not here
         ("judge/one/pandalm/f1", "one: PandaLM: macro F1"),
     ],
 )

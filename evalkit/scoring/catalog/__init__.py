@@ -39,7 +39,8 @@ def benchmark_title(benchmark: Benchmark) -> str:
 
 
 def _rows_of(benchmark: Benchmark) -> tuple[MetricSpec, ...]:
-    return tuple(replace(row, benchmark=benchmark_title(benchmark)) for row in benchmark.metrics)
+    known = {name: getattr(benchmark, name, {}) for name in ("values", "extra_values", "words")}
+    return tuple(replace(row, benchmark=benchmark_title(benchmark), **known) for row in benchmark.metrics)
 
 
 def _catalog_of_group(group: str) -> Catalog | None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from evalkit.config import RunConfig
-from evalkit.scoring.catalog.spec import CLASSES, EVERY, EXTRA_VALUES, VALUES, Catalog, Match, MetricSpec
+from evalkit.scoring.catalog.spec import CLASSES, EVERY, Catalog, Match, MetricSpec
 
 MAX_NAMES = 200
 """At most this many values in cases are tried as corrections of a typo."""
@@ -66,7 +66,8 @@ def fits(match: Match, config: RunConfig, values_in_cases: Callable[[], Iterable
 
     `values_in_cases` returns the names of models, subsets and the like; it is called only if they matter.
     """
-    free = {name: value for name, value in match.values.items() if name not in VALUES}
+    spec = match.spec
+    free = {name: value for name, value in match.values.items() if name not in spec.values}
     own: dict[str, Collection[str]] = {
         "criterion": config.raw_weights(),
         "class": config.rubric.classes,
@@ -76,7 +77,7 @@ def fits(match: Match, config: RunConfig, values_in_cases: Callable[[], Iterable
         value = free.pop(placeholder, None)
         if value is not None and value not in known:
             return False
-    free = {name: value for name, value in free.items() if value not in EXTRA_VALUES.get(name, ())}
+    free = {name: value for name, value in free.items() if value not in spec.extra_values.get(name, ())}
     return not free or {_folded(value) for value in free.values()} <= {_folded(value) for value in values_in_cases()}
 
 
@@ -100,22 +101,27 @@ def available_names(config: RunConfig, catalog: Catalog, values_in_cases: Iterab
                 "class": tuple(config.rubric.classes),
                 "probe": tuple(probe_names(config)),
             }
-            names += _expanded(spec.name, spec.placeholders, configured, values)
+            names += _expanded(spec, spec.name, spec.placeholders, configured, values)
     return names
 
 
 def _expanded(
-    name: str, placeholders: Sequence[str], configured: Mapping[str, Sequence[str]], values_in_cases: Sequence[str]
+    spec: MetricSpec,
+    name: str,
+    placeholders: Sequence[str],
+    configured: Mapping[str, Sequence[str]],
+    values_in_cases: Sequence[str],
 ) -> list[str]:
     """Return the names that a name with placeholders can be; empty if two of them depend on the cases."""
-    if sum(one not in VALUES for one in placeholders) > 1:
+    if sum(one not in spec.values for one in placeholders) > 1:
         return []
     if not placeholders:
         return [name]
     one, *rest = placeholders
-    values = configured.get(one, VALUES.get(one)) or (*values_in_cases, *EXTRA_VALUES.get(one, ()))
+    known = configured.get(one, spec.values.get(one))
+    values = known or (*values_in_cases, *spec.extra_values.get(one, ()))
     return [
         match
         for value in values
-        for match in _expanded(name.replace(f"{{{one}}}", value), rest, configured, values_in_cases)
+        for match in _expanded(spec, name.replace(f"{{{one}}}", value), rest, configured, values_in_cases)
     ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
+
+from evalkit.core.translation import Text
 
 Better: TypeAlias = Literal["higher", "lower"]
 Scope: TypeAlias = Literal["run", "comparison", "sweep"]
@@ -47,8 +48,11 @@ class MetricSpec:
         modes: the modes that can have it; `classes` is mode pointwise with a rubric of classes.
         needs: the setting or data that it requires.
         interval: the kind of interval.
-        benchmark: the title of its benchmark, if `dataset.benchmark` selects it.
         scope: where it is computed: in a run, between two compared runs, or between the jobs of a sweep.
+        benchmark: the title of its benchmark, if `dataset.benchmark` selects it; the catalog sets this and the rest.
+        values: the values of placeholders that have the same ones in every run.
+        extra_values: values of placeholders in addition to those in the cases, such as models and subsets.
+        words: what values of placeholders are called in reports, if not by themselves.
     """
 
     name: str
@@ -68,6 +72,9 @@ class MetricSpec:
     interval: str = BOOTSTRAP
     scope: Scope = "run"
     benchmark: str = ""
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    extra_values: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    words: Mapping[str, Text | str] = field(default_factory=dict, hash=False)
 
     @property
     def group(self) -> str:
@@ -172,7 +179,7 @@ class Catalog:
         found: dict[str, list[tuple[re.Pattern[str], MetricSpec]]] = {}
         for row in sorted(self.rows, key=_looseness):
             if row.placeholders:
-                found.setdefault(row.group, []).append((_pattern(row.name), row))
+                found.setdefault(row.group, []).append((_pattern(row), row))
         return found
 
     def order(self, name: str) -> tuple[int, int]:
@@ -227,53 +234,18 @@ class Catalog:
 
 def _looseness(row: MetricSpec) -> tuple[int, int]:
     """Return a sort key that puts specific patterns before general ones."""
-    free = [name for name in row.placeholders if name not in VALUES]
+    free = [name for name in row.placeholders if name not in row.values]
     return len(free), len(row.placeholders)
 
 
-def _pattern(name: str) -> re.Pattern[str]:
-    parts = _PLACEHOLDER.split(name)
-    return re.compile("".join(_group(part) if index % 2 else re.escape(part) for index, part in enumerate(parts)))
+def _pattern(row: MetricSpec) -> re.Pattern[str]:
+    parts = _PLACEHOLDER.split(row.name)
+    return re.compile("".join(_group(part, row) if index % 2 else re.escape(part) for index, part in enumerate(parts)))
 
 
-def _group(placeholder: str) -> str:
+def _group(placeholder: str, row: MetricSpec) -> str:
     if placeholder in _ANY:
         return f"(?P<{placeholder}>.+)"
-    if placeholder in VALUES:
-        return f"(?P<{placeholder}>{'|'.join(map(re.escape, VALUES[placeholder]))})"
+    if placeholder in row.values:
+        return f"(?P<{placeholder}>{'|'.join(map(re.escape, row.values[placeholder]))})"
     return f"(?P<{placeholder}>[^/]+)"
-
-
-VALUES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "turn": ("turn1", "turn2"),
-        "level": ("easy", "normal", "hard"),
-        "section": ("chat", "chat_hard", "safety", "reasoning"),
-        "grouping": ("sample", "summary", "system"),
-        "dimension": (
-            "coherence",
-            "complexity",
-            "consistency",
-            "correctness",
-            "engagingness",
-            "fluency",
-            "groundedness",
-            "helpfulness",
-            "naturalness",
-            "overall",
-            "relevance",
-            "understandability",
-            "verbosity",
-        ),
-    }
-)
-"""Placeholders with the same values in every run."""
-
-EXTRA_VALUES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "set": ("adversarial",),
-        "category": ("coding", "knowledge", "math", "reasoning"),
-        "domain": ("safety",),
-    }
-)
-"""Values of placeholders in addition to those in the cases, such as models and subsets."""
