@@ -145,7 +145,8 @@ def _schema() -> DictConfig:
 def register() -> None:
     """Register evalkit's schema, search path and resolver with Hydra; repeated calls are harmless."""
     OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
-    ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
+    if "schema.yaml" not in ConfigStore.instance().repo:  # storing it takes as long as reading ten files
+        ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
     Plugins.instance().register(EvalkitSearchPath)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
+from types import CodeType
 from typing import Any, NoReturn
 
 import yaml
@@ -69,6 +71,28 @@ class Reasons:
         return groups
 
 
+def _environment(loader: BaseLoader | None = None) -> Environment:
+    return ImmutableSandboxedEnvironment(
+        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+
+
+# Each job of a sweep has an environment of its own; what only depends on a template's text is found once.
+_SYNTAX = _environment()
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: str, name: str, path: str) -> CodeType:
+    return _SYNTAX.compile(source, name, path)
+
+
+@lru_cache(maxsize=256)
+def _names_in(source: str, path: str) -> tuple[frozenset[str], tuple[str | None, ...]]:
+    """Return the placeholders in the text of a template and the templates that it extends or includes."""
+    tree = _SYNTAX.parse(source, path)
+    return frozenset(meta.find_undeclared_variables(tree)), tuple(meta.find_referenced_templates(tree))
+
+
 _SHIPPED = "shipped/"
 
 
@@ -117,6 +141,17 @@ class TemplateFiles(BaseLoader):
         source, path = self._read(template)
         return source, str(path), lambda: True
 
+    def load(
+        self,
+        environment: Environment,
+        name: str,
+        globals: MutableMapping[str, Any] | None = None,  # noqa: A002
+    ) -> Template:
+        """Return a template, compiled once for all environments."""
+        source, path = self._read(name)
+        variables = {} if globals is None else globals
+        return environment.template_class.from_code(environment, _compiled(source, name, str(path)), variables)
+
     def _read(self, name: str) -> tuple[str, Path]:
         if name not in self._sources:
             path = self.find(name)
@@ -152,8 +187,10 @@ _OPAQUE = (
 )
 
 
-def _only_inserts(tree: nodes.Template, texts: frozenset[str]) -> bool:
+@lru_cache(maxsize=256)
+def _only_inserts(source: str, path: str, texts: frozenset[str]) -> bool:
     """Return whether a template only inserts `texts` and tests whether they are empty."""
+    tree = _SYNTAX.parse(source, path)
     if next(tree.find_all(_OPAQUE), None) is not None:
         return False
     plain = {id(part) for output in tree.find_all(nodes.Output) for part in output.nodes}
@@ -218,9 +255,7 @@ class Prompts:
         self.language = language
         self._folders = (*(Path(folder) for folder in folders), shipped("prompts"))
         self._files = TemplateFiles(self._folders, recorded)
-        self._environment = ImmutableSandboxedEnvironment(
-            loader=self._files, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-        )
+        self._environment = _environment(self._files)
         self._reasons: Reasons | None = None
         self._optional = {RETRY}  # templates with an English fallback
         self._checked: dict[tuple[str, frozenset[str]], Template] = {}
@@ -245,7 +280,7 @@ class Prompts:
         """
         self._template(name, frozenset({*texts, *fixed}))
         path = self._path(name)
-        in_pieces = _only_inserts(self._environment.parse(self._files.source(path), path), frozenset(texts))
+        in_pieces = _only_inserts(self._files.source(path), path, frozenset(texts))
         return PartialTemplate(lambda given: self.render(name, **fixed, **given), in_pieces=in_pieces)
 
     def instruction(self, name: str, **variables: Any) -> str:
@@ -266,11 +301,11 @@ class Prompts:
         paths, seen = [self._path(name)], set[str]()
         try:
             for path in paths:
-                tree = self._environment.parse(self._files.source(path), path)
-                if placeholder in meta.find_undeclared_variables(tree):
+                placeholders, others = _names_in(self._files.source(path), path)
+                if placeholder in placeholders:
                     return True
                 seen.add(path)
-                paths += [one for one in meta.find_referenced_templates(tree) if one and one not in seen]
+                paths += [one for one in others if one and one not in seen]
         except TemplateError as error:
             _refuse(error, self._files, ())
         return False
@@ -350,17 +385,18 @@ class Prompts:
     def _check(self, path: str, known: frozenset[str]) -> None:
         """Raise if the template, or one that it extends or includes, has a placeholder that is not `known`."""
         source = self._files.source(path)
-        tree = self._environment.parse(source, path)
-        if unknown := meta.find_undeclared_variables(tree) - known - _JINJA_NAMES - set(self._environment.globals):
-            uses = [node for node in tree.find_all(nodes.Name) if node.ctx == "load" and node.name in unknown]
+        placeholders, others = _names_in(source, path)
+        if unknown := placeholders - known - _JINJA_NAMES - set(self._environment.globals):
+            names = _SYNTAX.parse(source, path).find_all(nodes.Name)
+            uses = [node for node in names if node.ctx == "load" and node.name in unknown]
             first = min(uses, key=lambda node: node.lineno)
             raise _unknown(self._files.place(path, first.lineno), first.name, known)
-        for other in meta.find_referenced_templates(tree):
+        for other in others:
             if other is not None:
                 try:
                     self._environment.get_template(other)
                 except TemplateNotFound:
-                    raise self._not_there(path, tree, other) from None
+                    raise self._not_there(path, _SYNTAX.parse(source, path), other) from None
                 self._check(other, known)
 
     def _not_there(self, path: str, tree: nodes.Template, other: str) -> PromptError:
