@@ -138,7 +138,7 @@ def test_a_typo_is_told_the_name_that_it_may_mean() -> None:
     assert not {"score/mean", "llmbar/mean_accuracy", "between/kappa", "forced_rate"} & set(names)
     halluqa = composed("mode=pointwise")
     halluqa = halluqa.model_copy(update={"dataset": DatasetConfig(benchmark="halluqa")})
-    own = [name for name in available_names(halluqa, CATALOG, ["gpt-4"]) if name.startswith("halluqa/")]
+    own = [name for name in available_names(halluqa, catalog_of("halluqa"), ["gpt-4"]) if name.startswith("halluqa/")]
     assert "halluqa/non_hallucination_rate/gpt-4" in own
     assert not [name for name in own if name.count("gpt-4") > 1], "a name of two parts from the cases is not guessed"
 
