@@ -497,15 +497,13 @@ async def _judge_faults(config: JudgeConfig) -> list[str]:
 
 async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
     try:
-        completion: Any = await judge.complete(request)
+        completion = await judge.complete(request)
     except CallError as error:
         return [f"it does not answer a simple request: {error}"]
     except EvalkitError:
         raise
     except Exception as error:  # a plug-in's own code may fail in any way
         return [f"complete raises {type(error).__name__} ({error}): raise evalkit.errors.CallError for a failed call"]
-    if not isinstance(completion, Completion):
-        return [f"complete returns {type(completion).__name__}, not a Completion"]
     found = [] if sane(completion) == completion else ["its completion has text or numbers that a file cannot hold"]
     if not completion.text and completion.refusal is None:
         found.append("it answers a simple request with an empty text and no refusal")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from evalkit.config import DatasetConfig, JudgeConfig, OutputConfig, RunConfig, 
 from evalkit.config.gate import GateConfig
 from evalkit.core.translation import in_every_language
 from evalkit.datasets import load_cases
-from evalkit.errors import ConfigError, PluginError, TrackingError
+from evalkit.errors import ConfigError, JudgeSetupError, PluginError, TrackingError
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import check_gate
 from evalkit.hydra_app import load_config
@@ -31,6 +32,7 @@ from evalkit.testing import check_benchmark, check_evaluator, check_judge, check
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Completion, Judgment, Metric, Response, RunResult
 
+COUNT = count()
 CASE = Case("c", "Say hello.", (Response("Hello."), Response("Go away.")), label="A")
 TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\nlabel = "A"\n'
 
@@ -91,6 +93,28 @@ def test_a_probe_is_planted_like_any(example: Path, capsys: pytest.CaptureFixtur
     assert "audit/flattery/shift" in json.loads(Path("audit/metrics.json").read_bytes())["metrics"]
     assert main(["audit", "--probes"]) == 0
     assert "Tells the judge in the response" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("edit", "fault"),
+    [
+        (lambda case, _: None, "no case is edited"),
+        (lambda case, _: replace(case, prompt=f"{next(COUNT)}"), "two edits differ: use no random numbers"),
+        (
+            lambda case, _: replace(case, responses=(*case.responses, *case.responses)),
+            "the number of responses changes",
+        ),
+        (lambda case, _: case.metadata.update(edited=next(COUNT)) or replace(case, prompt="new"), "the original"),
+    ],
+)
+def test_a_probe_is_held_to_the_protocol(example: Path, monkeypatch: pytest.MonkeyPatch, edit: Any, fault: str) -> None:
+    from evalkit_example import flattery
+
+    cases = [replace(CASE, metadata={})]
+    monkeypatch.setattr(flattery, "FLATTERY", replace(flattery.FLATTERY, edit=edit, assumes=""))
+    with pytest.raises(AssertionError, match="`what` or `assumes` is empty") as bad:
+        check_probe("flattery", cases=cases)
+    assert fault in str(bad.value)
 
 
 def test_a_wrong_setting_is_one_line(example: Path) -> None:
@@ -436,6 +460,30 @@ def test_a_judge_is_held_to_the_protocol(example: Path, monkeypatch: pytest.Monk
         "with 4 concurrent requests: complete raises KeyError",
     ):
         assert fault in str(bad.value)
+
+    async def silent(self: Any, request: Any) -> Any:
+        return Completion("") if request.sample else "A"
+
+    async def unclosed(self: Any) -> None:
+        raise OSError("still open")
+
+    monkeypatch.setattr(Echo, "complete", silent)
+    monkeypatch.setattr(Echo, "close", unclosed, raising=False)
+    with pytest.raises(AssertionError) as bad:
+        check_judge(JudgeConfig(model="echo/A", transport="echo"))
+    for fault in (
+        "complete raises AttributeError ('str' object has no attribute",
+        "with 4 concurrent requests: it answers a simple request with an empty text and no refusal",
+        "the second close fails with OSError: still open",
+    ):
+        assert fault in str(bad.value)
+
+    async def unusable(self: Any, request: Any) -> Any:
+        raise JudgeSetupError("no key")
+
+    monkeypatch.setattr(Echo, "complete", unusable)
+    with pytest.raises(AssertionError, match="no call can succeed: no key"):
+        check_judge(JudgeConfig(model="echo/A", transport="echo"))
 
 
 @pytest.mark.parametrize(

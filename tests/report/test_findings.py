@@ -6,6 +6,7 @@ from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
 from evalkit.core.display import dollars, interval
 from evalkit.report.counts import side
 from evalkit.report.findings import findings
+from evalkit.report.headline import headline
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 
@@ -217,3 +218,36 @@ def test_what_the_first_place_won_is_counted_in_passes_and_not_in_pairs():
     longer = Metric("length/longer_rate", 0.9, 0.7, 1.0, n=15)
     (found,) = findings({longer.name: longer}, "pairwise")[1:]
     assert "90% [70, 100] of 15 decided pairs; without labels" in found.text
+
+
+@pytest.mark.parametrize(
+    ("kappa", "tone", "text"),
+    [
+        (None, "warn", "Label some items first: without labels, nothing shows whether to trust this judge."),
+        ((0.3, -0.1, 0.7, 40), "warn", "Do not trust this judge yet: its answers to items are not shown to agree with"),
+        ((0.9, None, None, 2), "warn", "(Cohen's kappa 0.90, 2 labeled items)."),
+        (
+            (0.5, 0.3, 0.7, 40),
+            "info",
+            "agree with annotators beyond chance: Cohen's kappa 0.50 [0.30, 0.70] on 40 labeled",
+        ),
+        ((0.8, 0.7, 0.9, 400), "good", "agree with annotators beyond chance"),
+    ],
+)
+def test_a_checklists_judge_is_trusted_by_its_agreement_on_items(kappa, tone, text):
+    found = headline(metrics(**({} if kappa is None else {"checklist__kappa": kappa})), "checklist")
+    assert text in found.text
+    assert found.tone == tone
+
+
+def test_findings_of_a_checklist():
+    values = {"checklist__accuracy": (0.9, 0.8, 0.95, 40), "score__mean": (0.5, 0.4, 0.6, 8, 2, 0.4, 0.7)}
+    assert texts("checklist", **values)[-2:] == [
+        "On 40 labeled items, the judge gives the annotators' answer to 90% [80, 95].",
+        "2 of 10 responses have no score, because items without an answer could change it. The mean score of all of "
+        "them is between 0.40 and 0.70.",
+    ]
+    assert any(
+        text.startswith("Of 50 items met or not met, ")
+        for text in texts("checklist", checklist__met_rate=(0.5, 0.4, 0.6, 50))
+    )

@@ -14,7 +14,7 @@ from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.figures.sweep_figures import by_metric, pareto_front, significance_groups
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.report.sweep_page import _short, settings_of
-from evalkit.scoring.leaderboard import Contender, Leaderboard, rank
+from evalkit.scoring.leaderboard import Contender, Contradiction, Leaderboard, rank
 from evalkit.types import Metric, Orders, Verdict
 
 ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
@@ -211,3 +211,40 @@ def test_a_job_whose_rate_has_no_interval_still_counts_among_all_jobs():
     assert "1 of 3 configurations clearly prefers the answer shown first, none the second: C." in said(
         replace(found, rows=rows)
     )
+
+
+def having(found: Leaderboard, name: str, **values: tuple[float, float, float]) -> Leaderboard:
+    """Return a leaderboard whose jobs have values and intervals of a metric."""
+    own = {job.removeprefix("job"): Metric(name, *value, 200) for job, value in values.items()}
+    rows = (
+        replace(row, metrics={**row.metrics, **({name: own[row.job]} if row.job in own else {})}) for row in found.rows
+    )
+    return replace(found, rows=tuple(rows))
+
+
+def test_jobs_that_prefer_the_second_answer_are_counted_too():
+    texts = said(having(board(), "position/first_rate", job0=(0.4, 0.35, 0.45)))
+    assert "Of 3 configurations, 1 clearly prefer the answer shown first, 1 the second." in texts
+
+
+def test_jobs_that_prefer_longer_answers_are_named():
+    values = {"job0": (0.2, 0.1, 0.3), "job1": (0.0, -0.1, 0.1), "job2": (0.3, 0.2, 0.4)}
+    texts = said(having(board(), "length/slope_at_label", **values))
+    assert "2 of 3 configurations prefer longer answers beyond what the labels explain: L; C." in texts
+
+
+def test_of_many_jobs_with_missing_answers_the_worst_are_named():
+    names = [f"judge.model={k}" for k in "abcdef"]
+    many = board((0.9,) * 6, (0.1,) * 6, names, ("d",) * 6)
+    found = lacking(many, {str(k): 60 + k for k in range(6)})
+    texts = [f.text for f in contest_findings(found, dict(zip("012345", "ABCDEF", strict=True)), {"d": "data"})]
+    [one] = [text for text in texts if "Many answers are missing in" in text]
+    assert "in 6 of 6 configurations: F (25%); E (24%); D (24%); C (24%) and 2 more." in one
+
+
+def test_scores_that_contradict_comparisons_are_reported():
+    rate = Metric("between/contradiction", 0.25, 0.2, 0.3, 100)
+    contradiction = Contradiction("0", "1", {"between/contradiction": rate})
+    texts = said(replace(board(), contradictions=(contradiction,)))
+    [one] = [text for text in texts if "contradict" in text]
+    assert one.startswith("Share of pairs, decided by both, in which scores contradict comparisons: L versus S: 25")

@@ -63,6 +63,13 @@ def scored(cases: list[Case], judgments: list[Judgment], *more: str) -> Any:
         ([{"criterion": "x", "label": "perhaps"}], "'perhaps' is not a label"),
         ([{"criterion": "x", "label": [True, False]}], "item 1 has 2 label(s) for 1 responses"),
         (["x"] * 5001, "more than 5,000 items"),
+        ([["x"]], "item 1 is neither a text nor a mapping"),
+        ([{"criterion": "x", "id": True}], "item 1: its id is not a text"),
+        ([{"criterion": "x", "id": " "}], "item 1: its id is not a text"),
+        ([{"criterion": "x", "parts": "y"}], "item 1: parts is not a list"),
+        ([{"criterion": "x", "tags": [True]}], "tags is not a list of texts"),
+        ([{"criterion": "x", "tags": [str(k) for k in range(101)]}], "item 1 has more than"),
+        ([{"criterion": "x", "labels": ["met"]}], "item 1: labels is not a mapping"),
     ],
 )
 def test_invalid_checklist_is_one_line(items: Any, what: str) -> None:

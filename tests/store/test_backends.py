@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -13,7 +15,7 @@ from evalkit.errors import PluginError, StoreError
 from evalkit.store import open_store
 from evalkit.store.sqlite import SqliteStore
 from evalkit.testing import check_store, store_faults
-from evalkit.types import Completion, StoredCompletion
+from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 
 def test_sqlite_keeps_what_a_store_promises(tmp_path: Path) -> None:
@@ -45,6 +47,108 @@ def test_a_store_that_breaks_its_promises_is_told_all_of_them(tmp_path: Path) ->
         assert said in found
     with pytest.raises(AssertionError, match="there already is a store at"):
         check_store(Forgetful, f"{tmp_path}/s.sqlite")
+
+
+class FirstKept(SqliteStore):
+    """Keeps the first of two completions, and of a batch what can be kept."""
+
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        for key, model, one in answers:
+            if not self.get_many([key]):
+                with suppress(StoreError):
+                    super().put_many([(key, model, one)])
+
+
+class EveryKey(SqliteStore):
+    """Returns everything if it is asked for nothing."""
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
+        return super().get_many(keys or [row.key for row in self.scan() if row is not None])
+
+
+class ReleasedByAll(SqliteStore):
+    """Releases the claims of every open store."""
+
+    opened: ClassVar[list[SqliteStore]] = []
+
+    def __init__(self, url: str, *, read_only: bool = False, verify: bool = True) -> None:
+        super().__init__(url, read_only=read_only, verify=verify)
+        self.opened.append(self)
+
+    def release(self, key: str) -> None:
+        for store in self.opened:
+            SqliteStore.release(store, key)
+
+
+class NeverReleased(SqliteStore):
+    """Grants a claim once, forever."""
+
+    claimed: ClassVar[set[str]] = set()
+
+    def claim(self, key: str) -> bool:
+        if key in self.claimed:
+            return False
+        self.claimed.add(key)
+        return super().claim(key)
+
+
+class Replacing(SqliteStore):
+    """Replaces stored completions by added ones."""
+
+    def add_many(self, rows: Sequence[StoredCompletion]) -> int:
+        self.put_many([(row.key, row.model, row.completion) for row in rows])
+        return len(rows)
+
+
+class AnyModel(SqliteStore):
+    def recent(self, model: str, limit: int = 500) -> list[Completion]:
+        return [Completion("4"), Completion("3")]
+
+
+class Nameless(SqliteStore):
+    def describe(self) -> StoreDescription:
+        return StoreDescription("", 0, -1)
+
+
+class Writable(SqliteStore):
+    def __init__(self, url: str, *, read_only: bool = False, verify: bool = True) -> None:
+        super().__init__(url, read_only=False, verify=verify)
+
+
+class Absent(SqliteStore):
+    @staticmethod
+    def exists(url: str) -> bool:
+        return False
+
+
+class InMemory(SqliteStore):
+    """Forgets everything when it is closed."""
+
+    def close(self) -> None:
+        with suppress(StoreError):
+            self.prune(1e12)
+        super().close()
+
+
+@pytest.mark.parametrize(
+    ("backend", "faults"),
+    [
+        (FirstKept, ["a newer completion does not replace an older one", "an unpaired surrogate is neither"]),
+        (EveryKey, ["looking up 5,000 keys, or none, does not return exactly the stored ones"]),
+        (ReleasedByAll, ["a claim ends when another user of the store releases the key"]),
+        (NeverReleased, ["a released key cannot be claimed", "does not grant every claim"]),
+        (Replacing, ["`add_many` does not return the number", "`add_many` replaces stored ones"]),
+        (AnyModel, ["`recent` returns completions of another model"]),
+        (Nameless, ["`describe` returns no location, version or size"]),
+        (Writable, ["a missing store can be opened read-only", "a read-only store can be changed"]),
+        (Absent, ["`exists` does not find an existing store"]),
+        (InMemory, ["a reopened store does not have the completions", "a read-only store does not return its"]),
+    ],
+)
+def test_each_broken_promise_is_named(tmp_path: Path, backend: type[SqliteStore], faults: list[str]) -> None:
+    found = "\n".join(store_faults(backend, f"{tmp_path}/s.sqlite"))
+    for fault in faults:
+        assert fault in found
 
 
 def test_half_a_surrogate_pair_is_refused_in_one_line_and_nothing_of_its_batch_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""Mistakes in `evalkit import` and in files of labels: one line each, with what to do."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.benchmarks.records import Options
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.interop.import_file import importer
+from evalkit.interop.importers.openai_batch import texts_of
+from evalkit.interop.label_files import read_labels
+from evalkit.interop.to_cases import complete_only
+from evalkit.types import Case, Judgment, Response
+
+PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("import", "generic", "dataset.limit=3"), "needs FORMAT and PATH before the overrides"),
+        (("import", "rows.jsonl", "generic"), "needs FORMAT before PATH; write evalkit import generic FILE"),
+        (("import", "promptfo", "rows.jsonl"), "no such format 'promptfo'; did you mean 'promptfoo'"),
+        (("import", "generic", "none.jsonl"), "none.jsonl: no such file; use the file with the judgments"),
+        (("import", "promptfoo", "rows.jsonl"), "rows.jsonl: does not look like promptfoo; "),
+    ],
+)
+def test_a_mistake_is_one_line(call: Any, tmp_path: Path, words: tuple[str, ...], what: str) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps(PAIR) + "\n", "utf-8")
+    assert what in call(*words, status=1).line()
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept", "status"), [(["A", None], ["1"], 0), ([None, None], [], 1)], ids=["some", "none"]
+)
+def test_only_complete_cases_are_kept(bring, write, rows: list[str | None], kept: list[str], status: int) -> None:
+    made = [{**PAIR, "id": str(number), "winner": winner} for number, winner in enumerate(rows, 1)]
+    fields = ("id=id", "response_a=response_a", "response_b=response_b", "winner=winner")
+    ran = bring("generic", str(write("rows.jsonl", made)), "--complete", "--fields", *fields, status=status)
+    if kept:
+        assert [row["id"] for row in ran.rows("cases.jsonl")] == kept
+        assert "cases omitted because not all their judgments could be read: 1 of 2" in ran.out
+    else:
+        assert "--complete: no case has all its judgments; omit it" in ran.err
+
+
+def test_complete_cases_have_only_readable_judgments() -> None:
+    cases = [Case(name, "?", (Response("a"),)) for name in "abc"]
+    judgments = [
+        Judgment(name, (0,), (0,), sample, "m", status, criteria={"quality": 3.0})
+        for name, sample, status in (("a", 0, "ok"), ("a", 1, "repaired"), ("b", 0, "ok"), ("b", 1, "refused"))
+    ]
+    found, kept = complete_only(cases, judgments)
+    assert [case.id for case in found] == ["a", "c"]
+    assert {one.case_id for one in kept} == {"a"}
+
+
+def test_an_unknown_importer_is_named() -> None:
+    with pytest.raises(ConfigError, match="evalkit import inspct: no such format; did you mean 'inspect'"):
+        importer("inspct")
+
+
+CASES = (Case("q", "?", (Response("a"), Response("b"))),)
+
+
+def batch(folder: Path, *names: str) -> Path:
+    rows = [{"custom_id": name, "response": {"body": {"choices": [{"message": {"content": "x"}}]}}} for name in names]
+    path = folder / "out.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"cases": ()}, "needs its cases; set them: dataset=file dataset.path=FILE"),
+        ({"custom_id": "("}, r"--custom-id \(: is not a regular expression"),
+        ({"custom_id": "(?P<id>.*)"}, "has no group 'case'"),
+        ({"custom_id": "(?P<case>.)-(?P<response>.)"}, "names response 2, but case 'q' has 2; count responses from 0"),
+        ({"custom_id": "(?P<case>.)"}, "custom_id 'q-2' matches no case"),
+    ],
+)
+def test_a_batch_of_other_cases_is_refused(tmp_path: Path, options: dict[str, Any], what: str) -> None:
+    with pytest.raises((ConfigError, DatasetError), match=what):
+        texts_of(batch(tmp_path, "q-2"), Options(**{"cases": CASES, **options}))
+
+
+def test_the_id_of_a_request_may_name_one_response(tmp_path: Path) -> None:
+    path = batch(tmp_path, "q-0", "q-1", "q-1")
+    found = texts_of(path, Options(cases=CASES, custom_id="(?P<case>.)-(?P<response>.)"))
+    assert [(one.unit, one.sample) for one in found.judgments] == [((0,), 0), ((1,), 0), ((1,), 1)]
+    assert found.judgments[0].completion is not None
+    assert found.judgments[0].completion.usage.prompt_tokens is None
+
+
+ARGILLA = {
+    "fields": {},
+    "metadata": {"case_id": "q"},
+    "responses": {"better": [{"value": None}, {"value": "A", "user_id": "u"}]},
+}
+STUDIO = {"data": {"case_id": "q"}, "annotations": [{"completed_by": 7, "result": [{"value": {}}]}]}
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ({"id": "q", "annotator": "ann", "label": "perhaps"}, "'perhaps' is not a winner; write A, B or TIE"),
+        ({"id": "q", "annotator": "ann", "label": "none"}, "'none' is not a label; write A, B or TIE, or a number"),
+        ({**ARGILLA, "metadata": {}}, "the record has no metadata.case_id; export it with evalkit export"),
+        ({**STUDIO, "data": {}}, "the task has no data.case_id; export it with evalkit export"),
+    ],
+)
+def test_a_label_that_cannot_be_read_is_one_line(tmp_path: Path, row: dict[str, Any], what: str) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps(row) + "\n", "utf-8")
+    with pytest.raises(DatasetError) as error:
+        read_labels(path)
+    assert what in str(error.value)
+
+
+def test_empty_labels_are_counted(tmp_path: Path) -> None:
+    path, tally = tmp_path / "labels.jsonl", Counter[str]()
+    path.write_text("".join(json.dumps(row) + "\n" for row in (ARGILLA, STUDIO)), "utf-8")
+    assert [label.annotator for label in read_labels(path, tally)] == ["u"]
+    assert sum(tally.values()) == 2
