@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
@@ -109,6 +111,27 @@ def provider() -> Iterator[Provider]:
     """A server that answers as OpenAI does."""
     with serving() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite store as MLflow makes it, once: its migrations take seconds."""
+    from evalkit.tracking.connection import open_client
+
+    file = tmp_path_factory.mktemp("store") / "mlflow.db"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        open_client(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def mlflow_store(empty_store: Path, tmp_path: Path) -> Iterator[str]:
+    """The URI of an empty store of its own, mlflow.db in the test's folder."""
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield f"sqlite:///{tmp_path / 'mlflow.db'}"
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from uuid import uuid4
@@ -27,6 +28,7 @@ def environment_versions() -> dict[str, Any]:
     }
 
 
+@cache
 def version_of(package: str) -> str | None:
     """Return the version of an installed package; `None` if it is not installed."""
     try:

@@ -53,6 +53,7 @@ def left(tmp_path: Path) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.slow
 def test_rounds_through_the_api_equal_an_online_run(call: Call, server: BatchServer, tmp_path: Path) -> None:
     fates = iter(["expire", "fail", "lose", "answer", "answer"] * 5)
     server.fate = lambda key: next(fates, "answer")
@@ -128,6 +129,7 @@ def test_a_signal_ends_the_wait_with_one_line(call: Call, server: BatchServer, t
     assert set(server.submitted.values()) == {1}
 
 
+@pytest.mark.slow
 def test_two_commands_at_once_share_their_batches(call: Call, server: BatchServer, tmp_path: Path) -> None:
     with Commands(tmp_path).started(*words(server, folder="other"), log=tmp_path / "log") as process:
         call(*words(server))

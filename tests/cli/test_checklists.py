@@ -153,6 +153,7 @@ def test_the_report_shows_a_case_as_its_checklist(run: Call, tmp_path: Path) -> 
     assert {"checklist/kappa", "checklist/tpr", "checklist/tnr"} <= found.keys()
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_mlflow_has_one_assessment_per_item(run: Call, tmp_path: Path) -> None:
     write(tmp_path, [row(1)])
     run("out", f"tracking.uri=sqlite:///{tmp_path}/mlflow.db", "tracking=mlflow", "mode.ask=together")

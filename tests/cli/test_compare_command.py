@@ -122,6 +122,7 @@ def test_a_mistake_is_one_line(
     assert not (tmp_path / "comparison.json").exists()
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_run_is_fetched_from_mlflow(
     make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_run_is_fetched_from_mlflow(
     assert "could not be fetched" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_recorded_run_that_is_not_ours(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     two = make_run("two", OTHER)
     tracker = make_tracker(TrackingConfig(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"), folder=tmp_path)

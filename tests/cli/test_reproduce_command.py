@@ -293,6 +293,7 @@ def test_cases_that_can_be_read_only_once_are_the_runs_own(
     assert "dataset fingerprint" in out
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_recorded_run_is_fetched(call: Call, ran: Path) -> None:
     from evalkit.config import TrackingConfig
     from evalkit.runs import read_run

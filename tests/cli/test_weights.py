@@ -184,6 +184,7 @@ def test_a_third_judgment_is_asked_for_where_weights_could_need_it(
     assert None not in winners(tmp_path / "one")
 
 
+@pytest.mark.usefixtures("mlflow_store")
 @pytest.mark.slow
 def test_each_weight_is_a_column_in_mlflow(run: Call, tmp_path: Path) -> None:
     unread = "runner.max_unusable_rate=1"  # the judge does not know the third criterion

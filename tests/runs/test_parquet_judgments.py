@@ -22,6 +22,7 @@ def run(call, tmp_path) -> Path:
     return tmp_path / "columns"
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_every_command_reads_judgments_in_parquet(call, run, tmp_path) -> None:
     lines = tmp_path / "lines"
     assert (run / "judgments.parquet").is_file()

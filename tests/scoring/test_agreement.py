@@ -53,6 +53,7 @@ def test_accuracy_counts_a_tie_as_a_label_of_its_own(configure, make_case, passe
     assert metrics["agreement/accuracy_both_orders"].value == 1 / 4
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.lists(st.tuples(WINNER, WINNER | st.none(), WINNER | st.none()), min_size=1, max_size=6).filter(

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,22 +122,7 @@ def make_result() -> Callable[..., RunResult]:
     return build
 
 
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite store as MLflow makes it, once: its migrations take seconds."""
-    from evalkit.tracking.connection import open_client
-
-    file = tmp_path_factory.mktemp("store") / "mlflow.db"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        open_client(f"sqlite:///{file}")
-    return file
-
-
 @pytest.fixture
-def store(empty_store: Path, tmp_path: Path) -> Iterator[str]:
+def store(mlflow_store: str) -> str:
     """The URI of an empty store of its own."""
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield f"sqlite:///{tmp_path / 'mlflow.db'}"
+    return mlflow_store

@@ -21,6 +21,7 @@ from evalkit.tracking.background import BackgroundTracker, Worker
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.types import RunResult
 
+pytestmark = pytest.mark.slow
 SETTINGS = TrackingConfig(traces=2)
 
 
@@ -55,7 +56,6 @@ def recorded(uri: str, run: str) -> dict[str, object]:
     return {**held.data.to_dictionary(), "": (name, status, files, inputs, len(traces))}
 
 
-@pytest.mark.slow
 def test_what_is_recorded_beside_is_what_is_recorded_here(recorder, store, tmp_path, written):
     here = MlflowTracker(store, SETTINGS)
     one, two = written(tmp_path / "a", "one"), written(tmp_path / "b", "two")
@@ -195,7 +195,6 @@ def test_it_ends_with_its_input():
     assert done.returncode == 0
 
 
-@pytest.mark.slow
 def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path, monkeypatch):
     monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.setitem(sys.modules, "mlflow", sys)
@@ -207,7 +206,6 @@ def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path
     assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
 
 
-@pytest.mark.slow
 def test_one_is_started_once_and_taken_until_mlflow_is_imported(tmp_path, monkeypatch):
     monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.delitem(sys.modules, "mlflow", raising=False)
