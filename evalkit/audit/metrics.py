@@ -70,8 +70,8 @@ class Contrast:
         missing: (cases,) whether the edited case has no answer.
         silent: (cases,) the same of the repeat.
         asked: (cases,) whether the probe applies.
-        before: (cases,) the verdict on the original case: 1, 0 or -1, or a score.
-        after: (cases,) the verdict on the edited case.
+        before: (cases,) the verdict on the original case: 1, 0 or -1, or a score; in one order if a tie is expected.
+        after: (cases,) the verdict on the edited case, likewise.
     """
 
     probe: Probe
@@ -126,9 +126,10 @@ def contrast(
     flip = _differ(edited.verdict, base.verdict, step)
     if probe.expects == "same" and np.isnan(shift).all():  # classes without an order
         tested = flip - _differ(repeat.verdict, base.verdict, step)
-    return Contrast(
-        probe, shift, flip, passed, tested, edited.missing, repeat.missing, edited.asked, base.verdict, edited.verdict
-    )
+    before, after = base.verdict, edited.verdict
+    if probe.expects == "tie":  # both orders of two equal responses are one question
+        before, after = base.first, edited.first
+    return Contrast(probe, shift, flip, passed, tested, edited.missing, repeat.missing, edited.asked, before, after)
 
 
 def _differ(one: Floats, two: Floats, step: float) -> Floats:

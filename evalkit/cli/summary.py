@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from evalkit.audit import is_audit
 from evalkit.cli.console import plain_console, print_heading, terminal_width
 from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.findings import findings_of
 from evalkit.report.sweep_findings import MANY_MISSING, missing_share
+from evalkit.runs.layout import DATASHEET
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric, RunResult
@@ -116,12 +120,33 @@ def print_summary(result: RunResult) -> None:
     if judges := judge_table(result.metrics):
         console.print(judges)
         console.print()
+    if is_audit(result.config) and result.folder:
+        print_audit(console, json.loads((Path(result.folder) / f"{DATASHEET}.json").read_text("utf-8")))
     if gate := manifest.get(GATE):
         console.print("\n".join([*gate_lines(gate), ""]))
     _print_calls(console, result)
     for note in manifest.get("notes", []):
         console.print(f"note: {note}")
     _print_places(console, result)
+
+
+def print_audit(console: Console, sheet: Mapping[str, Any]) -> None:
+    """Print what a datasheet says: in words what the judge falls for, else the names of the probes."""
+    probes = sheet["probes"]
+    console.print(f"Audit with {len(probes)} probe{'s' * (len(probes) != 1)}", style="bold")
+    console.print(f"  • {sheet['noise']['text']}")
+    for one in probes:
+        if one["state"] == "falls":
+            sentences = " ".join(text["text"] for text in (one["what"], *one["sentences"]))
+            console.print(Text.assemble("  ", (SYMBOLS["bad"], STYLES["bad"]), f" {one['name']}: {sentences}"))
+    states = {
+        "withstands": ("good", "No large effect, as far as these cases can show"),
+        "open": ("info", "Not decided; more cases would tell"),
+    }
+    for state, (tone, words) in states.items():
+        if names := [one["name"] for one in probes if one["state"] == state]:
+            console.print(Text.assemble("  ", (SYMBOLS[tone], STYLES[tone]), f" {words}: {', '.join(names)}."))
+    console.print()
 
 
 def link(path: Path) -> tuple[str, str]:
@@ -145,6 +170,8 @@ def _print_places(console: Console, result: RunResult) -> None:
     if result.folder:
         more = sum(metric.value is not None for metric in result.metrics.values())
         console.print(Text.assemble("report: ", link(Path(result.folder) / "report.html"), f" (all {more} metrics)"))
+        if is_audit(result.config):
+            console.print(Text.assemble("datasheet: ", link(Path(result.folder) / f"{DATASHEET}.html")))
     if run_id := result.manifest.get("mlflow_run_id"):
         console.print(f"MLflow: run {run_id}; `evalkit ui` opens it")
     if tracked := result.manifest.get("tracked"):
