@@ -4,6 +4,9 @@ import re
 import tomllib
 from pathlib import Path
 
+from evalkit.interop.import_file import importers
+from evalkit.plugins import own_benchmarks
+
 ROOT = Path(__file__).parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -23,3 +26,9 @@ def test_each_dependency_has_its_reason():
     extras = [each for extra, each in PROJECT["project"]["optional-dependencies"].items() if extra != "dev"]
     named = [re.match(r"[\w-]+", one)[0] for each in [PROJECT["project"]["dependencies"], *extras] for one in each]
     assert not set(named) - told - {"evalkit-judge"}
+
+
+def test_readme_counts_what_there_is() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"| Published benchmarks | {len(own_benchmarks())}, each" in readme
+    assert f"| Existing judgments | {len(importers())} layouts" in readme
