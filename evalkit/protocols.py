@@ -23,6 +23,7 @@ __all__ = [
     "BatchClaimer",
     "Benchmark",
     "ClaimChecker",
+    "ClassReader",
     "CompletionCache",
     "Evaluator",
     "FollowUpEvaluator",
@@ -280,18 +281,31 @@ class ScoreReader(Protocol):
 
 
 @runtime_checkable
+class ClassReader(Protocol):
+    """An output format that reads classes; constructed and called like a `WinnerReader`."""
+
+    def class_name(self, text: str) -> str:
+        """Return the class as written, or the abstention; evalkit checks that the rubric has it.
+
+        Raises:
+            ValueError: If the text, without the judge's thinking, has no class.
+        """
+        ...
+
+
+@runtime_checkable
 class InstructionWriter(Protocol):
     """An optional part of an output format.
 
-    It is required unless the format reads `Response A` or `Score: 4`, or `output.instruction` is set. An optional
-    attribute `schema` is a JSON schema that is sent with each request.
+    It is required unless the format reads `Response A`, `Score: 4` or `Class: pass`, or `output.instruction` is set. An
+    optional attribute `schema` is a JSON schema that is sent with each request.
     """
 
-    def instruction(self, decision: Literal["winner", "score"], language: str) -> str:
+    def instruction(self, decision: Literal["winner", "score", "class"], language: str) -> str:
         """Return the text that tells the judge how to answer; templates show it as `{{ output_instruction }}`.
 
-        The method may have a parameter `tie_allowed`, whether a tie is an answer, and a parameter `scale`, the scale of
-        the score.
+        The method may have a parameter `tie_allowed`, whether a tie is an answer; a parameter `scale`, the scale of the
+        score; and a parameter `classes`, the names that a judge may answer, in order.
         """
         ...
 

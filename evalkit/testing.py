@@ -222,7 +222,7 @@ def _leans(judgment: Judgment) -> bool:
 
 def _has_value(judgment: Judgment) -> bool:
     own = judgment.value is not None or bool(judgment.criteria) or judgment.ranking is not None
-    return own or any(judgment.items.values())
+    return own or judgment.class_name is not None or any(judgment.items.values())
 
 
 def _read(evaluator: Evaluator, request: JudgeRequest, completion: Completion) -> tuple[Judgment | None, list[str]]:
@@ -252,7 +252,7 @@ def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
         if getattr(judgment, name) != getattr(request, name):
             yield f"a judgment's {name} is {getattr(judgment, name)}, but the request's is {getattr(request, name)}"
     if judgment.status in _READ and not _has_value(judgment):
-        yield f"a judgment of status {judgment.status} has no value, criteria or ranking"
+        yield f"a judgment of status {judgment.status} has no value, criteria, ranking, class or items"
     if judgment.status not in _READ and (_has_value(judgment) or not judgment.error):
         yield f"a judgment of status {judgment.status} has a value, or no error that explains why there is none"
     if fault := impossible(judgment):

@@ -16,6 +16,7 @@ from evalkit.parsing import (
     Pattern,
     UnreadableError,
     drop_thinking,
+    read_class,
     read_margin,
     read_marked_class,
     read_rating,
@@ -25,7 +26,7 @@ from evalkit.parsing import (
 )
 from evalkit.plugins import OUTPUTS, construct, entry_points_in, find, is_offered
 from evalkit.prompting import Prompts, neutralize
-from evalkit.protocols import InstructionWriter, ScoreReader, WinnerReader
+from evalkit.protocols import ClassReader, InstructionWriter, ScoreReader, WinnerReader
 from evalkit.types import AnswerFormat, Winner
 
 Decision: TypeAlias = Literal["winner", "score", "ranking", "class", "items"]
@@ -214,22 +215,28 @@ class RegexFormat(OutputFormat):
         return self._pattern.class_name(text, self.classes, cut_off=cut_off, sources=sources)
 
 
+_READERS: Mapping[str, tuple[str, type]] = MappingProxyType(
+    {"winner": ("winner", WinnerReader), "score": ("score", ScoreReader), "class": ("class_name", ClassReader)}
+)
+"""The method of a third-party format for each decision, and its protocol."""
+
+
 class ThirdPartyFormat(OutputFormat):
-    """A third-party format: an object with the method `winner` or `score`, and optionally `instruction`.
+    """A third-party format: an object with the method `winner`, `score` or `class_name`, and optionally `instruction`.
 
     Raises:
         PluginError: If it does not exist or cannot read the decision.
     """
 
-    decisions = frozenset({"winner", "score"})
+    decisions = frozenset({"winner", "score", "class"})
 
     def __init__(self, config: OutputConfig, task: AnswerTask) -> None:
         super().__init__(config, task)
-        self.name, method = config.format, "score" if task.decision == "score" else "winner"
-        found = find(OUTPUTS, self.name, {}, where=_WHERE, methods=("winner", "score"))
+        self.name, (method, reader) = config.format, _READERS[task.decision]
+        found = find(OUTPUTS, self.name, {}, where=_WHERE, methods=[method for method, _ in _READERS.values()])
         self._made = construct(found, config, name=self.name, where=_WHERE) if isclass(found) else found
-        if not isinstance(self._made, ScoreReader if method == "score" else WinnerReader):
-            what, remedy = f"'{self.name}' cannot read a {method}", f"use a class with the method {method}"
+        if not isinstance(self._made, reader):
+            what, remedy = f"'{self.name}' cannot read a {task.decision}", f"use a class with the method {method}"
             raise PluginError(what, where=_WHERE, remedy=remedy)
         self._read: Callable[..., object] = getattr(self._made, method)
 
@@ -251,7 +258,8 @@ class ThirdPartyFormat(OutputFormat):
                 raise PluginError(what, where=_WHERE, remedy="set output.instruction, or add a method instruction")
             plain = {"pattern": "", "spellings": {}}
             return prompts.instruction(f"{mode}_regex", **variables, **plain)
-        details = {"tie_allowed": self.task.tie_allowed, "scale": self.task.scale}
+        names = None if self.task.classes is None else self.task.classes.answers
+        details = {"tie_allowed": self.task.tie_allowed, "scale": self.task.scale, "classes": names}
         try:
             text = _call(self._made.instruction, self.task.decision, prompts.language, **details)
         except Exception as error:  # third-party code can raise anything
@@ -270,6 +278,10 @@ class ThirdPartyFormat(OutputFormat):
     def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
         """Return the score from the plug-in."""
         return read_score(self._value(text, cut_off, sources), self.scale)
+
+    def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
+        """Return the class from the plug-in."""
+        return read_class(self._value(text, cut_off, sources), self.classes)
 
     def _value(self, text: str, cut_off: bool, sources: Sequence[str]) -> object:
         try:

@@ -177,6 +177,20 @@ def test_an_output_format_for_scores_is_held_to_the_scale(example: Path) -> None
     assert (six.status, six.criteria) == ("unparseable", {})
 
 
+def test_an_output_format_for_classes_is_held_to_the_rubric(example: Path) -> None:
+    overrides = ["mode=pointwise", "criteria=overall", "rubric=pass_fail", "rubric.abstain=unclear"]
+    evaluator = make_evaluator(load_config(overrides=[*overrides, "output.format=arrow"]))
+    check_evaluator(evaluator, answers=["-> fail"])
+    request = evaluator.plan(CASE)[0]
+    assert "End with an arrow and one of: -> pass, -> fail, -> unclear." in request.messages[-1]["content"]
+    read = [evaluator.read(request, Completion(text)) for text in ("-> Fail", "-> unclear", "-> failed")]
+    assert [(one.status, one.class_name) for one in read if isinstance(one, Judgment)] == [
+        ("ok", "fail"),
+        ("ok", "unclear"),
+        ("unparseable", None),
+    ]
+
+
 def test_an_output_format_that_does_not_read_what_the_mode_needs(
     example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +201,7 @@ def test_an_output_format_that_does_not_read_what_the_mode_needs(
     with pytest.raises(
         PluginError,
         match=r"'evalkit_example\.duel\.Params' does not implement the protocol of '.*'; choose a class with the method"
-        r" winner or score",
+        r" winner or score or class_name",
     ):
         make_evaluator(load_config(overrides=["output.format=evalkit_example.duel.Params"]))
     with pytest.raises(PluginError, match=r"'evalkit_example\.cases\.read_toml' does not implement"):

@@ -148,7 +148,7 @@ class Loud(Good):
         (read(lambda request, found: replace(found, sample=3)), "a judgment's sample is 3, but the request's is 0"),
         (read(lambda request, found: replace(found, error=None)), "no error that explains why there is none"),
         (read(lambda request, found: replace(found, confidence=3.0)), "confidence 3.0 is not between 0 and 1"),
-        (read(lambda request, found: replace(found, value=None)), "status ok has no value, criteria or ranking"),
+        (read(lambda request, found: replace(found, value=None)), "status ok has no value, criteria"),
         (read(lambda request, found: request), "a repeated request has turn 0 after turn 0"),
         (
             read(lambda request, found: replace(request, turn=request.turn + 1)),

@@ -1,6 +1,8 @@
-"""An output format: the verdict stands after an arrow, as in `-> A`, `-> tie` or `-> 4`."""
+"""An output format: the verdict stands after an arrow, as in `-> A`, `-> tie`, `-> 4` or `-> pass`."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from evalkit.config import OutputConfig
 
@@ -24,8 +26,10 @@ class Arrow:
     def __init__(self, config: OutputConfig) -> None:
         self._arrow = config.pattern or "->"
 
-    def instruction(self, decision: str, language: str, tie_allowed: bool) -> str:
+    def instruction(self, decision: str, language: str, tie_allowed: bool, classes: Sequence[str] | None) -> str:
         """Return what the judge is told about its answer."""
+        if classes:
+            return f"End with an arrow and one of: {', '.join(f'{self._arrow} {name}' for name in classes)}."
         winner, tie, score = WORDS.get(language, WORDS["en"])
         return (score if decision == "score" else winner).format(self._arrow, tie.format(self._arrow) * tie_allowed)
 
@@ -35,6 +39,10 @@ class Arrow:
 
     def score(self, text: str) -> str:
         """Return the score as written; evalkit checks that it is on the scale."""
+        return self._last(text)
+
+    def class_name(self, text: str) -> str:
+        """Return the class as written; evalkit checks that it is one."""
         return self._last(text)
 
     def _last(self, text: str) -> str:
