@@ -160,6 +160,8 @@ def _three_in_four(totals: Floats, levels: Floats) -> Floats:
         slope = (levels * (hits - tries * chance)).sum(axis=1)
         curve = (levels**2 * tries * chance * (1 - chance)).sum(axis=1)
         step = np.nan_to_num(divide(slope, curve))
+        if not step.any():
+            break
         b = b + step
     finite = (np.abs(step) < 1e-8 * np.maximum(1.0, np.abs(b))) & (hits.sum(axis=1) < tries.sum(axis=1)) & (b > 1e-9)
     return divide(np.full(len(b), np.log(3.0)), np.where(finite, b, 0.0))
