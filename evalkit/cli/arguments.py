@@ -33,10 +33,20 @@ _RENAMED: Final = {("plan", "--probe"): "--pilot"}
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are one line with exit status 1."""
+    """An argparse parser whose errors are one line with exit status 1.
 
-    def __init__(self, **settings: Any) -> None:
+    `closing` returns the end of the help; it may read files.
+    """
+
+    def __init__(self, *, closing: Callable[[], str] | None = None, **settings: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **settings})
+        self._closing = closing
+
+    def format_help(self) -> str:
+        """Return the help."""
+        if self._closing is not None:
+            self.epilog = self._closing()
+        return super().format_help()
 
     @property
     def command(self) -> str:

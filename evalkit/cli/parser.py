@@ -43,8 +43,8 @@ class Command:
         parser = Parser(
             prog=f"evalkit {name}",
             description=f"{self.summary[0].upper()}{self.summary[1:]}.",
-            epilog="\n\n".join(filter(None, (self.more(), f"Example:\n  {self.example}", DOCS))),
             add_help=False,
+            closing=lambda: "\n\n".join(filter(None, (self.more(), f"Example:\n  {self.example}", DOCS))),
         )
         self.add(parser)
         parser.set_defaults(command=name, run=self.run, quiet=False, json_logs=False)

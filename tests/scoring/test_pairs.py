@@ -107,8 +107,9 @@ def test_turning_a_pair_round_turns_the_verdict_round(configure, make_case, pass
         return None if margin is None else -margin
 
     config = configure(swap={"resolve": resolve}, scoring={"bootstrap": 0})
-    there = only(score_run(config, [make_case("c")], passes("c", one, two, confidence=(0.9, 0.6))))
-    back = only(score_run(config, [make_case("c")], passes("c", negate(one), negate(two), confidence=(0.9, 0.6))))
+    given = passes("c", one, two, confidence=(0.9, 0.6))
+    turned = passes("turned", negate(one), negate(two), confidence=(0.9, 0.6))
+    there, back = score_run(config, [make_case("c"), make_case("turned")], [*given, *turned]).verdicts
     assert back.winner == {"A": "B", "B": "A"}.get(there.winner, there.winner)
     assert back.confidence == there.confidence
     assert back.margin == (None if there.margin is None else -there.margin)

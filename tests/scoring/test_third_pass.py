@@ -50,16 +50,17 @@ def test_two_of_three_decide(
 def test_a_verdict_does_not_depend_on_which_of_three_came_third_and_turns_with_the_pair(
     configure, make_case, passes, judged, values
 ):
-    def winner(one, two, last, side=1):
-        judgments = [*passes("c", side * one, side * two), third(judged, side * last)]
-        return (
-            score_run(configure(swap=THIRD, scoring={"bootstrap": 0}), [make_case("c")], judgments).verdicts[0].winner
-        )
+    def judgments(case, side):
+        one, two, last = (side * value for value in values)
+        return [*passes(case, one, two), replace(third(judged, last), case_id=case)]
 
+    cases = [make_case("c"), make_case("turned")]
+    given = [*judgments("c", 1), *judgments("turned", -1)]
+    winner, turned = score_run(configure(swap=THIRD, scoring={"bootstrap": 0}), cases, given).verdicts
     signs = [(value > 0) - (value < 0) for value in values]
     if signs[0] != signs[1]:
-        assert winner(*values) == {1: "A", 0: "TIE", -1: "B"}[sorted(signs)[1]]
-    assert winner(*values, side=-1) == {"A": "B", "B": "A"}.get(winner(*values), "TIE")
+        assert winner.winner == {1: "A", 0: "TIE", -1: "B"}[sorted(signs)[1]]
+    assert turned.winner == {"A": "B", "B": "A"}.get(winner.winner, "TIE")
 
 
 def test_the_third_may_be_shown_swapped_by_another_judge_and_in_samples(configure, make_case, passes, judged):

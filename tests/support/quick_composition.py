@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hydra._internal import config_loader_impl, config_repository, defaults_list
+from hydra.core.config_store import ConfigStore
 from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult
@@ -72,6 +73,8 @@ def quick_composition() -> Iterator[None]:
         patch.setattr(loader, "_compose_config_from_defaults_list", merge_once)
         patch.setattr(loader, "_load_single_config", load_one)
         patch.setattr(defaults_list, "_create_interpolation_map", choices_if_used)
+        # Hydra copies its sources for each composition, and with them all that is stored, only to read it.
+        patch.setattr(ConfigStore, "__deepcopy__", lambda self, memo: self, raising=False)
         yield
 
 
