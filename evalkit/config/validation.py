@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -13,6 +14,11 @@ from pydantic import BaseModel, ValidationError
 from evalkit.config.run_config import RunConfig
 from evalkit.core.display import relative
 from evalkit.errors import ConfigError, did_you_mean
+
+_ASKS = "Input should be "
+_TYPE = re.compile(
+    r"(str|int|float|bool|constrained-\w+|(literal|dict|list|tuple|nullable|function-[a-z]+)\W.*)$", re.S
+)
 
 
 def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -> str:
@@ -72,10 +78,31 @@ def _name_of(node: yaml.Node) -> str | None:
     return next((value.value for key, value in pairs if key.value == "name"), None)
 
 
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _models(inner)
+
+
+def _sections() -> frozenset[str]:
+    """Return the names of the classes of all sections of RunConfig."""
+    found: set[type[BaseModel]] = set()
+    todo: list[type[BaseModel]] = [RunConfig]
+    while todo:
+        for field in todo.pop().model_fields.values():
+            new = {*_models(field.annotation)} - found
+            found |= new
+            todo += new
+    return frozenset(one.__name__ for one in found)
+
+
+_SECTIONS = _sections()
+
+
 def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
     """Return the first problem that pydantic found, with the file and line that set the value, if a file did."""
-    first = error.errors(include_url=False)[0]
-    loc = [part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
+    first, loc = _most_telling(error.errors(include_url=False))
     key = ".".join(str(part) for part in loc)
     message = re.sub(r"^(Value|Assertion) error, ", "", first["msg"])
     if not loc and (named := re.match(r"([a-z_]+(?:\.[\w ]+)*): ", message)):
@@ -89,10 +116,44 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
         return no_such("key", where, str(loc[-1]), known_keys(loc[:-1]))
     if first["type"] in ("dict_type", "model_type"):
         message = "is not a mapping: write {name: value, ...}"
+    if first["type"] in ("tuple_type", "list_type"):
+        message = "is not a list: write [A, B]"
     what, _, remedy = message.partition(": ")
     value = first.get("input")
     shown = f" (got {value!r})" if isinstance(value, str | int | float | bool) and loc else ""
     return ConfigError(_decapitalize(what) + shown, where=where, remedy=remedy)
+
+
+def _most_telling(errors: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Return the problem to report, and its key path without the types that pydantic tried for the value.
+
+    If a value can have several types, there is a problem for each. The one of the type that the value was meant to have
+    is reported: that of the section for a mapping, a limit that a number breaks, and otherwise what each type asks for.
+    """
+    first = errors[0]
+    place = next((n for n, part in enumerate(first["loc"]) if _is_type(part)), None)
+    if place is None:
+        return first, list(first["loc"])
+    tried = [one for one in errors if one["loc"][:place] == first["loc"][:place] and len(one["loc"]) > place]
+    inside = [one for one in tried if _is_section(one["loc"][place]) and one["type"] not in ("dict_type", "model_type")]
+    limits = [one for one in tried if not re.search(r"_(type|error|parsing|from_float)$", one["type"])]
+    chosen = (inside or limits or tried)[0]
+    if not inside and not (chosen in limits and chosen["type"] != "literal_error"):
+        asked = list(dict.fromkeys(re.sub(r"(, unable| or instance).*", "", one["msg"]) for one in tried))
+        if all(one.startswith(_ASKS) for one in asked):
+            plain = {"a valid dictionary": "a mapping", "a valid integer": "an integer", "a valid ": "a "}
+            asked = [reduce(lambda text, old: text.replace(old, plain[old]), plain, one[len(_ASKS) :]) for one in asked]
+            chosen = {**chosen, "type": "union", "msg": _ASKS + ", or ".join(asked)}
+    return chosen, [part for n, part in enumerate(chosen["loc"]) if n < place or not _is_type(part)]
+
+
+def _is_type(part: object) -> bool:
+    """Return whether a part of pydantic's path is a type that it tried instead of a key."""
+    return isinstance(part, str) and (_is_section(part) or _TYPE.match(part) is not None)
+
+
+def _is_section(part: object) -> bool:
+    return part in _SECTIONS or (isinstance(part, str) and re.sub(r".*, (\w+)\]$", r"\1", part) in _SECTIONS)
 
 
 def _decapitalize(text: str) -> str:
@@ -116,13 +177,6 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
 def _section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     field = model.model_fields.get(name)
     return next(_models(field.annotation), None) if field else None
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in getattr(annotation, "__args__", ()):
-        yield from _models(inner)
 
 
 def no_such(what: str, where: str, name: str, known: Sequence[str]) -> ConfigError:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from evalkit import load_config
 from evalkit.config import Criterion, RubricConfig, RunConfig, defaults
+from evalkit.errors import ConfigError
 
 BASE: dict[str, Any] = {"judge": {"model": "openai/x"}, "criteria": [{"name": "a"}, {"name": "b", "weight": 3}]}
 TWO = [{"model": "openai/a"}, {"judges": [{"name": "b", "model": "openai/x"}]}]
@@ -146,3 +148,22 @@ def test_a_label_that_is_mapped_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="'same' is mapped to both A and B: keep one"):
         make(dataset={"label_map": "same=A, other=TIE, same=B"})
     assert make(dataset={"label_map": "same=A, same=A"}).dataset.label_map == {"same": "A"}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("dataset.split={fractions: {dev: 0.5, test: 0.6}}", "dataset.split: fractions needs shares of dev and test"),
+        ("dataset.split={use: tset}", "dataset.split.use: input should be 'dev', 'test' or 'all' (got 'tset')"),
+        ("dataset.split={colum: x}", "dataset.split.colum: no such key; did you mean 'column'?"),
+        ("dataset.split=3", "dataset.split: input should be a string, or a mapping (got 3)"),
+        ("mode.ask=0", "mode.ask: input should be greater than 0 (got 0)"),
+        ("mode.ask=some", "mode.ask: input should be 'each' or 'together', or an integer (got 'some')"),
+        ("mode.checklist=polite", "mode.checklist: is not a list (got 'polite'); write [A, B]"),
+        ("mode.checklist=[3]", "mode.checklist.0: input should be a mapping, or a string (got 3)"),
+    ],
+)
+def test_a_value_of_several_types_is_reported_by_its_key_alone(override, message):
+    with pytest.raises(ConfigError) as found:
+        load_config(overrides=["mode=checklist", "judge=simulated/good", override])
+    assert str(found.value).startswith(message)
