@@ -344,3 +344,21 @@ def test_pictures_for_people_to_look_at(open_page, make_run, tmp_path):
         figures = page.locator("figure svg:visible").all()
         assert figures
         assert all(figure.bounding_box()["height"] > 20 for figure in figures)
+
+
+def test_a_leaderboard_on_a_phone_needs_no_sideways_scrolling(open_page):
+    metrics = {name: Metric(name, 0.5, 0.4, 0.6, n=9) for name in LEADERBOARD_COLUMNS}
+    rows = tuple(
+        Standing(rank, str(rank), f"judge=a-judge-with-a-long-name-{rank}, swap=both", "d", metrics) for rank in (1, 2)
+    )
+    jobs = Leaderboard("agreement/accuracy", LEADERBOARD_COLUMNS, 0.95, rows)
+    page = open_page(render_sweep(jobs, SweepFacts("study")), viewport={"width": 1200, "height": 800})
+    assert page.locator("#board .column").count() == 0
+    page.set_viewport_size({"width": 390, "height": 740})
+    page.locator("#board .column").first.wait_for(state="attached")
+    page.get_by_label("Show all metrics").check()
+    assert page.evaluate("(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.scroll'))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    cells = page.locator("#board tbody tr").first.locator("td:visible").all_inner_texts()
+    assert any("Accuracy" in text and "0.5" in text.replace("50", "0.5") for text in cells), "a cell names its column"
+    shoot(page, "sweep-phone", Path(page.url.removeprefix("file://")).parent)
