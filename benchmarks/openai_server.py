@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from bisect import bisect_left
 
 
 class Seen:
@@ -19,9 +20,16 @@ class Seen:
     def clear(self) -> None:
         self.requests = self.now = self.most = 0
         self.first = self.last = 0.0
+        self.times: list[float] = []
 
     def report(self) -> dict[str, float]:
-        return {"requests": self.requests, "most_in_flight": self.most, "seconds": self.last - self.first}
+        return {
+            "requests": self.requests,
+            "most_in_flight": self.most,
+            "seconds": self.last - self.first,
+            "after_a_minute": len(self.times) - bisect_left(self.times, self.first + 60),
+            "busiest_minute": max((bisect_left(self.times, t + 60) - n for n, t in enumerate(self.times)), default=0),
+        }
 
 
 class Answering(asyncio.Protocol):
@@ -56,7 +64,8 @@ class Answering(asyncio.Protocol):
         seen.requests += 1
         seen.now += 1
         seen.most = max(seen.most, seen.now)
-        seen.first = seen.first or time.monotonic()
+        seen.times.append(time.monotonic())
+        seen.first = seen.first or seen.times[-1]
         asyncio.get_running_loop().call_later(self._latency, self._end)
 
     def _end(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -32,7 +33,7 @@ from evalkit.evaluators.third_party import impossible
 from evalkit.judges import make_judges
 from evalkit.judges.responses import sane
 from evalkit.plugins import find_benchmark
-from evalkit.protocols import Benchmark, Evaluator, Judge, Store, StoreBackend
+from evalkit.protocols import Benchmark, Evaluator, Judge, SharedState, Store, StoreBackend
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import Catalog
 from evalkit.types import (
@@ -339,6 +340,7 @@ def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
         yield from _claim_faults(store, other)
         yield from _concurrency_faults(store, other)
         yield from _maintenance_faults(store)
+        yield from _state_faults(store, other)
         kept = {row.key for row in store.scan() if row is not None}
         claimed = store.claim("left")
     store.close()
@@ -422,6 +424,40 @@ def _maintenance_faults(store: Store) -> Iterator[str]:
         yield f"`describe` returns no location, version or size: {description}"
 
 
+def _state_faults(store: Store, other: Store) -> Iterator[str]:
+    if not isinstance(store, SharedState) or not isinstance(other, SharedState):
+        return  # it is an extra
+    states, times = (store, other), list[float]()
+    before = (time.time(), {row.key for row in store.scan() if row is not None})
+    for name in ("s/2é", "s/1", "s%", "is/1"):
+        store.change_state(name, lambda _, now: times.append(now) or "\0 é")
+    if [*other.states("s/").items()] != [("s/1", "\0 é"), ("s/2é", "\0 é")] or other.states("no/"):
+        yield "`states` does not return exactly the texts whose names start with a prefix, in the order of names"
+    if not before[0] - 3600 < times[0] < before[0] + 3600 or times != sorted(times):
+        yield "`change_state` does not give the store's time in seconds since 1970"
+    for name in ("s/1", "no"):
+        try:
+            other.change_state(name, lambda old, _: str(len(old or "") // 0))
+        except ZeroDivisionError:
+            continue
+        yield "`change_state` hides an error of the change"
+    store.change_state("s/2é", lambda _, __: None)
+    if dict(other.states("")) != {"is/1": "\0 é", "s%": "\0 é", "s/1": "\0 é"}:
+        yield "`change_state` does not remove a text for `None`, or changes it although the change failed"
+
+    def count(n: int) -> None:
+        for _ in range(10):
+            states[n % 2].change_state("sum", lambda old, _: str(int(old or 0) + 1))
+
+    _concurrently(count)
+    if (total := store.states("sum").get("sum")) != str(10 * _THREADS):
+        yield f"{_THREADS} threads add 1 to a text 10 times each, and it is {total} afterwards: a change was lost"
+    for name in store.states(""):
+        store.change_state(name, lambda _, __: None)
+    if {row.key for row in store.scan() if row is not None} != before[1]:
+        yield "`change_state` changes completions"
+
+
 def _read_only_faults(store: Store) -> Iterator[str]:
     rows = [row for row in store.scan() if row is not None]
     if not rows or store.get_many([rows[0].key]) != {rows[0].key: rows[0].completion}:
@@ -431,6 +467,9 @@ def _read_only_faults(store: Store) -> Iterator[str]:
         lambda: store.add_many([StoredCompletion("new", "m", 0.0, Completion("x"))]),
         lambda: store.prune(1e12),
     )
+    if isinstance(store, SharedState):
+        shared = store
+        writes = (*writes, lambda: shared.change_state("new", lambda _, __: "x"))
     refused = [_refuses(write) for write in writes]
     if not all(refused) or list(store.scan()) != rows:
         yield "a read-only store can be changed; raise StoreError"

@@ -19,7 +19,7 @@ from evalkit.engine import JudgingResult
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.types import Spent
-from evalkit.workers import Shard
+from evalkit.workers import Shard, check_budget
 
 
 def main(arguments: Namespace) -> int:
@@ -43,6 +43,7 @@ def _jobs(arguments: Namespace) -> list[tuple[RunConfig, Spent]]:
         if config.store.mode not in ("read_write", "refresh"):
             what = f"with '{config.store.mode}' the answers would be lost"
             raise ConfigError(what, where="store.mode", remedy="set store.mode=read_write")
+        check_budget(config)
     return [(config, spent) for config in jobs]
 
 

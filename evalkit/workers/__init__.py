@@ -26,7 +26,17 @@ from evalkit.plugins import allowing_code, code_allowed
 from evalkit.store import is_local, store_location, store_url
 from evalkit.types import Calls, Case
 
-__all__ = ["Lost", "Pool", "Shard", "ShardReport", "ShardTask", "StopRequested", "add_spent", "judge_in_workers"]
+__all__ = [
+    "Lost",
+    "Pool",
+    "Shard",
+    "ShardReport",
+    "ShardTask",
+    "StopRequested",
+    "add_spent",
+    "check_budget",
+    "judge_in_workers",
+]
 
 Work: TypeAlias = Callable[[RunConfig, "Shard", Callable[[Progress], None]], JudgingResult]
 WORKER_KINDS = ("slurm", "ray")
@@ -265,10 +275,19 @@ def _combined(parts: Iterable[Progress], count: int, elapsed: float) -> Progress
 
 
 def _check(config: RunConfig) -> None:
-    runner, mode = config.runner, config.store.mode
-    where = f"runner.kind={runner.kind}"
+    mode, where = config.store.mode, f"runner.kind={config.runner.kind}"
     if mode != "read_write":
         raise ConfigError(f"workers share the store, but store.mode is {mode}", where=where, remedy="use read_write")
+    check_budget(config)
+
+
+def check_budget(config: RunConfig) -> None:
+    """Refuse a budget that workers do not share.
+
+    Raises:
+        ConfigError: if each worker would spend it.
+    """
+    runner = config.runner
     if runner.budget_calls is not None or (runner.budget_usd is not None and runner.budget_scope != "store"):
         key = "budget_usd" if runner.budget_calls is None else "budget_calls"
         remedy = "set runner.budget_usd and runner.budget_scope=store"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -130,9 +130,32 @@ class InMemory(SqliteStore):
         super().close()
 
 
+class Hasty(SqliteStore):
+    """Reads a shared text before it may change it, keeps what it should remove, and finds names by any part."""
+
+    def states(self, prefix: str) -> Mapping[str, str]:
+        return {name: text for name, text in super().states("").items() if prefix in name}
+
+    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
+        old = super().states(name).get(name)
+        with suppress(ZeroDivisionError):
+            new = change(old, 0.0)
+            super().change_state(name, lambda *_: new or old)
+
+
 @pytest.mark.parametrize(
     ("backend", "faults"),
     [
+        (
+            Hasty,
+            [
+                "`states` does not return exactly the texts",
+                "`change_state` does not give the store's time",
+                "`change_state` hides an error",
+                "`change_state` does not remove a text",
+                "a change was lost",
+            ],
+        ),
         (FirstKept, ["a newer completion does not replace an older one", "an unpaired surrogate is neither"]),
         (EveryKey, ["looking up 5,000 keys, or none, does not return exactly the stored ones"]),
         (ReleasedByAll, ["a claim ends when another user of the store releases the key"]),

@@ -87,6 +87,10 @@ def test_what_a_shard_says_names_it_and_its_host(call, folder) -> None:
         provider.rule = lambda _: refused(401, "no such key", code="invalid_api_key")
         words = [*cases(folder, 30), *fake(provider), "store.url=a.sqlite"]
         assert place in call("work", *words, "--shard", "2/3", status=1).err
+    for words in (["runner.budget_usd=1"], ["runner.budget_usd=1", "runner.budget_scope=sweep"]):
+        line = call("work", *words, "--shard", "1/3", status=1).line()
+        assert "runner.budget_usd: each worker would spend it" in line
+        assert "set runner.budget_usd and runner.budget_scope=store" in line
     assert "is not a shard such as 3/20" in call("work", "--shard", "4/3", status=1).line()
     assert "the answers would be lost" in call("work", "store.mode=off", "--shard", "1/3", status=1).line()
 
