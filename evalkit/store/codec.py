@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from evalkit.errors import StoreError
-from evalkit.types import Completion
+from evalkit.types import Completion, StoredCompletion
 
 
 def encode(completion: Completion) -> str:
@@ -74,6 +75,30 @@ def completion_in(key: bytes, model: bytes, value: bytes, digest: int | None) ->
     if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
         raise ValueError("the row was changed after it was written")
     return decode(value)
+
+
+def completions_in(rows: Iterable[tuple[bytes, bytes, bytes, int | None]], store: object) -> dict[str, Completion]:
+    """Return the completions in a store's rows by key.
+
+    Raises:
+        StoreError: If a row is damaged.
+    """
+    found: dict[str, Completion] = {}
+    for key, model, value, digest in rows:
+        try:
+            found[key.decode()] = completion_in(key, model, value, digest)
+        except ValueError as error:
+            what = f"{store}: the completion with key {key.decode()[:12]} is damaged"
+            raise StoreError(f"{what}; rerun with store.mode=refresh") from error
+    return found
+
+
+def stored_in(key: bytes, model: bytes, created: float, value: bytes, digest: int | None) -> StoredCompletion | None:
+    """Return the completion in a row with all that is stored about it; `None` if the row is damaged."""
+    try:
+        return StoredCompletion(key.decode(), model.decode(), created, completion_in(key, model, value, digest))
+    except ValueError:
+        return None
 
 
 @cache

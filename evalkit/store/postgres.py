@@ -18,7 +18,7 @@ from evalkit.core.display import shorten
 from evalkit.core.redaction import redact, without_password
 from evalkit.errors import StoreError
 from evalkit.protocols import Store
-from evalkit.store.codec import Row, completion_in, row_of
+from evalkit.store.codec import Row, completions_in, row_of, stored_in
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 if TYPE_CHECKING:
@@ -243,11 +243,7 @@ class PostgresStore(Store):
 
     @staticmethod
     def check_creatable(url: str) -> None:
-        """Check that the tables could be created.
-
-        Raises:
-            StoreError: If the user may not.
-        """
+        """Check that the tables could be created."""
         query = "SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE')"
         schema, allowed = _once(url, lambda connection: _one(connection, query))
         if not allowed:
@@ -261,16 +257,7 @@ class PostgresStore(Store):
         query = "SELECT key, model, value, digest FROM evalkit_completions WHERE key = ANY (%b)"
         wanted = [key.encode() for key in keys]
         rows = self._session.run(lambda connection: connection.execute(query, (wanted,), binary=True).fetchall())
-        found: dict[str, Completion] = {}
-        for key, model, value, digest in rows:
-            try:
-                found[key.decode()] = completion_in(key, model, value, digest)
-            except ValueError as error:
-                raise StoreError(
-                    f"{self._database.name}: the completion stored under {key.decode()[:12]} is damaged; "
-                    "judge again with store.mode=refresh"
-                ) from error
-        return found
+        return completions_in(rows, self._database.name)
 
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
         """Keep completions in one commit; a newer one replaces an older.
@@ -286,60 +273,20 @@ class PostgresStore(Store):
         self._insert(list(rows.values()), [key for key in rows if key in self._lost])
 
     def add_many(self, rows: Sequence[StoredCompletion]) -> int:
-        """Keep completions that are not stored yet, with the times they have, and return how many were new.
-
-        Raises:
-            StoreError: If they could not be written; then none of them was.
-        """
+        """Keep completions that are not stored yet, with the times they have, and return how many were new."""
         new = {row.key: row_of(row.key, row.model, row.created, row.completion) for row in reversed(rows)}
         return self._insert(list(reversed(new.values())), list(new))
 
     def claim(self, key: str) -> bool:
-        """Claim a key and return whether it is claimed now; a key with the same 64-bit hash waits for it, too.
-
-        Raises:
-            StoreError: If the server fails.
-        """
-        if self.read_only:
-            return True
-        place = _place(key)
-
-        def take(connection: Connection) -> bool:
-            if place in self._held or not _one(connection, "SELECT pg_try_advisory_lock(%s)", place)[0]:
-                return False
-            self._held[place] = key
-            self._lost.discard(key)
-            return True
-
-        return self._session.run(take)
+        """Claim a key and return whether it is claimed now; a key with the same 64-bit hash waits for it, too."""
+        return key in self.claim_many([key])
 
     def release(self, key: str) -> None:
-        """Give up a claim.
-
-        Raises:
-            StoreError: If the server had ended it although the connection is open.
-        """
-        place = _place(key)
-
-        def give_up(connection: Connection) -> None:
-            if self._held.get(place) == key:
-                released = _one(connection, "SELECT pg_advisory_unlock(%s)", place)[0]
-                del self._held[place]
-                if not released:
-                    raise StoreError(self._pooled())
-
-        if not self.read_only:
-            with self._session.lock:
-                self._lost.discard(key)
-                if self._held.get(place) == key:
-                    self._session.run(give_up)
+        """Give up a claim."""
+        self.release_many([key])
 
     def claim_many(self, keys: Sequence[str]) -> set[str]:
-        """Claim keys in one round trip, and return those that are claimed now.
-
-        Raises:
-            StoreError: If the server fails.
-        """
+        """Claim keys in one round trip, and return those that are claimed now."""
         if self.read_only:
             return set(keys)
         places = {_place(key): key for key in reversed(keys)}
@@ -355,16 +302,12 @@ class PostgresStore(Store):
         return self._session.run(take)
 
     def release_many(self, keys: Sequence[str]) -> None:
-        """Give up claims in one round trip.
-
-        Raises:
-            StoreError: If the server had ended one although the connection is open.
-        """
+        """Give up claims in one round trip."""
 
         def give_up(connection: Connection) -> None:
             places = [place for place, key in ((_place(key), key) for key in keys) if self._held.get(place) == key]
             query = "SELECT place, pg_advisory_unlock(place) FROM unnest(%s::bigint[]) AS asked (place)"
-            released: dict[int, bool] = dict(connection.execute(query, (places,)).fetchall()) if places else {}
+            released: dict[int, bool] = dict(connection.execute(query, (places,)).fetchall())
             for place in places:
                 del self._held[place]
             if not all(released.values()):
@@ -373,7 +316,8 @@ class PostgresStore(Store):
         if not self.read_only:
             with self._session.lock:
                 self._lost.difference_update(keys)
-                self._session.run(give_up)
+                if any(self._held.get(_place(key)) == key for key in keys):
+                    self._session.run(give_up)
 
     def holds(self, key: str) -> bool:
         """Return whether a claim made here still holds: it ends with its connection."""
@@ -384,49 +328,33 @@ class PostgresStore(Store):
             return self._held.get(_place(key)) == key
 
     def states(self, prefix: str) -> Mapping[str, str]:
-        """Return the texts whose names start with `prefix`.
-
-        Raises:
-            StoreError: If the server fails.
-        """
+        """Return the texts whose names start with `prefix`."""
         query = "SELECT name, value FROM evalkit_state WHERE substring(name FOR %s) = %b ORDER BY name"
         rows = self._fetched(query, len(prefix.encode()), prefix.encode())
         return {name.decode(): value.decode() for name, value in rows}
 
     def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
-        """Replace a text by what `change` returns for it and the server's time.
-
-        Raises:
-            StoreError: If the server fails.
-        """
-        key = name.encode()
+        """Replace a text by what `change` returns for it and the server's time."""
+        key, row = name.encode(), "FROM evalkit_state WHERE name = %b"
 
         def work(connection: Connection) -> None:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_place(f"state {name}"),))
                 # Another statement: one that waits for the lock sees what was there before.
-                query = (
-                    "SELECT (SELECT value FROM evalkit_state WHERE name = %b), extract(epoch FROM clock_timestamp())"
-                )
+                query = f"SELECT (SELECT value {row}), extract(epoch FROM clock_timestamp())"
                 old, now = _one(connection, query, key)
                 new = change(None if old is None else bytes(old).decode(), float(now))
-                if new is None:
-                    connection.execute("DELETE FROM evalkit_state WHERE name = %b", (key,))
-                else:
-                    put = "INSERT INTO evalkit_state VALUES (%b, %b) ON CONFLICT (name) DO UPDATE"
-                    connection.execute(f"{put} SET value = excluded.value", (key, new.encode()))
+                connection.execute(f"DELETE {row}", (key,))
+                if new is not None:
+                    connection.execute("INSERT INTO evalkit_state VALUES (%b, %b)", (key, new.encode()))
 
         self._writer.run(work)
 
     def recent(self, model: str, limit: int = 500) -> list[Completion]:
-        """Return a model's last completions among the last `LOOKED_AT` rows, at most `limit`, without damaged ones.
-
-        Raises:
-            StoreError: If the server fails.
-        """
+        """Return a model's last completions among the last `LOOKED_AT` rows, at most `limit`, without damaged ones."""
         last = f"SELECT place, {_ROW} FROM evalkit_completions ORDER BY place DESC LIMIT %s"
         query = f"SELECT * FROM ({last}) AS last WHERE model = %b ORDER BY place DESC LIMIT %s"
-        found = (_stored(row) for _, *row in self._fetched(query, LOOKED_AT, model.encode(), limit))
+        found = (stored_in(*row) for _, *row in self._fetched(query, LOOKED_AT, model.encode(), limit))
         return [one.completion for one in found if one is not None]
 
     def scan(self) -> Iterator[StoredCompletion | None]:
@@ -442,14 +370,10 @@ class PostgresStore(Store):
         place = 0
         while rows := self._fetched(query, place, CHUNK):
             for place, *row in rows:  # noqa: B007
-                yield _stored(row)
+                yield stored_in(*row)
 
     def prune(self, before: float) -> int:
-        """Delete the rows stored before a time, make their room usable again, and return how many.
-
-        Raises:
-            StoreError: If they cannot be deleted; then none of them is.
-        """
+        """Delete the rows stored before a time, make their room usable again, and return how many."""
         query = "DELETE FROM evalkit_completions WHERE created < %s"
         gone = self._writer.run(lambda connection: connection.execute(query, (before,)).rowcount)
         if gone:
@@ -458,11 +382,7 @@ class PostgresStore(Store):
         return gone
 
     def describe(self) -> StoreDescription:
-        """Return where the store is, its version and its size on the server.
-
-        Raises:
-            StoreError: If the server fails.
-        """
+        """Return where the store is, its version and its size on the server."""
         query = "SELECT version, pg_total_relation_size('evalkit_completions') FROM evalkit_store"
         version, size = self._writer.run(lambda connection: _one(connection, query))
         return StoreDescription(self._database.name, version, size)
@@ -552,12 +472,3 @@ def _one(connection: Connection, query: str, *values: object) -> tuple[Any, ...]
 
 def _place(key: str) -> int:
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big", signed=True)
-
-
-def _stored(row: Sequence[Any]) -> StoredCompletion | None:
-    """Return the completion in a row, or `None` if the row is damaged."""
-    key, model, created, value, digest = row
-    try:
-        return StoredCompletion(key.decode(), model.decode(), created, completion_in(key, model, value, digest))
-    except ValueError:
-        return None

@@ -15,7 +15,7 @@ from typing import TypeVar
 from evalkit.errors import StoreError
 from evalkit.protocols import Store
 from evalkit.store.claims import Claims
-from evalkit.store.codec import Row, completion_in, row_digest, row_of
+from evalkit.store.codec import Row, completions_in, row_digest, row_of, stored_in
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
@@ -208,16 +208,7 @@ class SqliteStore(Store):
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored completions among `keys`."""
-        completions: dict[str, Completion] = {}
-        for key, model, value, digest in self._look_up(keys):
-            try:
-                completions[key.decode()] = completion_in(key, model, value, digest)
-            except ValueError as error:
-                raise StoreError(
-                    f"{self.path}: the completion with key {key.decode()[:12]} is damaged; "
-                    "rerun with store.mode=refresh"
-                ) from error
-        return completions
+        return completions_in(self._look_up(keys), self.path)
 
     def put(self, key: str, model: str, completion: Completion) -> None:
         """Store a completion; it is on disk when this returns.
@@ -466,10 +457,8 @@ class SqliteStore(Store):
 
 
 def _stored(row: Row) -> StoredCompletion | None:
-    """Return the completion in a row; `None` if the row is damaged."""
     try:
-        key, model, value = (text.encode() for text in (row.key, row.model, row.value))
-        return StoredCompletion(row.key, row.model, row.created, completion_in(key, model, value, row.digest))
+        return stored_in(row.key.encode(), row.model.encode(), row.created, row.value.encode(), row.digest)
     except ValueError:
         return None
 

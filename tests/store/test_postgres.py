@@ -106,7 +106,7 @@ def test_a_batch_with_a_key_twice_is_written_as_if_one_after_the_other(store):
 def test_a_changed_byte_is_noticed(store, url):
     store.put_many([("1" * 64, "m", Completion("the first is better"))])
     execute(url, "UPDATE evalkit_completions SET value = replace(encode(value, 'escape'), 'first', 'other')::bytea")
-    with pytest.raises(StoreError, match=r"damaged; judge again with store\.mode=refresh"):
+    with pytest.raises(StoreError, match=r"damaged; rerun with store\.mode=refresh"):
         store.get_many(["1" * 64])
     assert stats(store).damaged == 1
     store.put_many([("1" * 64, "m", FULL)])

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -172,3 +173,21 @@ def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -
         requests = len(provider.requests)
     store = open_url("a.sqlite", read_only=True)
     assert 40 <= sum(1 for _ in store.scan()) == requests < 6000
+
+
+@pytest.mark.slow
+def test_submitit_judges_the_jobs_of_a_sweep_under_one_parent_run(call, folder) -> None:
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    words = ["judge_sweep", *SWEPT, "store.url=a.sqlite", "scoring.bootstrap=50"]
+    tracked = f"tracking.uri=sqlite:///{folder}/mlflow.db"
+    call("run", *words, tracked, "hydra/launcher=submitit_local", "--output", "many")
+    call("run", *words, "tracking=none", "--output", "one")
+    for job in range(4):
+        assert outcome(f"many/{job}")[0] == outcome(f"one/{job}")[0]
+    with sqlite3.connect(folder / "mlflow.db") as database:
+        runs = [run for (run,) in database.execute("select run_uuid from runs")]
+        parents = [run for (run,) in database.execute("select value from tags where key = 'mlflow.parentRunId'")]
+    assert len(runs) == 5
+    assert len(parents) == 4
+    assert len(set(parents)) == 1
+    assert set(parents) <= set(runs)
