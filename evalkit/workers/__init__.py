@@ -10,11 +10,13 @@ import os
 import re
 import socket
 import time
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import SIGINT
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
@@ -130,33 +132,41 @@ class ShardTask:
         return replace(report, calls=judged.calls, tokens=judged.tokens, cost_usd=judged.cost_usd)
 
 
-class Pool(Protocol):
+class Pool(ABC):
     """Workers, started by an engine. All methods are called from one thread."""
+
+    def __init__(self) -> None:
+        self.queue: deque[ShardTask] = deque()
+        self.running: dict[Any, Shard] = {}
 
     @property
     def busy(self) -> bool:
         """Whether a shard is being judged."""
-        ...
+        return bool(self.running)
 
     def start(self, task: ShardTask) -> None:
         """Have a shard judged as soon as a worker is free."""
-        ...
+        self.queue.append(task)
 
+    @abstractmethod
     def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
-        """Wait for at most this long; return the shards that ended and how."""
-        ...
+        """Wait for at most this long; return the shards that ended and how.
 
+        Raises:
+            ConfigError: if the engine starts no workers for what is queued.
+        """
+
+    @abstractmethod
     def progress(self) -> Iterable[Progress]:
         """Return where each shard that was ever started stands, as far as it has said."""
-        ...
 
+    @abstractmethod
     def stop(self) -> None:
         """Tell every worker to stop: its calls in flight may finish."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """End what is left, and remove what was only of use to the workers."""
-        ...
 
 
 class WorkerError(EvalkitError):
@@ -300,20 +310,16 @@ def _pool(config: RunConfig, folder: Path) -> Pool:
     Raises:
         ConfigError: if its package is not installed, or it cannot be used.
     """
-    kind, options = config.runner.kind, dict(config.runner.options)
+    kind, given = config.runner.kind, (config.runner.workers, config.runner.options, folder)
     try:
         if kind == "ray":
-            from evalkit.workers.ray_pool import RayPool
-
-            pool: Pool = RayPool(config.runner.workers, options, shared=lambda: _check_shared(config))
+            from evalkit.workers.ray_pool import RayPool as Engine
         else:
-            from evalkit.workers.slurm_pool import SlurmPool
-
-            pool = SlurmPool(config.runner.workers, options, folder, shared=lambda: _check_shared(config))
+            from evalkit.workers.slurm_pool import SlurmPool as Engine  # type: ignore[assignment]
     except ImportError as error:
         remedy = f"run pip install 'evalkit-judge[{kind}]'"
         raise ConfigError(f"needs a package that is not installed ({error})", where="runner", remedy=remedy) from None
-    return pool
+    return Engine(*given, shared=lambda: _check_shared(config))
 
 
 def _check_shared(config: RunConfig) -> None:

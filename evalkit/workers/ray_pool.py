@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -19,7 +19,7 @@ import ray
 
 from evalkit.engine import Progress
 from evalkit.errors import ConfigError, EvalkitError
-from evalkit.workers import Lost, Shard, ShardReport, ShardTask, StopRequested
+from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask, StopRequested
 
 _CLUSTER = ("address", "runtime_env", "namespace")
 
@@ -54,7 +54,7 @@ class ShardActor:
             raise StopRequested
 
 
-class RayPool:
+class RayPool(Pool):
     """Actors on the cluster at `address`, on that of `RAY_ADDRESS`, or on this machine.
 
     Args:
@@ -66,11 +66,12 @@ class RayPool:
         ConfigError: if Ray cannot be started or reached, or an option is wrong.
     """
 
-    def __init__(self, count: int, options: Mapping[str, Any], shared: Callable[[], None]) -> None:
+    def __init__(self, count: int, options: Mapping[str, Any], _: Path, shared: Callable[[], None]) -> None:
+        super().__init__()
         cluster = {name: value for name, value in options.items() if name in _CLUSTER}
         own = {name: value for name, value in options.items() if name not in _CLUSTER}
         try:
-            _connect(count, cluster)
+            connect(count, cluster)
             if sum(bool(node["Alive"]) for node in ray.nodes()) > 1:
                 shared()
             actor = ray.remote(ShardActor).options(**{**own, "max_concurrency": 2})
@@ -80,48 +81,28 @@ class RayPool:
         except Exception as error:
             text = str(error).strip().partition("\n")[0]
             raise ConfigError(f"Ray cannot start the workers ({text})", where="runner.options") from None
-        self._queue: deque[ShardTask] = deque()
-        self._hosts: dict[Any, str] = {}
         self._idle: list[Any] = []
+        self._actor: dict[Any, Any] = {actor.host.remote(): actor for actor in self._actors}
+        self._hosts: dict[Any, str] = {}
         self._progress: dict[Shard, Progress] = {}
-        self._starting = {actor.host.remote(): actor for actor in self._actors}
-        self._running: dict[Any, tuple[Any, Shard]] = {}
-
-    @property
-    def busy(self) -> bool:
-        """Whether a shard is being judged."""
-        return bool(self._running)
-
-    def start(self, task: ShardTask) -> None:
-        """Have a shard judged by the next actor that is free."""
-        self._queue.append(task)
 
     def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
-        """Wait for at most this long; return the shards that ended and how.
-
-        Raises:
-            ConfigError: if shards are left, but no actor.
-        """
-        while self._queue and self._idle:
-            actor, task = self._idle.pop(), self._queue.popleft()
-            self._running[actor.judge.remote(task)] = (actor, task.shard)
-        waiting = [*self._starting, *self._running]
-        if not waiting:
-            if self._queue:
-                raise ConfigError(
-                    "every worker has died", where="Ray", remedy="see its logs, and run again to continue"
-                )
-            return
-        done, _ = ray.wait(waiting, num_returns=1, timeout=seconds)
+        """Wait for at most this long; return the shards that ended and how."""
+        while self.queue and self._idle:
+            actor, task = self._idle.pop(), self.queue.popleft()
+            ref = actor.judge.remote(task)
+            self._actor[ref], self.running[ref] = actor, task.shard
+        if self.queue and not self._actor:
+            raise ConfigError("every worker has died", where="Ray", remedy="see its logs, and run again to continue")
+        done, _ = ray.wait([*self._actor], num_returns=1, timeout=seconds) if self._actor else ((), ())
         for ref in done:
-            actor, shard = self._running.pop(ref, None) or (self._starting.pop(ref), None)
+            actor, shard = self._actor.pop(ref), self.running.pop(ref, None)
             try:
                 end = ray.get(ref)
+                self._idle.append(actor)
             except ray.exceptions.RayError as error:
                 text = " ".join(str(error).split())[:200]
                 end = Lost(f"on {self._hosts.get(actor, 'a host that Ray did not reach')}: {text}")
-            else:
-                self._idle.append(actor)
             if shard is not None:
                 yield shard, end
             elif isinstance(end, str):
@@ -129,7 +110,7 @@ class RayPool:
 
     def progress(self) -> Iterable[Progress]:
         """Return where each shard that was ever started stands, as far as it has said."""
-        refs = {actor.progress.remote(): shard for actor, shard in self._running.values()}
+        refs = {self._actor[ref].progress.remote(): shard for ref, shard in self.running.items()}
         done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=1.0) if refs else ((), ())
         for ref in done:
             try:
@@ -141,7 +122,7 @@ class RayPool:
 
     def stop(self) -> None:
         """Tell every actor to stop: its calls in flight may finish."""
-        self._queue.clear()
+        self.queue.clear()
         for actor in self._actors:
             actor.stop.remote()
 
@@ -151,7 +132,8 @@ class RayPool:
             ray.kill(actor)
 
 
-def _connect(count: int, cluster: Mapping[str, Any]) -> None:
+def connect(count: int, cluster: Mapping[str, Any]) -> None:
+    """Connect to the cluster that is named, that of `RAY_ADDRESS`, or one on this machine, unless it is done."""
     if ray.is_initialized():
         return
     quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": "ERROR"}

@@ -19,7 +19,7 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 from evalkit.core.atomic_files import write_file
 from evalkit.engine import Progress
 from evalkit.errors import ConfigError
-from evalkit.workers import Lost, Shard, ShardReport, ShardTask, StopRequested
+from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask, StopRequested
 
 FOLDER = "workers"
 _DAY = 24 * 60
@@ -61,7 +61,7 @@ class ShardJob:
         return submitit.helpers.DelayedSubmission(self, task)
 
 
-class SlurmPool:
+class SlurmPool(Pool):
     """Jobs of Slurm, or processes of this machine with `runner.options.cluster=local`.
 
     Args:
@@ -75,6 +75,7 @@ class SlurmPool:
     """
 
     def __init__(self, count: int, options: Mapping[str, Any], folder: Path, shared: Callable[[], None]) -> None:
+        super().__init__()
         own = dict(options)
         cluster = own.pop("cluster", "slurm")
         self._local = cluster != "slurm"
@@ -89,34 +90,19 @@ class SlurmPool:
         except Exception as error:
             remedy = "see submitit's parameters, or set runner.options.cluster=local"
             raise ConfigError(" ".join(str(error).split()), where="runner.options", remedy=remedy) from None
-        self._queue: list[ShardTask] = []
-        self._running: dict[Shard, submitit.Job[ShardReport]] = {}
         self._started: set[Shard] = set()
         self._keep_logs = False
 
-    @property
-    def busy(self) -> bool:
-        """Whether a shard is being judged."""
-        return bool(self._running)
-
-    def start(self, task: ShardTask) -> None:
-        """Have a shard judged by a job of the next array."""
-        self._queue.append(task)
-
     def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
-        """Wait for at most this long; return the shards that ended and how.
-
-        Raises:
-            ConfigError: if Slurm refuses the jobs.
-        """
+        """Wait for at most this long; return the shards that ended and how."""
         self._submit()
         until = time.monotonic() + seconds
-        while not (done := [shard for shard, job in self._running.items() if job.done()]):
-            if not self._running or time.monotonic() > until:
+        while not (done := [job for job in self.running if job.done()]):
+            if not self.running or time.monotonic() > until:
                 return
             time.sleep(min(0.1, seconds))
-        for shard in done:
-            job = self._running.pop(shard)
+        for job in done:
+            shard = self.running.pop(job)
             try:
                 yield shard, job.result()
             except (UncompletedJobError, FailedJobError) as error:
@@ -132,24 +118,25 @@ class SlurmPool:
 
     def stop(self) -> None:
         """Tell every job to stop: its calls in flight may finish; one that waits in Slurm's queue is taken out."""
-        self._queue.clear()
+        self.queue.clear()
         write_file(_stop_file(self._folder), [b""])
-        for shard, job in [*self._running.items()]:
-            if not self._local and job.state == "PENDING":
+        for job in () if self._local else [*self.running]:
+            if job.state == "PENDING":
                 job.cancel()
-                del self._running[shard]
+                del self.running[job]
 
     def close(self) -> None:
         """End the jobs that are left, and remove their folder unless one died."""
-        for job in self._running.values():
+        for job in self.running:
             job.cancel()
         if not self._keep_logs:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _submit(self) -> None:
-        tasks, self._queue = self._queue, []
-        if not tasks:
+        if not self.queue:
             return
+        tasks = [*self.queue]
+        self.queue.clear()
         try:
             with _ignoring_interrupts():
                 jobs = self._executor.map_array(ShardJob(self._folder), tasks)
@@ -157,7 +144,7 @@ class SlurmPool:
             what = f"Slurm refused the jobs ({' '.join(str(error).split())[:200]})"
             raise ConfigError(what, where="runner.options") from None
         for task, job in zip(tasks, jobs, strict=True):
-            self._running[task.shard] = job
+            self.running[job] = task.shard
             self._started.add(task.shard)
 
 

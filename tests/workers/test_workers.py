@@ -176,11 +176,12 @@ def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -
 
 
 @pytest.mark.slow
-def test_submitit_judges_the_jobs_of_a_sweep_under_one_parent_run(call, folder) -> None:
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+@pytest.mark.parametrize("launcher", ["submitit_local", "ray"])
+def test_a_launcher_judges_the_jobs_of_a_sweep_under_one_parent_run(call, folder, launcher) -> None:
+    pytest.importorskip({"ray": "ray"}.get(launcher, "hydra_plugins.hydra_submitit_launcher"))
     words = ["judge_sweep", *SWEPT, "store.url=a.sqlite", "scoring.bootstrap=50"]
     tracked = f"tracking.uri=sqlite:///{folder}/mlflow.db"
-    call("run", *words, tracked, "hydra/launcher=submitit_local", "--output", "many")
+    call("run", *words, tracked, f"hydra/launcher={launcher}", "--output", "many")
     call("run", *words, "tracking=none", "--output", "one")
     for job in range(4):
         assert outcome(f"many/{job}")[0] == outcome(f"one/{job}")[0]
