@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -193,6 +195,36 @@ def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path,
 def test_it_ends_with_its_input():
     done = subprocess.run([sys.executable, "-c", background._CODE, *sys.path], input=b"", timeout=60, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.slow
+def test_it_handles_each_request_until_its_input_ends(store, tmp_path, written):
+    run = MlflowTracker(store, SETTINGS).record(written(tmp_path / "a", "one"))
+    written(tmp_path / "b", "two")
+    page = tmp_path / "page.html"
+    page.write_text("<p>", "utf-8")
+    common = {"uri": store, "config": SETTINGS.model_dump(mode="json"), "cwd": str(tmp_path)}
+    common["environment"] = dict(os.environ)
+    requests = [
+        {"uri": store},
+        {**common, "folder": "b"},
+        {**common, "folder": "a", "renew": run},
+        {**common, "folder": "", "attach": run, "files": [str(page)]},
+        {**common, "folder": "", "attach": "0" * 32, "files": [str(page)]},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", background._CODE, *sys.path],
+        input="".join(json.dumps(request) + "\n" for request in requests),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    made, *renewed, failed = [json.loads(line) for line in done.stdout.splitlines()]
+    assert renewed == [{"run": run}, {"run": run}]
+    assert recorded(store, made["run"])["tags"]["evalkit.run_id"] == "two"
+    assert list(failed) == ["error"]
 
 
 def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path, monkeypatch):
