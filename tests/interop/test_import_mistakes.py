@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from evalkit.benchmarks.records import Options
+from evalkit.benchmarks.judgment_files import load_object, rows_of
+from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.interop.import_file import importer
 from evalkit.interop.importers.openai_batch import texts_of
 from evalkit.interop.label_files import read_labels
-from evalkit.interop.to_cases import complete_only
+from evalkit.interop.to_cases import complete_only, to_cases
 from evalkit.types import Case, Judgment, Response
 
 PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}
@@ -128,3 +129,65 @@ def test_empty_labels_are_counted(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in (ARGILLA, STUDIO)), "utf-8")
     assert [label.annotator for label in read_labels(path, tally)] == ["u"]
     assert sum(tally.values()) == 2
+
+
+def record(key: str, score: float, **more: Any) -> Record:
+    said = RecordedJudgment("m", scores={"quality": score}, status="ok")
+    return Record("q", more.pop("prompt", "?"), (Answer(key, f"text of {key}"),), said, **more)
+
+
+def test_conflicts_between_rows_are_counted_and_the_first_is_kept() -> None:
+    records = [
+        record("a", 4, grades={"ann": 3.0}, metadata={"topic": "x"}, context="one"),
+        record("a", 5, grades={"ann": 4.0}, metadata={"topic": "y"}, context="two"),
+        record("b", 2, grades={"ann": 1.0}),
+    ]
+    [case], judgments, notes = to_cases(ParsedFile(records), "generic")
+    assert case.labels == {"ann": (3.0, 1.0)}
+    assert (case.context, case.metadata["topic"]) == ("one", "x")
+    assert [(one.unit, one.sample) for one in judgments] == [((0,), 0), ((0,), 1), ((1,), 0)]
+    assert {
+        "responses with conflicting grades: the first is kept: 1",
+        "cases with conflicting values of context: the first is kept: 1",
+        "cases with conflicting values of 'topic': the first is kept: 1",
+    } <= set(notes)
+
+
+def test_conflicting_classes_are_counted() -> None:
+    records = [record("a", 4, classes={"ann": name}) for name in ("good", "bad")]
+    [case], _, notes = to_cases(ParsedFile(records), "generic")
+    assert case.labels == {"ann": ("good",)}
+    assert "responses with conflicting classes: the first is kept: 1" in notes
+
+
+def test_a_label_of_no_response_is_omitted_and_a_system_may_meet_itself() -> None:
+    pair = (Answer("a", "text"), Answer("a", "text"))
+    records = [Record("q", "?", pair, RecordedJudgment("m", value=0.0, status="ok"), labels={"ann": "c"})]
+    [case], _, notes = to_cases(ParsedFile(records), "generic")
+    assert len(case.responses) == 2
+    assert not case.labels
+    assert "labels that match no response in their row, omitted: 1" in notes
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"[" * 100_000, "not JSON ("),
+        (b"\xff\xfe{", "not JSON ("),
+        (b"{", "not JSON (Expecting property name"),
+        (b"[]", "is not one JSON object; use another file or format"),
+    ],
+)
+def test_a_file_that_is_no_json_object_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(DatasetError) as error:
+        load_object(path)
+    assert what in str(error.value)
+
+
+def test_what_cannot_be_read_at_all_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"cannot be read \(Is a directory\); check the file"):
+        load_object(tmp_path)
+    with pytest.raises(DatasetError, match=r"the folder has no \.jsonl or \.json file; use another folder"):
+        list(rows_of(tmp_path))
