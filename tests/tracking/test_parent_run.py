@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evalkit.cli import main
+from evalkit.tracking import parent_runs
 from tests.support.command_line import fake, pair, prefers, shown
 from tests.support.fake_provider import said, serving
 
@@ -67,3 +69,90 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
     assert len(table["data"]) == 4
     assert {"rank", "job", "name", "agreement/accuracy"} <= set(table["columns"])
     assert {path.name for path in folder.iterdir()} >= {"leaderboard.csv", "leaderboard.json"}
+
+
+def row(job: str, value: float, letters: str = "a", dataset: str = "d") -> dict[str, Any]:
+    metrics = {"agreement/accuracy": {"value": value, "low": value - 0.1, "high": None}}
+    return {"job": job, "name": f"judge={job}", "dataset": dataset, "letters": letters, "metrics": metrics}
+
+
+def board(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    sweep = {"name": "mine", "jobs": len(rows), "swept": {"judge": [one["job"] for one in rows]}}
+    return {"by": "agreement/accuracy", "rows": list(rows), "sweep": sweep, **more}
+
+
+def test_a_board_becomes_params_tags_and_metrics() -> None:
+    found = board(row("x", 0.9), row("y", 0.8))
+    assert parent_runs.definition(found) == {"sweep.name": "mine", "sweep.jobs": "2", "sweep.judge": "x, y"}
+    tags = parent_runs.tags_of(found)
+    assert tags["evalkit.sweep.swept"] == "judge=x,y"
+    assert tags["evalkit.sweep.best"] == "judge=x (job x)"
+    assert parent_runs.best_metrics(found) == {"agreement/accuracy": 0.9, "agreement/accuracy/low": pytest.approx(0.8)}
+    assert parent_runs.best_metrics(board(row("x", 0.9), row("y", 0.8, dataset="e"))) == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (
+            board(row("x", 0.9), row("y", 0.8), row("z", 0.1, "b")),
+            "First of 3 jobs by agreement/accuracy: `judge=x`: 0.900. It does not differ significantly from `judge=y`.",
+        ),
+        (board(*(row(name, 0.9) for name in "uvwxyz")), "from `judge=v`, `judge=w`, `judge=x` and 2 more."),
+        (board(row("x", 0.9), row("y", 0.8, dataset="e")), "2 jobs are not ranked: they judged different datasets."),
+        (board(row("x", 0.9), by=None), "not ranked: they have no measure of agreement in common."),
+    ],
+)
+def test_the_outcome_in_words(found: dict[str, Any], text: str) -> None:
+    assert text in parent_runs.description(found)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "names"),
+    [
+        ([("x", "y")], {"between/contradiction", "between/contradiction/low"}),
+        (
+            [("x", "y"), ("x", "z")],
+            {f"between/contradiction/judge-x against judge-{two}{end}" for two in "yz" for end in ("", "/low")},
+        ),
+    ],
+)
+def test_contradictions_are_named_by_their_jobs_if_there_are_several(
+    pairs: list[tuple[str, str]], names: set[str]
+) -> None:
+    metric = {"between/contradiction": {"value": 0.2, "low": 0.1, "high": None}}
+    found = [{"scores": one, "comparisons": two, "metrics": metric} for one, two in pairs]
+    values = parent_runs.contradictions(board(*(row(name, 0.9) for name in "xyz"), contradictions=found))
+    assert {name.replace("=", "-").replace("_", "-") for name in values} == names
+    assert set(values.values()) == {0.2, 0.1}
+
+
+def test_a_table_has_numbers_where_the_csv_has_them(tmp_path: Path) -> None:
+    file = tmp_path / "leaderboard.csv"
+    file.write_text("rank,name,agreement/accuracy,cost/per_case\n1,x,0.9,\n2,y,much,0.5\n", "utf-8")
+    assert json.loads(parent_runs.table_of(file)) == {
+        "columns": ["rank", "name", "agreement/accuracy", "cost/per_case"],
+        "data": [[1.0, "x", 0.9, None], [2.0, "y", "much", 0.5]],
+    }
+
+
+def test_jobs_share_a_parent_that_has_the_files_of_the_sweep(store: str, tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(store)
+    experiment = client.create_experiment("e", artifact_location=(tmp_path / "artifacts").as_uri())
+    sweep = {"id": "it's", "name": "mine"}
+    tags = [parent_runs.child_tags(client, experiment, sweep, started=None) for _ in range(2)]
+    assert tags[0] == tags[1]
+    child = client.create_run(experiment, tags=tags[0]).info.run_id
+    (tmp_path / "leaderboard.json").write_text(json.dumps(board(row("x", 0.9), row("y", 0.8))), "utf-8")
+    (tmp_path / "leaderboard.csv").write_text("rank,name\n1,x\n", "utf-8")
+    files = [tmp_path / "leaderboard.json", tmp_path / "leaderboard.csv"]
+    parent = parent_runs.attach(client, child, files)
+    for _ in range(2):  # a sweep that is extended
+        assert parent_runs.attach(client, child, files) == parent
+    data = client.get_run(parent).data
+    assert data.params["sweep.name"] == "mine"
+    assert data.metrics["agreement/accuracy"] == 0.9
+    assert data.tags["mlflow.note.content"].startswith("First of 2 jobs by agreement/accuracy")
+    assert parent_runs.attach(client, parent, files) is None

@@ -1,0 +1,81 @@
+"""A sweep's folder: which one is resumed, and which one is not overwritten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evalkit.errors import ConfigError
+from evalkit.sweeps import journal
+
+HASHES = ["a" * 64, "b" * 64]
+
+
+def job(folder: Path, config_hash: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = {"config_hash": config_hash, "ended": "2026-11-20T10:00:00+00:00"}
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    (folder / "report.html").write_text("<p>", "utf-8")
+    return folder
+
+
+def state(folder: Path) -> dict[str, object]:
+    content: dict[str, object] = json.loads((folder / journal.NAME).read_text("utf-8"))
+    return content
+
+
+def test_the_newest_unfinished_sweep_of_the_same_jobs_is_resumed(tmp_path: Path) -> None:
+    old, new = tmp_path / "2026-11-20" / "10-00-00", tmp_path / "2026-11-20" / "11-00-00"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+        with journal.begun(folder, HASHES):
+            assert journal.interrupted(tmp_path, HASHES) in (None, old), "a sweep that runs is not resumed by another"
+    assert journal.interrupted(tmp_path, HASHES) == new
+    assert journal.interrupted(tmp_path, HASHES[:1]) is None
+    started = state(new)["started"]
+    with journal.begun(new, HASHES):
+        journal.end(new)
+    assert state(new)["started"] == started
+    assert journal.interrupted(tmp_path, HASHES) == old
+    (old / journal.NAME).write_text("{", "utf-8")
+    assert journal.interrupted(tmp_path, HASHES) is None
+
+
+def test_finished_jobs_of_the_same_sweep_stay(tmp_path: Path) -> None:
+    job(tmp_path / "0", HASHES[0])
+    job(tmp_path / "1", HASHES[1])
+    journal.check_free(tmp_path, HASHES)
+    journal.check_free(tmp_path, None)
+    assert list(journal.runs(tmp_path)) == ["0", "1"]
+
+
+@pytest.mark.parametrize("hashes", [HASHES[::-1], HASHES[:1]])
+def test_another_sweep_is_only_replaced_if_the_user_asks(tmp_path: Path, hashes: list[str]) -> None:
+    job(tmp_path / "1", HASHES[1])
+    named = job(tmp_path / "judge=x", hashes[0])  # a folder that is not named by a number
+    with pytest.raises(ConfigError, match=r"contains another sweep \(job 1\); choose another folder .* --overwrite"):
+        journal.check_free(tmp_path, hashes)
+    (tmp_path / "notes.txt").write_text("mine", "utf-8")
+    (tmp_path / "leaderboard.json").write_text("{}", "utf-8")
+    journal.check_free(tmp_path, hashes, overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["judge=x", "notes.txt"]
+    assert (named / "report.html").exists()
+    journal.check_free(tmp_path, None, overwrite=True)
+    assert not (named / "manifest.json").exists()
+
+
+def test_a_run_folder_is_no_place_for_a_sweep(tmp_path: Path) -> None:
+    job(tmp_path, HASHES[0])
+    with pytest.raises(ConfigError, match=r"contains a run; choose another folder with hydra\.sweep\.dir"):
+        journal.check_free(tmp_path, HASHES)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    with (
+        pytest.raises(ConfigError, match=r"choose another folder with hydra\.sweep\.dir"),
+        journal.begun(tmp_path / "file", HASHES),
+    ):
+        pass
