@@ -263,6 +263,9 @@ class RunConfig(Section):
             shares = ", ".join(f"{name} {weight:.3g}" for name, weight in self.weights().items())
             sums = f"sum to {total:.4g}" if isfinite(total) else "are too large to sum"
             found.append(f"criteria weights {sums} and were normalized: {shares}")
+        own = {name: one.weight for name, one in self.criteria.items() if "weight" in one.model_fields_set}
+        if unused := [name for name, weight in own.items() if self.scoring.weights.get(name, weight) != weight]:
+            found.append(f"scoring.weights overrides criteria.NAME.weight, which has no effect: {', '.join(unused)}")
         cold = [member.label for member in self.judge.members if member.temperature == 0]
         if cold and self.mode.samples > 1:
             found.append(
