@@ -13,6 +13,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult
+from omegaconf import OmegaConf
 
 from evalkit.core.resources import shipped
 
@@ -58,6 +59,7 @@ def quick_composition() -> Iterator[None]:
         if known not in _MERGED:
             _MERGED[known] = pickle.dumps(merge(self, defaults[: len(known)], repo))
         start = pickle.loads(_MERGED[known])
+        OmegaConf.clear_cache(start)  # of the time, which merging asks for to check a type
         if len(known) == len(defaults):
             return start
         return merge(self, [_Merged(start), *defaults[len(known) :]], repo)
