@@ -50,4 +50,5 @@ def opening_note(opened: int) -> str:
 
 
 def _has_label(case: Case) -> bool:
-    return case.label is not None or bool(case.labels) or any(one.grade is not None for one in case.responses)
+    graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
+    return graded or case.label is not None or bool(case.labels) or any(item.labels for item in case.checklist)

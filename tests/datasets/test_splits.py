@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalkit import load_config
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.runs.openings import count_opening
+from evalkit.types import Case, ChecklistItem, Response
 from tests.support.command_line import call_main
 
 HALVES = {"fractions": {"dev": 0.5, "test": 0.5}}
@@ -132,3 +136,19 @@ def test_each_scoring_on_the_test_side_is_counted(tmp_path, monkeypatch, capfd):
     assert "test labels opened 3 times" in Path("second", "report.html").read_text()
     call_main(capfd, "score", "second", "tie.threshold=0.3")
     assert sum(note.startswith("test labels") for note in manifest("second")["notes"]) == 1
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("c", "?", (Response("text", class_name="pass"),)),
+        Case("c", "?", (Response("text"),), checklist=(ChecklistItem("i", "Is polite", labels={"ann": ("met",)}),)),
+    ],
+)
+def test_labels_that_are_classes_or_answers_to_items_are_counted(case, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    config = load_config(
+        overrides=["judge=simulated/good", "dataset.split={fractions: {dev: 0.5, test: 0.5}, use: test}"]
+    )
+    assert count_opening(config, "data", [replace(case, checklist=(), responses=(Response("text"),))]) is None
+    assert [count_opening(config, "data", [case]) for _ in range(2)] == [1, 2]
