@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from evalkit.batch.files import RequestIndex
-from evalkit.batch.requests import BatchTarget
+from evalkit.batch.requests import BatchTarget, Outcome
 from evalkit.config import Price
 from evalkit.core.hashing import is_content_key
 from evalkit.engine.progress import Tally
@@ -23,7 +23,6 @@ from evalkit.judges.responses import bad_response, completion_of, priced, sane
 from evalkit.protocols import Store
 from evalkit.types import Completion, Rung, StoredCompletion
 
-Outcome: TypeAlias = CallError | Completion
 _AT_ONCE, _BYTES_AT_ONCE = 500, 16 * 2**20
 _AROUND = 2**16
 """Bytes that a line may have besides the largest answer."""

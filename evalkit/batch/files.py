@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from glob import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
@@ -146,16 +147,10 @@ def check_free(path: Path) -> None:
     Raises:
         ConfigError: If there is one.
     """
-    taken = [path, index_of(path), *path.parent.glob(f"{_escaped(path.stem)}-*{path.suffix}")]
+    taken = [path, index_of(path), *path.parent.glob(f"{escape(path.stem)}-*{path.suffix}")]
     if found := next((one for one in taken if one.exists()), None):
         remedy = "give another name: each round has its own files, and late answers need them"
         raise ConfigError("exists already", where=str(found), remedy=remedy)
-
-
-def _escaped(name: str) -> str:
-    from glob import escape
-
-    return escape(name)
 
 
 def write_round(

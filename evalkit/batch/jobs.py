@@ -19,21 +19,28 @@ from time import time
 from typing import Any
 from uuid import uuid4
 
-from evalkit.batch.answers import Outcome, read_answers
+from evalkit.batch.answers import read_answers
 from evalkit.batch.files import RequestFile, RequestIndex, index_of, write_round
-from evalkit.batch.requests import BatchRequest, BatchTarget, Round, reason_against, record_round
+from evalkit.batch.requests import (
+    AnsweredJudge,
+    BatchRequest,
+    BatchTarget,
+    Outcome,
+    Round,
+    reason_against,
+    record_round,
+)
 from evalkit.config import RunConfig
 from evalkit.core.hashing import is_content_key
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.budget import require_known
 from evalkit.engine.event_loop import on_interrupt
 from evalkit.engine.progress import Tally
-from evalkit.engine.requests import call_key
 from evalkit.errors import CallError, ConfigError, StoreError
 from evalkit.judges.batch_api import BatchApi, BatchStatus
 from evalkit.protocols import ClaimChecker, Evaluator, Judge, Store
 from evalkit.store import shared_state
-from evalkit.types import Calls, Case, Completion, JudgeRequest, JudgeSpec, Rung, Spent
+from evalkit.types import Calls, Case, Rung, Spent
 
 _NAMES, _LOCK, _LOCK_SECONDS = "batch/", "batches", 0.2
 _DAY = 86_400.0
@@ -58,28 +65,6 @@ def _codec() -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(PendingBatch).validator
-
-
-class _CollectedJudge:
-    """A judge whose answers came in batches: what is not stored ends as it did there."""
-
-    free = True
-
-    def __init__(self, spec: JudgeSpec, outcomes: dict[str, Outcome]) -> None:
-        self.spec, self._outcomes = spec, outcomes
-
-    def ceiling(self, _: JudgeRequest) -> float:
-        return 0.0
-
-    async def complete(self, request: JudgeRequest) -> Completion:
-        outcome = self._outcomes.get(call_key(self.spec, request))
-        if isinstance(outcome, Completion):
-            return outcome
-        kind, message = (outcome.kind, outcome.message) if outcome else ("not_stored", "in no batch; repeat the run")
-        raise CallError(kind, message, retryable=False)
-
-    async def close(self) -> None:
-        pass
 
 
 class BatchRun:
@@ -143,7 +128,7 @@ class BatchRun:
 
     def judge(self, one: Judge) -> Judge:
         """Return the judge to score with: one that calls nobody, if its requests were batched."""
-        return one if reason_against(one) else _CollectedJudge(one.spec, self._outcomes)
+        return one if reason_against(one) else AnsweredJudge(one.spec, self._outcomes)
 
     @property
     def spent(self) -> Spent:

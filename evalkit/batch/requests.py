@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
@@ -24,6 +25,7 @@ URL = "/v1/chat/completions"
 _SORTED_BY = 240
 """Characters of a prompt by which requests are sorted after their system message."""
 _UNLIMITED = {"budget_usd": None, "budget_calls": None, "retries": 0, "max_failure_rate": 1.0}
+Outcome: TypeAlias = CallError | Completion
 Record: TypeAlias = Callable[["RecordingJudge", JudgeRequest, Rung, Mapping[str, Any]], None]
 
 
@@ -167,21 +169,31 @@ class RecordingJudge(ModelJudge):
         raise _not_stored()
 
 
-class _UnbatchedJudge:
-    """A judge whose requests are not recorded."""
+class AnsweredJudge:
+    """A judge that sends nothing: what is not stored ends as in `outcomes`, by content key."""
 
-    def __init__(self, spec: JudgeSpec) -> None:
-        self.spec = spec
+    free = True
 
-    async def complete(self, _: JudgeRequest) -> Completion:
-        raise _not_stored()
+    def __init__(self, spec: JudgeSpec, outcomes: Mapping[str, Outcome] = MappingProxyType({})) -> None:
+        self.spec, self._outcomes = spec, outcomes
+
+    def ceiling(self, _: JudgeRequest) -> float:
+        """Return 0: nothing is sent."""
+        return 0.0
+
+    async def complete(self, request: JudgeRequest) -> Completion:
+        """Return or raise what a request came to."""
+        outcome = self._outcomes.get(call_key(self.spec, request)) or _not_stored()
+        if isinstance(outcome, Completion):
+            return outcome
+        raise CallError(outcome.kind, outcome.message, retryable=False)
 
     async def close(self) -> None:
-        pass
+        """Do nothing."""
 
 
 def _not_stored() -> CallError:
-    return CallError("not_stored", "the request is part of a batch", retryable=False)
+    return CallError("not_stored", "no batch has the answer yet; repeat the run", retryable=False)
 
 
 async def record_round(
@@ -207,7 +219,7 @@ async def record_round(
             into.batched.add(one.spec.name)
             return RecordingJudge(one, record)
         into.skipped[one.spec.name] = reason
-        return _UnbatchedJudge(one.spec)
+        return AnsweredJudge(one.spec)
 
     arbiter = make_arbiter(config)
     return await judge(
