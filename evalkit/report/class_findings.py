@@ -281,6 +281,10 @@ def class_corrections(metrics: Metrics) -> Iterator[Finding]:
         judged, right = known(metrics, f"class/{name}/rate"), known(metrics, f"corrected/prediction_powered/{name}")
         if judged is None or right is None or right.low is None or RANDOM not in (right.note or ""):
             continue
+        if right.low <= 0 and right.high is not None and right.high >= 1:
+            text = gettext("'{name}': {judged} as judged; {n:,} labels do not determine the correct rate. Label more.")
+            yield finding(right.name, "warn", text.fill(name=name, judged=percent(judged), n=right.n))
+            continue
         text = gettext("'{name}': {judged} as judged, {corrected} corrected by {n:,} labels")
         text = text.fill(name=name, judged=percent(judged), corrected=percent(right), n=right.n)
         if (errors := known(metrics, f"corrected/rate/{name}")) is not None:

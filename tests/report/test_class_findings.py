@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,9 @@ def test_corrected_rates_name_youdens_j():
     unclear = scored([(0, 0), (0, 1), (1, 0), (1, 1)] * 10 + [(X, 0)] * 40)
     said = [one.text for one in findings(unclear, "pointwise") if one.metric.startswith("corrected/")]
     assert all("the errors on them do not determine a correction" in text for text in said)
+    wide = {name: replace(one, low=0.0, high=1.0) if "powered" in name else one for name, one in unclear.items()}
+    said = [one.text for one in findings(wide, "pointwise") if one.metric.startswith("corrected/")]
+    assert all("do not determine the correct rate. Label more." in text and "corrected by" not in text for text in said)
 
 
 def test_the_confusion_matrix_has_the_classes_of_the_rubric():
