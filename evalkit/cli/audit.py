@@ -10,6 +10,8 @@ from evalkit.cli.parser import study_words
 from evalkit.core.translation import rendered, translator
 
 STANDARD = "probe=standard"
+AUDIT = "audit"
+"""The word after `evalkit plan` that plans an audit."""
 
 
 def main(arguments: Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from evalkit.cli.audit import AUDIT
 from evalkit.cli.hydra_runner import run_jobs
 from evalkit.cli.parser import COMMANDS, option_names, subparsers
 from evalkit.hydra_app import study_names
@@ -34,12 +35,18 @@ def _for_hydra(typed: Sequence[str]) -> list[str] | None:
     if command not in COMMANDS:
         return None
     parser = COMMANDS[command].parser(command)
-    actions = subparsers(parser)
-    if actions is not None and len(rest) > 1 and rest[0] in actions:
-        parser, rest, actions = actions[rest[0]], rest[1:], None
+    actions: Iterable[str] | None = None
+    if (commands := subparsers(parser)) is not None:
+        actions = commands
+        if len(rest) > 1 and rest[0] in commands:
+            parser, rest, actions = commands[rest[0]], rest[1:], None
     if rest[-1].startswith("-"):
         _print(option_names(parser), rest[-1])
         return None
+    if command == "plan" and rest[0] == AUDIT and len(rest) > 1:
+        rest = rest[1:]
+    elif command == "plan" and len(rest) == 1:
+        actions = [AUDIT]
     if actions is not None and len(rest) == 1:
         _print(actions, rest[0])
     if not any(action.dest == "study" for action in parser._actions):

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from evalkit.api import ask_judges, build_evaluator, stream_cases
 from evalkit.audit import Probe, ProbedEvaluator, expand, is_audit, probes_of
-from evalkit.cli.audit import audit_words
+from evalkit.cli.audit import AUDIT, audit_words
 from evalkit.cli.console import log
 from evalkit.cli.hydra_runner import is_sweep, split_study
 from evalkit.cli.parser import check_overrides, study_words
@@ -85,7 +85,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         ConfigError: if a config or a gate is invalid.
     """
     words = study_words(arguments)
-    study, overrides = split_study(audit_words(words[1:]) if words[:1] == ["audit"] else words)
+    study, overrides = split_study(audit_words(words[1:]) if words[:1] == [AUDIT] else words)
     check_overrides(overrides)
     sweep = arguments.multirun or is_sweep(study, overrides)
     loaded = load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
