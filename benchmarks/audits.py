@@ -107,9 +107,8 @@ def coverage(simulations: int) -> list[str]:
     ]
 
 
-def main() -> int:
+def main(simulations: int) -> None:
     """Print the part of coverage.md on audits."""
-    simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     started = time.process_time()
     print("## Audits\n")
     print(f"Written by `benchmarks/audits.py`: {simulations:,} audits of {CASES} cases with {len(PROBES)} probes.")
@@ -121,9 +120,8 @@ def main() -> int:
     for lost in (0.0, 0.05):
         rate, _ = false_findings(simulations, lost)
         print(f"| {100 * lost:.0f} % | {100 * rate:.1f} % | {simulations} |")
-    print(f"\n{time.process_time() - started:.0f} s of one processor.")
-    return 0
+    print(f"\n{time.process_time() - started:.0f} s of one processor.\n")
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)

@@ -56,6 +56,7 @@ def statistics(alone: ItemColumns, together: ItemColumns) -> dict[str, Statistic
 
 def main(runs: int) -> None:
     """Print the share of intervals that contain the true value, by number of cases."""
+    print("## Checklists\n")
     scoring = load_config(overrides=["scoring.bootstrap=1000"]).scoring
     true = {name: one.observed() for name, one in statistics(*simulate(LARGE, -1)).items()}
     print(f"| metric | {' | '.join(f'{size} cases' for size in SIZES)} |\n| --- |{' --- |' * len(SIZES)}")
@@ -71,6 +72,7 @@ def main(runs: int) -> None:
             shares[name].append(f"{100 * hits[name] / runs:.1f}%")
     for name in NAMES:
         print(f"| {name} | {' | '.join(shares[name])} |")
+    print()
 
 
 SIZES = (50, 200)

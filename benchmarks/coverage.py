@@ -1,12 +1,14 @@
 """Intervals: how often they hold the truth, for simulated judges of whom everything is known.
 
-    uv run python benchmarks/coverage.py [SIMULATIONS] [PARTS...] > benchmarks/coverage.md
+    uv run python benchmarks/coverage.py [SIMULATIONS] [PARTS...]
+
+It prints the tables of benchmarks/coverage.md. The remarks there are written by hand: replace tables, not the file.
 
 Two judges are made up, one of pairs and one of scores, with a preference for what is shown first, one for length, noise
 between samples, overconfidence and systems of different strength planted in them. The truth of each metric is what a
 run of 100,000 cases comes to; an interval covers if it holds it. Judges that choose classes give the right one with
 known probabilities, abstain and fail; one class may be rare. Named parts (pairs, scores, clusters, tests, small,
-classes) are done alone. One process, a few minutes.
+classes, audits, checklists) are done alone. One process, a few minutes.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
+import audits
+import checklists
 import numpy as np
 
 from evalkit.config import RunConfig
@@ -185,7 +189,7 @@ CLUSTERED += [
 ]
 TESTED = ("agreement/accuracy", "tie_rate", "position/consistency")
 SMALL = {"pairs": ["calibration/ece"], "scores": [f"agreement/{r}_within" for r in ("pearson", "spearman", "kendall")]}
-PARTS = ("pairs", "scores", "small", "clusters", "tests", "classes")
+PARTS = ("pairs", "scores", "small", "clusters", "tests", "classes", "audits", "checklists")
 
 
 @dataclass(frozen=True)
@@ -390,6 +394,10 @@ def main() -> int:
         _of_tests(simulations)
     if "classes" in parts:
         _of_classes(simulations)
+    if "audits" in parts:
+        audits.main(simulations)
+    if "checklists" in parts:
+        checklists.main(simulations)
     print("\n".join(f"\\* {name}: {why}." for name, why in BIASED.items()))
     print("\nOutside 93-97 %, with 200 cases: " + (", ".join(outside) or "none") + ".")
     return 0
