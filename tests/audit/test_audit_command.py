@@ -116,3 +116,23 @@ def test_the_terminal_says_what_the_judge_falls_for(call: Call) -> None:
     assert "datasheet: audit/datasheet.html" in done.out
     sheet = {one["name"]: one for one in read("audit/datasheet.json")["probes"]}
     assert all(one["after"] != "TIE" for one in sheet["identical"]["worst"])
+
+
+def test_mlflow_has_the_datasheet(call: Call, mlflow_store: str) -> None:
+    from mlflow import MlflowClient
+
+    words = ("probe=[padding]", "dataset=sample", "dataset.limit=4", "scoring.bootstrap=50", "-q")
+    call(
+        "audit",
+        "judge=simulated/good",
+        *words,
+        f"tracking.uri={mlflow_store}",
+        "tracking.metrics=all",
+        "--output",
+        "audit",
+    )
+    client, run = MlflowClient(mlflow_store), read("audit/manifest.json")["mlflow_run_id"]
+    for name in ("datasheet.html", "datasheet.md", "datasheet.json"):
+        kept = Path(client.download_artifacts(run, name))
+        assert kept.read_bytes() == Path("audit", name).read_bytes()
+    assert "audit/padding/shift" in client.get_run(run).data.metrics
