@@ -37,7 +37,7 @@ class RayLauncher(Launcher):
         except ImportError as error:
             remedy = "run pip install 'evalkit-judge[ray]'"
             raise ConfigError(f"is not installed ({error})", where="hydra/launcher=ray", remedy=remedy) from None
-        connect(self._jobs or 1, self._cluster)
+        connect(self._jobs or 1, self._cluster, show=True)  # a job's errors too
         Path(self._config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
         place = str(Path.cwd()), {name: one for name, one in os.environ.items() if name.startswith("EVALKIT_")}
         shared = ray.put((place, self._config, *self._needed, Singleton.get_state()))

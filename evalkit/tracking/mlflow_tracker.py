@@ -201,6 +201,7 @@ def _log_dataset(client: MlflowClient, run: str, dataset: Mapping[str, Any]) -> 
     if not dataset:
         return
     from mlflow.entities import Dataset, DatasetInput, InputTag
+    from mlflow.exceptions import MlflowException
 
     source = str(dataset.get("source") or "")
     entity = Dataset(
@@ -210,7 +211,11 @@ def _log_dataset(client: MlflowClient, run: str, dataset: Mapping[str, Any]) -> 
         source=json.dumps({"uri": source}),
         profile=json.dumps({"num_rows": dataset.get("rows"), "fingerprint": dataset.get("fingerprint")}),
     )
-    client.log_inputs(run, [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])])
+    inputs = [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])]
+    try:
+        client.log_inputs(run, inputs)
+    except MlflowException:  # another run has recorded the same dataset for the first time just now
+        client.log_inputs(run, inputs)
 
 
 def _log_files(client: MlflowClient, run: str, result: RunResult) -> None:

@@ -132,11 +132,17 @@ class RayPool(Pool):
             ray.kill(actor)
 
 
-def connect(count: int, cluster: Mapping[str, Any]) -> None:
-    """Connect to the cluster that is named, that of `RAY_ADDRESS`, or one on this machine, unless it is done."""
+def connect(count: int, cluster: Mapping[str, Any], *, show: bool = False) -> None:
+    """Connect to the cluster that is named, that of `RAY_ADDRESS`, or one on this machine, unless it is done.
+
+    Args:
+        count: The number of workers.
+        cluster: Ray's own arguments, such as `address`.
+        show: Whether to print what the workers print.
+    """
     if ray.is_initialized():
         return
-    quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": "ERROR"}
+    quiet = {"log_to_driver": show, "configure_logging": False, "logging_level": "ERROR"}
     local: dict[str, Any] = (
         {} if cluster.get("address") or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
     )

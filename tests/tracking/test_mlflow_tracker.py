@@ -51,6 +51,24 @@ def test_a_run_is_there_with_everything_it_is_made_of(store, make_result, tmp_pa
     assert json.loads(dataset.profile)["num_rows"] == 8
 
 
+def test_two_runs_may_be_the_first_of_a_dataset_at_once(store, make_result, tmp_path, monkeypatch):
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    real, lost = MlflowClient.log_inputs, []
+
+    def lose_once(self, run, inputs):
+        if not lost:
+            lost.append(run)
+            raise MlflowException("UNIQUE constraint failed: datasets.experiment_id, datasets.name, datasets.digest")
+        return real(self, run, inputs)
+
+    monkeypatch.setattr(MlflowClient, "log_inputs", lose_once)
+    run_id = tracker(store, traces=0).record(make_result(tmp_path / "run"))
+    assert lost == [run_id]
+    assert client(store).get_run(run_id).inputs.dataset_inputs[0].dataset.name == "sums"
+
+
 def test_what_the_run_found_is_its_description(store, make_result, tmp_path):
     result = make_result(tmp_path / "run")
     (tmp_path / "run" / "findings.md").write_text("- Not distinguishable from chance.\n", "utf-8")
