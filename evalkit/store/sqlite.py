@@ -83,12 +83,25 @@ def _check_pages(db: sqlite3.Connection) -> None:
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA journal_mode = WAL")
+    _set_wal(db)
     # FULL: in WAL mode, NORMAL does not flush at commit, and a power failure would lose acknowledged answers.
     db.execute("PRAGMA synchronous = FULL")
     if pragma(db, "user_version") < SCHEMA_VERSION:
         with _transaction(db):
             _migrate(db, pragma(db, "user_version"))
+
+
+def _set_wal(db: sqlite3.Connection) -> None:
+    """Set WAL mode; SQLite does not wait by itself for another process that sets it at the same time."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 @contextmanager

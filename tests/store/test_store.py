@@ -6,6 +6,8 @@ import stat
 import subprocess
 import sys
 import threading
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,15 @@ def test_threads_write_at_once_and_nothing_is_lost(path):
     keys = [f"{n}-{i}" for n in range(8) for i in range(25)]
     assert set(store.get_many(keys)) == set(keys)
     store.close()
+
+
+def test_a_store_waits_for_a_process_that_creates_it(path, monkeypatch):
+    # SQLite itself refuses to change the mode at once then, however long it may wait.
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(time, "sleep", lambda _: other.rollback())
+        SqliteStore(path).close()
 
 
 def test_processes_write_at_once_and_nothing_is_lost(path):
