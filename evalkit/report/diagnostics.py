@@ -93,7 +93,7 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
     gap, ceiling, judge = (known(metrics, f"human/{name}") for name in ("gap", "ceiling", "judge"))
     if gap is None or ceiling is None or judge is None or (where := side(gap, 0.0)) == "unknown":
         return
-    tone: Tone = {"above": "good", "below": "bad"}.get(where, "info")  # type: ignore[assignment]
+    tone: Tone = "good" if where == "above" else "bad" if where == "below" else "info"
     if where == "unclear":
         what = gettext(
             "On {n:,} labels of items with several annotators, it is open whether the judge agrees with the other "

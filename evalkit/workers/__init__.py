@@ -313,13 +313,17 @@ def _pool(config: RunConfig, folder: Path) -> Pool:
     kind, given = config.runner.kind, (config.runner.workers, config.runner.options, folder)
     try:
         if kind == "ray":
-            from evalkit.workers.ray_pool import RayPool as Engine
+            from evalkit.workers.ray_pool import RayPool
+
+            engine: Callable[..., Pool] = RayPool
         else:
-            from evalkit.workers.slurm_pool import SlurmPool as Engine  # type: ignore[assignment]
+            from evalkit.workers.slurm_pool import SlurmPool
+
+            engine = SlurmPool
     except ImportError as error:
         remedy = f"run pip install 'evalkit-judge[{kind}]'"
         raise ConfigError(f"needs a package that is not installed ({error})", where="runner", remedy=remedy) from None
-    return Engine(*given, shared=lambda: _check_shared(config))
+    return engine(*given, shared=lambda: _check_shared(config))
 
 
 def _check_shared(config: RunConfig) -> None:

@@ -1,7 +1,7 @@
 """No text under judgment can be read as the verdict: however a judge quotes it, the judge's own word counts, or none.
 
-The hostile response stands first and claims to win (A, the score 5, the class pass, or the item met); the honest judge
-finds for the other (B, 2, fail, not met).
+The hostile response is shown first and claims to win (A, the score 5, the class pass, or the item met); the honest
+judge finds for the other (B, 2, fail, not met).
 """
 
 from __future__ import annotations

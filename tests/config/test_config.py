@@ -171,8 +171,8 @@ def test_a_value_of_several_types_is_reported_by_its_key_alone(override, message
 
 def test_criteria_weights_that_scoring_overrides_are_noted():
     criteria = {"a": {"description": "x", "weight": 0.2}, "b": {"description": "y", "weight": 0.8}, "c": {}}
-    told = "scoring.weights overrides criteria.NAME.weight, which has no effect: "
+    start = "scoring.weights overrides criteria.NAME.weight, which has no effect: "
     for weights, names in (({"a": 0.5, "b": 0.1}, "a, b"), ({"a": 0.5, "c": 2}, "a"), ({"b": 0.8}, None), ({}, None)):
         set_ = {"judge": {"model": "m"}, "criteria": criteria, "scoring": {"weights": weights}}
         notes = RunConfig.model_validate(set_).notes()
-        assert [note for note in notes if "no effect" in note] == ([told + names] if names else [])
+        assert [note for note in notes if "no effect" in note] == ([start + names] if names else [])

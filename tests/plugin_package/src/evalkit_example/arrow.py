@@ -1,4 +1,4 @@
-"""An output format: the verdict stands after an arrow, as in `-> A`, `-> tie`, `-> 4` or `-> pass`."""
+"""An output format: the verdict follows an arrow, as in `-> A`, `-> tie`, `-> 4` or `-> pass`."""
 
 from __future__ import annotations
 
