@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -41,7 +42,7 @@ _LATE_IMPORTS = (
 Price = Callable[[object], float | None]
 _lock = Lock()
 _call_numbers = count()
-_users = 0  # of the process: LiteLLM keeps its clients in module globals, and whoever leaves last closes them
+_users = Counter[int]()  # by event loop: LiteLLM keeps the clients of all loops in one cache of the process
 
 
 def load_litellm() -> Any:
@@ -51,24 +52,31 @@ def load_litellm() -> Any:
 
 
 def enter() -> Any:
-    """Import LiteLLM and add one user of its shared connections."""
-    global _users
+    """Import LiteLLM and add one user of the connections of the running event loop."""
     module = load_litellm()
     with _lock:
-        _users += 1
+        _users[id(asyncio.get_running_loop())] += 1
     return module
 
 
 async def leave() -> None:
-    """Remove one user of LiteLLM's connections, and close them after the last: the process shares them."""
-    global _users
+    """Remove one user of the event loop's connections, and close them after its last: no other loop could."""
+    module, loop = load_litellm(), id(asyncio.get_running_loop())
     with _lock:
-        _users -= 1
-        last = _users == 0
+        _users[loop] -= 1
+        if _users[loop]:
+            return
+        del _users[loop]
+        last = not _users
+    cached = module.in_memory_llm_clients_cache
+    for key in [key for key in [*cached.cache_dict] if key.endswith(f"-{loop}")]:
+        handler = cached.cache_dict.get(key)
+        cached.delete_cache(key)
+        client = getattr(handler, "_client", None) or getattr(handler, "client", handler)  # OpenAI's or LiteLLM's own
+        if (close := getattr(client, "aclose", None)) is not None:
+            await close()
     if last:
-        module = load_litellm()
-        await module.close_litellm_async_clients()
-        module.in_memory_llm_clients_cache.flush_cache()
+        await module.base_llm_aiohttp_handler.close()
         gc.unfreeze()
 
 

@@ -368,3 +368,17 @@ async def test_a_run_over_faults_has_a_judgment_for_each_case_and_sends_no_answe
 def test_two_event_loops_one_after_the_other(provider):
     for _ in range(2):
         assert asyncio.run(ask(made(provider)))[0].text == "yes"
+
+
+def test_each_event_loop_closes_its_own_connections(provider, monkeypatch):
+    unclosed = []
+    monkeypatch.setattr(sys, "unraisablehook", unclosed.append)
+    users = [(asyncio.new_event_loop(), made(provider)) for _ in range(2)]
+    for loop, judge in users:
+        assert loop.run_until_complete(judge.complete(TEXT)).text
+    for loop, judge in users:
+        loop.run_until_complete(judge.close())
+        loop.close()
+    del users, loop, judge
+    gc.collect()
+    assert unclosed == []
