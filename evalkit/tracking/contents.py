@@ -67,9 +67,9 @@ def param_name(key: str) -> str:
 def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
     """Return the main metrics, each under its name and its interval under `name/low` and `name/high`: at most 40.
 
-    The metrics of a leaderboard come first, then other headline metrics, so that runs of one sweep have the same ones
-    and MLflow shows its columns in this order. `calls/sent`, `calls/failed` and `cost_usd` in US dollars follow. With
-    `every`, all metrics, calls and tokens are returned.
+    An audit has one more metric for each of its probes. The metrics of a leaderboard come first, then other headline
+    metrics, so that runs of one sweep have the same ones and MLflow shows its columns in this order. `calls/sent`,
+    `calls/failed` and `cost_usd` in US dollars follow. With `every`, all metrics, calls and tokens are returned.
     """
     found: dict[str, float | int | None] = {}
     for name in _ordered(result, every):
@@ -88,8 +88,18 @@ def _ordered(result: RunResult, every: bool) -> list[str]:
     columns = [name for name in LEADERBOARD_COLUMNS if name in present]
     own = [name for name in present if (spec := CATALOG.spec(name)) is not None and spec.benchmark]
     main = [*CATALOG.main(own, MAIN // 3), *columns, *CATALOG.main(present, len(present))]
-    ordered = list(dict.fromkeys(main))[:MAIN]
+    ordered = list(dict.fromkeys([*list(dict.fromkeys(main))[:MAIN], *_of_probes(present)]))
     return [*ordered, *(name for name in present if name not in set(ordered))] if every else ordered
+
+
+def _of_probes(names: Sequence[str]) -> list[str]:
+    """Return the metric of each probe that tells what the judge falls for: wrong answers, or else the shift."""
+    own: dict[str, str] = {}
+    for name in names:
+        probe, _, what = name.rpartition("/")
+        if probe.startswith("audit/") and (what == "passed" or (what == "shift" and probe not in own)):
+            own[probe] = name
+    return [*own.values()]
 
 
 def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:

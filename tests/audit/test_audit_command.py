@@ -121,18 +121,14 @@ def test_the_terminal_says_what_the_judge_falls_for(call: Call) -> None:
 def test_mlflow_has_the_datasheet(call: Call, mlflow_store: str) -> None:
     from mlflow import MlflowClient
 
-    words = ("probe=[padding]", "dataset=sample", "dataset.limit=4", "scoring.bootstrap=50", "-q")
-    call(
-        "audit",
-        "judge=simulated/good",
-        *words,
-        f"tracking.uri={mlflow_store}",
-        "tracking.metrics=all",
-        "--output",
-        "audit",
-    )
+    words = ("probe=[padding,master_key]", "dataset=sample", "dataset.limit=4", "scoring.bootstrap=50", "-q")
+    call("audit", "judge=simulated/good", *words, f"tracking.uri={mlflow_store}", "--output", "audit")
     client, run = MlflowClient(mlflow_store), read("audit/manifest.json")["mlflow_run_id"]
     for name in ("datasheet.html", "datasheet.md", "datasheet.json"):
         kept = Path(client.download_artifacts(run, name))
         assert kept.read_bytes() == Path("audit", name).read_bytes()
-    assert "audit/padding/shift" in client.get_run(run).data.metrics
+    probes = [name for name in client.get_run(run).data.metrics if name.startswith("audit/")]
+    assert {name.removesuffix("/low").removesuffix("/high") for name in probes} == {
+        "audit/padding/shift",
+        "audit/master_key/passed",
+    }
