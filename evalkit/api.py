@@ -378,12 +378,15 @@ def rescore(
         replace_run: whether to remove the files of another run in the folder.
     """
     scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result)
-    facts = _scoring_facts(config, result.manifest, result.cases, scores)
+    before, now = result.config.notes(), config.notes()
+    kept = [note for note in result.manifest.get("notes") or () if note in now or note not in before]
+    manifest = {**result.manifest, "notes": [*kept, *(note for note in now if note not in before)]}
+    facts = _scoring_facts(config, manifest, result.cases, scores)
     again = replace(
         result,
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(result.manifest, **facts, rescored=config),
+        manifest=describe_scoring(manifest, **facts, rescored=config),
         verdicts=scores.verdicts,
         metrics={**scores.metrics, **(audit.metrics if audit else {})},
     )

@@ -278,6 +278,8 @@ class RunConfig(Section):
                 f"swap.resolve is third_pass without an arbiter, but judge.temperature is 0 ({', '.join(cold)}): the "
                 "third judgment mostly repeats one of the first two; set swap.arbiter, or judge.temperature above 0"
             )
+        if self.scoring.checklist != "points" and self.mode.name != CHECKLIST:
+            found.append(f"scoring.checklist has no effect with mode={self.mode.name}")
         if self.rubric.classes:
             return [*found, *self._language_notes()]
         ends, levels = (self.rubric.min, self.rubric.max), [float(value) for value in self.rubric.levels]

@@ -99,6 +99,8 @@ def test_scoring_weights_come_first_and_a_run_scored_again_says_what_it_did(
     assert winners(tmp_path / "one") == {"B"}
     call("score", "one", "scoring.weights={style: 0.1}")
     assert winners(tmp_path / "one") == {"A"}
+    [note] = [note for note in manifest(tmp_path / "one")["notes"] if note.startswith("criteria weights sum to")]
+    assert note.endswith("accuracy 0.909, style 0.0909"), note
     call("score", "one", "scoring.aggregate=overall")
     assert [note for note in manifest(tmp_path / "one")["notes"] if note.startswith("scoring.aggregate")] == [
         "scoring.aggregate=overall: verdicts are the judge's overall winner; weights have no effect"

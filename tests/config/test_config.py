@@ -176,3 +176,18 @@ def test_criteria_weights_that_scoring_overrides_are_noted():
         set_ = {"judge": {"model": "m"}, "criteria": criteria, "scoring": {"weights": weights}}
         notes = RunConfig.model_validate(set_).notes()
         assert [note for note in notes if "no effect" in note] == ([start + names] if names else [])
+
+
+@pytest.mark.parametrize(
+    ("mode", "rule", "noted"), [("pointwise", "share", 1), ("checklist", "share", 0), ("pointwise", "points", 0)]
+)
+def test_a_rule_for_checklists_is_noted_in_other_modes(mode, rule, noted):
+    config = RunConfig(
+        judge={"model": "m"},
+        mode={"name": mode},
+        swap={"policy": "none"},
+        criteria={"a": {}},
+        rubric={"min": 0, "max": 1, "step": 0.01},
+        scoring={"checklist": rule},
+    )
+    assert config.notes().count(f"scoring.checklist has no effect with mode={mode}") == noted
