@@ -77,7 +77,8 @@ def findings(metrics: Metrics, mode: str, details: Mapping[str, Any] | None = No
     found = [finding for find in (_CLASS_FINDERS if classes else _FINDERS) for finding in find(metrics, mode)]
     ties, missing = known(metrics, "tie_rate"), known(metrics, "agreement/accuracy")
     lost = missing.missing / (missing.n + missing.missing) if missing is not None and missing.missing else 0.0
-    first = ["tie_rate"] if ties is not None and (ties.value or 0) >= MANY_TIES else []
+    many = ties is not None and (ties.value or 0) >= MANY_TIES and not _has_two_scores(metrics)
+    first = ["tie_rate"] if many else []
     first += ["missing/"] if lost >= MANY_MISSING else []
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
     corrections = class_corrections(metrics) if classes else correction_findings(metrics)
@@ -218,6 +219,8 @@ def _ties(metrics: Metrics, _: str) -> Iterator[Finding]:
             text = gettext("{rate} of pairs are ties {because}.")
         text = text.fill(because=CAUSES[main], part=percent(parts[main]))
     bad = (rate.value or 0) >= MANY_TIES or (main == "swap_disagreement" and made > 0.5 * (rate.value or 0))
+    if main == "equal_scores" and _has_two_scores(metrics):  # then many pairs are equal under any judge
+        bad = False
     yield finding("tie_rate", "warn" if bad else "info", text.fill(rate=percent(rate)))
     yield from _one_winner(metrics)
 
@@ -297,13 +300,19 @@ def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Findin
 
 def _scores(metrics: Metrics, _: str) -> Iterator[Finding]:
     if (distinct := known(metrics, "score/distinct")) is not None:
-        few = (distinct.value or 0) <= 2 and distinct.n > 2 and not (distinct.note or "").startswith("of the 2 ")
+        few = distinct.n > 2 and (distinct.value or 0) <= (1 if _has_two_scores(metrics) else 2)
         if distinct.value == 1:
             text = gettext("All {n:,} scores are equal", n=distinct.n)
         else:
             text = gettext("Uses {count} different scores", count=f"{distinct.value:.0f}")
         end = gettext("{finding}, so it hardly separates responses.") if few else gettext("{finding}.")
         yield finding("score/distinct", "bad" if few else "info", end.fill(finding=text))
+
+
+def _has_two_scores(metrics: Metrics) -> bool:
+    """Return whether the rubric's scale has only two scores."""
+    distinct = metrics.get("score/distinct")
+    return distinct is not None and (distinct.note or "").startswith("of the 2 ")
 
 
 def _calibration(metrics: Metrics, _: str) -> Iterator[Finding]:

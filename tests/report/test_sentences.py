@@ -188,13 +188,23 @@ def test_equal_scores_are_a_tie_of_scores_and_no_judgment():
     assert text_of(scores.metrics, "score/distinct", "pointwise").startswith("All 20 scores are equal")
 
 
-def test_two_values_of_a_scale_of_two_separate_responses():
-    for note, expected in (
-        ("of the 2 on the scale; x", "Uses 2 different scores."),
-        ("of the 5 on", "hardly separates"),
-    ):
-        metrics = {"score/distinct": Metric("score/distinct", 2.0, n=100, note=note)}
-        assert expected in text_of(metrics, "score/distinct", "pointwise")
+@pytest.mark.parametrize(
+    ("note", "count", "expected", "tones"),
+    [
+        ("of the 2 on the scale; x", 2, "Uses 2 different scores.", ("info", "info")),
+        ("of the 2 on the scale; x", 1, "All 100 scores are equal, so it hardly separates", ("info", "bad")),
+        ("of the 5 on", 2, "hardly separates", ("warn", "bad")),
+    ],
+)
+def test_two_values_of_a_scale_of_two_separate_responses(note, count, expected, tones):
+    metrics = {
+        "score/distinct": Metric("score/distinct", float(count), n=100, note=note),
+        "tie_rate": Metric("tie_rate", 0.6, 0.5, 0.7, 50),
+        "tie_rate/equal_scores": Metric("tie_rate/equal_scores", 0.6, 0.5, 0.7, 50),
+    }
+    assert expected in text_of(metrics, "score/distinct", "pointwise")
+    by_name = {one.metric: one.tone for one in said(metrics, "pointwise")}
+    assert (by_name["tie_rate"], by_name["score/distinct"]) == tones
 
 
 def test_constant_scores_of_graded_responses_are_not_called_unlabeled():
