@@ -151,13 +151,27 @@ def _explain(problem: Exception, uri: str, folder: str | None) -> str:
 
 @contextmanager
 def one_at_a_time(name: str) -> Iterator[None]:
-    """Hold a lock between this machine's processes, so that two jobs of a sweep do not both create its parent run."""
-    path = Path(tempfile.gettempdir()) / f"evalkit-{hashlib.sha256(name.encode()).hexdigest()[:24]}.lock"
+    """Hold a lock between the user's processes, so that two jobs of a sweep do not both create its parent run."""
     try:
         import fcntl
     except ImportError:  # Windows has no fcntl: there only the check after creation removes duplicate parents
         yield
         return
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    digest = hashlib.sha256(name.encode()).hexdigest()[:24]
+    path = Path(tempfile.gettempdir()) / f"evalkit-{os.getuid()}-{digest}.lock"
+    while True:
+        with path.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(path, file.fileno()):  # whoever held the lock before has removed it
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
+                return
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

@@ -2,10 +2,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from evalkit.tracking.connection import one_at_a_time
 
 JOB = """
 import importlib.util, sys
@@ -54,3 +59,20 @@ def _check_family(folder: Path, ids: set[str]) -> None:
     assert [run.info.run_name for run in parents] == ["study"]
     assert {run.info.run_id for run in runs} == ids | {parents[0].info.run_id}
     assert {run.data.tags.get("mlflow.parentRunId") for run in runs} == {None, parents[0].info.run_id}
+
+
+def test_one_at_a_time_excludes_others_and_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    inside, most = [], []
+
+    def work(number: int) -> None:
+        with one_at_a_time("name"), one_at_a_time("another"):
+            inside.append(number)
+            time.sleep(0)  # lets another thread run, if it may
+            most.append(len(inside))
+            inside.remove(number)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(400)))
+    assert set(most) == {1}
+    assert list(tmp_path.iterdir()) == []
