@@ -29,6 +29,7 @@ _INLINE_RUBRIC: Final = re.compile(r"rubric=(?P<value>\{.*\})", re.DOTALL)
 _MERGED: Final = re.compile(
     r"(?P<group>method|mode|judge|swap|rubric|output|dataset)=\[(?P<options>[^\[\]]+,[^\[\]]+)\]"
 )
+_JUDGE: Final = re.compile(r"(?:probe\.rewriter|swap\.arbiter)(?:=(?P<name>(?!null$)[\w/.,-]+)|\.[\w.]+=.*)", re.ASCII)
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _PATH: Final = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*", re.ASCII)
 _SPELLED: Final = re.compile(r"(?:\+\+)?criteria\._(?:(set|add)_(\w+)|(del)_(\w+)=true)", re.ASCII)
@@ -40,12 +41,18 @@ INLINE: Final = "write 'criteria={NAME: {description: \"TEXT\", weight: 0.5}}', 
 def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
     """Return the words of a command with overrides of criteria in a form that Hydra can parse; others are unchanged.
 
-    In a sweep, a list of options of a group is one job per option.
+    In a sweep, a list of options of a group is one job per option. `probe.rewriter` and `swap.arbiter`, which no
+    file sets, are an option of the group `judge`, or have its keys.
 
     Raises:
         ConfigError: if inline criteria cannot be parsed, or a single run has several options of a group.
     """
-    return [new for word in words for new in _spelled(_as_choices(word, sweep))]
+    return [new for word in words for new in _spelled(_as_choices(_as_judge(word), sweep))]
+
+
+def _as_judge(word: str) -> str:
+    found = _JUDGE.fullmatch(word)
+    return word if found is None else f"+judge@{word}" if found["name"] else f"++{word}"
 
 
 def _as_choices(word: str, sweep: bool) -> str:
