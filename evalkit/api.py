@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evalkit.audit import Audit, AuditPlan, is_audit, split
+from evalkit.audit import Audit, AuditPlan, Rewriter, check_audit, is_audit, paraphrases, rewriting, split
+from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing
 from evalkit.batch.jobs import BatchRun
+from evalkit.batch.requests import reason_against
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
@@ -24,7 +26,7 @@ from evalkit.engine.shared_limits import SharedLimits
 from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import apply_gate, check_gate, check_rules, write_with_gate
-from evalkit.judges import describe_judges, make_arbiter, make_judges
+from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
 from evalkit.plugins import allowing_code
 from evalkit.protocols import Evaluator, Store
 from evalkit.report import run_files
@@ -188,12 +190,10 @@ def judge_and_score(
     materials, given = load_materials(config, folder, cases), cases is not None
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
     cases, evaluator = materials.dataset.cases, materials.evaluator
-    plan = AuditPlan.of(config, cases, evaluator, folder) if is_audit(config) else None
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
     reports, seconds = _judge_in_workers(config, folder, observe, given=given)
-    work = ask_judges(config, plan.cases, plan.evaluator, observe, folder, spent) if plan else None
-    judged = run_async(work or ask_judges(config, cases, evaluator, observe, folder, spent))
+    plan, judged, notes = run_async(_judge_all(config, cases, evaluator, observe, folder, spent))
     judged = add_spent(judged, reports, seconds) if reports else judged
     if judged.interrupted:
         raise RunInterruption(judged)
@@ -204,8 +204,9 @@ def judge_and_score(
         started,
         sweep=sweep,
         judges=[{**one, "dropped": [*judged.dropped.get(one["name"], ())]} for one in describe_judges(config)],
-        judging={"stopped": judged.stopped, "timing": timing},
+        judging={"stopped": judged.stopped, "timing": timing, **_rewriter(config)},
     )
+    manifest["notes"] += notes
     begun = time.perf_counter()
     judgments, answers = (judged.judgments, ()) if plan is None else split(plan, judged.judgments, folder)
     scores = score_run(config, cases, judgments)
@@ -248,10 +249,52 @@ def judge_shard(
     """Have one shard of the cases judged into the store, and nothing else."""
     evaluator = build_evaluator(config)
     cases = Spool((case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd())
+    if is_audit(config):
+        check_audit(config, cases)
+    return run_async(_judge_all(config, cases, evaluator, observe, Path.cwd(), spent))[1]
+
+
+async def _judge_all(
+    config: RunConfig,
+    cases: Sequence[Case],
+    evaluator: Evaluator,
+    observe: Callable[[Progress], None] | None,
+    folder: Path,
+    spent: Spent | None,
+) -> tuple[AuditPlan | None, JudgingResult, list[str]]:
+    """Judge the cases, and with probes the edited ones, once the rewriter has written its texts.
+
+    Returns the plan of an audit, the judgments with the calls of both steps, and notes for the user.
+    """
+    shared = spent is not None and config.runner.budget_scope == "sweep"
+    spent = spent if shared else Spent()  # both steps share a budget
     if not is_audit(config):
-        return run_async(ask_judges(config, cases, evaluator, observe, Path.cwd(), spent))
-    plan = AuditPlan.of(config, cases, evaluator, Path.cwd())
-    return run_async(ask_judges(config, plan.cases, plan.evaluator, observe, Path.cwd(), spent))
+        return None, await ask_judges(config, cases, evaluator, observe, folder, spent), []
+    first = await _rewrite(config, cases, observe, folder, spent) if config.probe.rewriter else None
+    plan = AuditPlan.of(config, cases, evaluator, folder, paraphrases(first.judgments if first else ()))
+    if first is not None and first.interrupted:
+        return plan, first, []
+    judged = await ask_judges(config, plan.cases, plan.evaluator, observe, folder, spent)
+    return plan, *((judged, []) if first is None else (judged.after(first), note_missing(first.judgments)))
+
+
+async def _rewrite(
+    config: RunConfig,
+    cases: Sequence[Case],
+    observe: Callable[[Progress], None] | None,
+    folder: Path,
+    spent: Spent | None,
+) -> JudgingResult:
+    """Have `probe.rewriter` write the paraphrases, one by one if it cannot be batched."""
+    own = rewriting(config)
+    if own.runner.kind == "batch" and any(map(reason_against, make_judges(own.judge, own.runner))):
+        own = own.model_copy(update={"runner": own.runner.model_copy(update={"kind": "online"})})
+    return await ask_judges(own, cases, Rewriter(config), observe, folder, spent, study=config)
+
+
+def _rewriter(config: RunConfig) -> dict[str, Any]:
+    found = describe_rewriter(config)
+    return {} if found is None else {"rewriter": found}
 
 
 def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: bool, overwrite: bool) -> None:
@@ -260,6 +303,8 @@ def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: b
     Raises:
         ConfigError: if no case has the cluster column, a gate cannot be decided, or the folder holds another run.
     """
+    if is_audit(config):
+        check_audit(config, materials.dataset.cases)
     Clusters.of(config, materials.dataset.cases)
     check_gate(config, materials.dataset.cases)
     if overwrite:
@@ -287,6 +332,7 @@ async def ask_judges(
     observe: Callable[[Progress], None] | None = None,
     folder: Path | None = None,
     spent: Spent | None = None,
+    study: RunConfig | None = None,
 ) -> JudgingResult:
     """Judge every case, from stored answers where possible; only the store is written.
 
@@ -296,11 +342,11 @@ async def ask_judges(
         evaluator: plans and reads the requests.
         observe: called with the progress.
         folder: where many judgments are kept in a temporary file.
-        spent: what the jobs of the sweep have spent of a shared budget.
+        spent: what the other steps of the run, or the jobs of the sweep, have spent of a shared budget.
+        study: the config of the run that this is a step of, if it is another one.
     """
     store = open_store(config.store)
     judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
-    spent = spent if config.runner.budget_scope == "sweep" else None
     batches = None
     try:
         if config.runner.kind == "batch" and config.store.mode != "read_only":
@@ -319,7 +365,7 @@ async def ask_judges(
             observe=observe,
             spool=folder,
             spent=spent if batches is None else batches.spent,
-            shared=_shared(config, store),
+            shared=_shared(study or config, store),
         )
         return judged if batches is None else batches.counted(judged)
     finally:
@@ -348,8 +394,9 @@ async def check_judges(config: RunConfig) -> str:
     Raises:
         JudgeSetupError: if a judge cannot be called.
     """
-    arbiter = make_arbiter(config)
+    arbiter, rewriter = make_arbiter(config), config.probe.rewriter
     judges = [*make_judges(config.judge, config.runner), *([arbiter] if arbiter else [])]
+    judges += make_judges(rewriter, config.runner) if rewriter else ()
     try:
         for judge in judges:
             if prepare := getattr(judge, "prepare", None):
@@ -367,6 +414,7 @@ def rescore(
     files: Mapping[str, str] | None = None,
     *,
     replace_run: bool = False,
+    reviews: Reviews = NO_REVIEWS,
 ) -> RunResult:
     """Score a finished run again under other scoring settings and rewrite its folder, without judge and store.
 
@@ -376,8 +424,9 @@ def rescore(
         folder: the run folder to write.
         files: additional files of the folder, by name.
         replace_run: whether to remove the files of another run in the folder.
+        reviews: annotators' new reviews of paraphrases.
     """
-    scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result)
+    scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result, reviews)
     before, now = result.config.notes(), config.notes()
     kept = [note for note in result.manifest.get("notes") or () if note in now or note not in before]
     manifest = {**result.manifest, "notes": [*kept, *(note for note in now if note not in before)]}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from evalkit.audit.plan import AuditPlan, ProbedEvaluator, expand, probes_of
 from evalkit.audit.probes import Probe, all_probes
-from evalkit.audit.run import Audit, is_audit, split
+from evalkit.audit.rewriting import Rewriter, paraphrases, rewriting
+from evalkit.audit.run import Audit, check_audit, is_audit, split
 from evalkit.audit.sweep import sweep_datasheet
 
 __all__ = [
@@ -12,10 +13,14 @@ __all__ = [
     "AuditPlan",
     "Probe",
     "ProbedEvaluator",
+    "Rewriter",
     "all_probes",
+    "check_audit",
     "expand",
     "is_audit",
+    "paraphrases",
     "probes_of",
+    "rewriting",
     "split",
     "sweep_datasheet",
 ]

@@ -14,7 +14,8 @@ import numpy as np
 
 from evalkit.audit.metrics import Outcome
 from evalkit.audit.plan import SEPARATOR
-from evalkit.audit.probes import REPEAT, RIGHT, SINGLE
+from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE
+from evalkit.audit.rewriting import is_rejected, reviews_of
 from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.report.counts import as_markdown
@@ -69,6 +70,7 @@ WORDS = {key: PAGE[key] for key in ("dark", "light", "language", "cases", "start
         ),
         "jobs": gettext("Judges compared"),
         "configuration": gettext("Configuration"),
+        "rewriter": gettext("Paraphrases by"),
         "count": gettext("Falls for"),
         "lost": gettext("Significantly worse / better"),
         "compared": gettext(
@@ -101,7 +103,8 @@ def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Ca
         "confidence": config.scoring.confidence,
         "notes": [{"text": one.text, "text_zh": one.text_zh} for one in simulated(simulated_judges(manifest))],
         "noise": _sentence(_noise(result.metrics)),
-        "probes": [_probe(one, result, texts) for one in outcomes],
+        "rewriter": manifest.get("rewriter"),
+        "probes": [_probe(one, result, texts, _reviews(one, edits)) for one in outcomes],
         "agreement": {name: _numbers(result.metrics, name) for name in _AGREEMENT if name in result.metrics},
         "calls": {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "failed")},
         "cost_usd": result.cost_usd,
@@ -129,7 +132,15 @@ def _noise(metrics: Mapping[str, Metric]) -> Text:
     return text.fill(rate=percent(noise), n=noise.n)
 
 
-def _probe(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> dict[str, Any]:
+def _reviews(one: Outcome, edits: Sequence[Case]) -> dict[str, int]:
+    """Return how many edits of a probe annotators reviewed, and how many of these they rejected."""
+    if one.contrast.probe.name != PARAPHRASE:
+        return {"reviewed": 0, "rejected": 0}
+    found = [edit for edit in edits if edit.metadata.get("probe") == PARAPHRASE and reviews_of(edit)]
+    return {"reviewed": len(found), "rejected": sum(map(is_rejected, found))}
+
+
+def _probe(one: Outcome, result: RunResult, texts: Mapping[str, Case], reviews: Mapping[str, int]) -> dict[str, Any]:
     probe, prefix = one.contrast.probe, f"audit/{one.contrast.probe.name}/"
     metrics = {name.removeprefix(prefix): metric for name, metric in result.metrics.items() if name.startswith(prefix)}
     state = "falls" if one.found or one.silenced else "withstands" if _excludes(one, metrics) else "open"
@@ -141,9 +152,13 @@ def _probe(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> dict[s
         "what": _sentence(probe.what),
         "right": _sentence(RIGHT[probe.expects]),
         "assumes": _sentence(probe.assumes),
-        "sentences": [_sentence(text) for text in _sentences(one, metrics, result.metrics)],
+        "sentences": [
+            _sentence(text) for text in (*_sentences(one, metrics, result.metrics), *_edited(one, **reviews))
+        ],
         "metrics": {name: metric_values(metric) for name, metric in metrics.items()},
         "n": one.n,
+        "edited": int(one.contrast.asked.sum()) + reviews["rejected"],
+        **reviews,
         "p": one.p,
         "p_adjusted": one.adjusted,
         "worst": list(_worst(one, result, texts)) if one.found or one.silenced else [],
@@ -186,6 +201,18 @@ def _sentences(one: Outcome, metrics: Mapping[str, Metric], every: Mapping[str, 
         else:
             size = f"{one.detectable:.2f}"
             yield gettext("These cases would probably have shown an effect of {size} or more.", size=size)
+
+
+def _edited(one: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
+    """Yield how many cases could not be edited, and what annotators say of the paraphrases."""
+    total, edited = len(one.contrast.asked), int(one.contrast.asked.sum()) + rejected
+    if edited < total:
+        yield gettext("{n:,} of {total:,} cases could not be edited.", n=total - edited, total=total)
+    if one.contrast.probe.name == PARAPHRASE:
+        text = gettext(
+            "Annotators reviewed {n:,} of {total:,} paraphrases; {rejected:,} that differ in meaning are not counted."
+        )
+        yield text.fill(n=reviewed, total=edited, rejected=rejected)
 
 
 def _shift(one: Outcome, metrics: Mapping[str, Metric], noise: Metric | None) -> Iterator[Text]:
@@ -298,6 +325,7 @@ def _frame(sheet: Mapping[str, Any], words: Mapping[str, Any], title: str, langu
     calls, cost = sheet["calls"], sheet["cost_usd"]
     text = gettext("{planned:,}, {stored:,} of them stored, {failed:,} failed", **calls)
     facts = [("judge", (str(sheet["judge"]),) * 2), ("data", (str(sheet["dataset"]["name"]),) * 2)]
+    facts += [("rewriter", (str(one["model"]),) * 2)] if (one := sheet["rewriter"]) else []
     facts += [("cases", (f"{sheet['dataset']['rows']:,}",) * 2), ("requests", in_every_language(text))]
     facts += [("cost", PAGE["unknown"] if cost is None else (dollars(cost),) * 2)]
     facts += [("started", (str(sheet["started"] or "")[:16].replace("T", " "),) * 2)]
@@ -340,4 +368,5 @@ def _markdown(
         f"- **{as_markdown(p['name'])}**: {say['assumes']}: {as_markdown(p['assumes'][key])}" for p in sheet["probes"]
     ]
     origin = [f"{name}: {sheet[name]}" for name in ("config_hash", "prompt_hash", "evalkit", "python", "started")]
+    origin += [f"{words['rewriter'][language]}: {one['model']}"] if (one := sheet["rewriter"]) else []
     return "\n".join([*lines, "", f"## {say['origin']}", "", *(f"- {as_markdown(one)}" for one in origin), ""])

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from evalkit.audit.labels import Relabeled
-from evalkit.audit.probes import REPEAT, SINGLE, Place, Probe, find_probe, language_of, side_of
+from evalkit.audit.probes import PARAPHRASE, REPEAT, SINGLE, Place, Probe, find_probe, language_of, side_of
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
@@ -21,15 +23,19 @@ from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment
 
 SEPARATOR = "#probe:"
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def probes_of(config: RunConfig) -> tuple[Probe, ...]:
     """Return the probes of a config that make sense for its mode; the unedited repeat is always the first.
 
     Raises:
-        ConfigError: If there is no such probe, or none makes sense for the mode.
+        ConfigError: If there is no such probe, none makes sense for the mode, or it needs a rewriter.
         PluginError: If another package's probe cannot be used.
     """
+    if PARAPHRASE in config.probe.probes and config.probe.rewriter is None:
+        what, remedy = "needs a model that writes the paraphrases", "set probe.rewriter, such as gpt-4o-mini"
+        raise ConfigError(what, where=f"probe.probes.{PARAPHRASE}", remedy=remedy)
     named = [find_probe(name) for name in dict.fromkeys([REPEAT, *config.probe.probes])]
     fit = tuple(probe for probe in named if config.mode.name in probe.modes and not _impossible(probe, config))
     if len(fit) < 2 and len(named) > 1:
@@ -46,27 +52,33 @@ def _impossible(probe: Probe, config: RunConfig) -> bool:
     return probe.reword is not None and probe.reword(config).hash() == config.hash()
 
 
-def edited(case: Case, probe: Probe, config: RunConfig) -> Case | None:
+def edited(case: Case, probe: Probe, config: RunConfig, paraphrase: str | None = None) -> Case | None:
     """Return a case as a probe edits it; `None` if it cannot be edited.
 
     A pair is the case's first two responses. In mode pointwise, an edited case has the edited response only.
 
+    Args:
+        case: The case.
+        probe: The probe.
+        config: The run's config.
+        paraphrase: The rewriter's paraphrase of the case's response, if there is one.
+
     Raises:
         PluginError: If a probe's own code fails.
     """
-    trimmed, side = _trimmed(case, probe, config)
-    if trimmed is None:
+    before, side = trimmed(case, probe, config)
+    if before is None:
         return None
-    text = trimmed.responses[side].text
-    place = Place(side, language_of(text + case.prompt), config, config.probe.probes.get(probe.name, {}))
+    language = language_of(before.responses[side].text + case.prompt)
+    place = Place(side, language, config, config.probe.probes.get(probe.name, {}), paraphrase)
     try:
-        found = probe.edit(trimmed, place)
+        found = probe.edit(before, place)
     except EvalkitError:
         raise
     except Exception as error:  # a third party's code may fail in any way
         what = f"'{probe.name}' fails on case {case.id}: {type(error).__name__}: {error}"
         raise PluginError(what, where="probe", remedy="fix the plug-in, or leave the probe out") from error
-    if found is None or (probe.reword is None and probe.relabel is None and probe.name != REPEAT and found == trimmed):
+    if found is None or (probe.reword is None and probe.relabel is None and probe.name != REPEAT and found == before):
         return None
     metadata = {"probe": probe.name, "case": case.id, "side": side}
     return replace(found, id=f"{case.id}{SEPARATOR}{probe.name}", label=None, labels={}, metadata=metadata)
@@ -80,7 +92,8 @@ def unit_of(case: Case, probe: Probe, config: RunConfig) -> tuple[int, ...]:
     return (1 - side if probe.expects == "loses" and len(case.responses) > 1 else side,)
 
 
-def _trimmed(case: Case, probe: Probe, config: RunConfig) -> tuple[Case | None, int]:
+def trimmed(case: Case, probe: Probe, config: RunConfig) -> tuple[Case | None, int]:
+    """Return a case with the responses that a probe compares, and the index of the one to edit."""
     if config.mode.name in SINGLE and probe.name == REPEAT:  # any of the responses may be compared with
         return case, 0
     if config.mode.name in SINGLE:
@@ -110,15 +123,28 @@ class AuditPlan:
 
     @classmethod
     def of(
-        cls, config: RunConfig, cases: Iterable[Case], evaluator: Evaluator, folder: Path | None = None
+        cls,
+        config: RunConfig,
+        cases: Iterable[Case],
+        evaluator: Evaluator,
+        folder: Path | None = None,
+        paraphrases: Mapping[str, str] = NONE,
     ) -> AuditPlan:
         """Return the plan of an audit; many cases wait in a file in or above `folder`.
+
+        Args:
+            config: The run's config.
+            cases: The cases.
+            evaluator: Plans their requests and reads the answers.
+            folder: Where many cases wait in a file.
+            paraphrases: The rewriter's paraphrases, by the case's id.
 
         Raises:
             ConfigError: If a probe cannot be used, or a case's id is one that an edited case would have.
         """
         probes = probes_of(config)
-        plan = Spool[Case]((case for base in cases for case in expand(base, probes, config)), folder=folder)
+        everything = (case for base in cases for case in expand(base, probes, config, paraphrases))
+        plan = Spool[Case](everything, folder=folder)
         return cls(config, probes, plan, ProbedEvaluator(config, evaluator, probes))
 
     def edits(self) -> Sequence[Case]:
@@ -126,16 +152,28 @@ class AuditPlan:
         return [case for case in self.cases if SEPARATOR in case.id]
 
 
-def expand(case: Case, probes: Iterable[Probe], config: RunConfig) -> Iterator[Case]:
-    """Yield a case, and the case as each probe edits it.
+def expand(
+    case: Case, probes: Iterable[Probe], config: RunConfig, paraphrases: Mapping[str, str] = NONE
+) -> Iterator[Case]:
+    """Yield a case, and the case as each probe edits it; `paraphrases` are those of the rewriter, by the case's id.
 
     Raises:
         ConfigError: If its id is one that an edited case would have.
     """
+    check_id(case)
+    yield case
+    text = paraphrases.get(case.id)
+    yield from (found for probe in probes if (found := edited(case, probe, config, text)) is not None)
+
+
+def check_id(case: Case) -> None:
+    """Check that a case's id is not one that an edited case would have.
+
+    Raises:
+        ConfigError: If it is.
+    """
     if SEPARATOR in case.id:
         raise ConfigError(f"the id contains '{SEPARATOR}'", where=f"case {case.id}", remedy="rename the case")
-    yield case
-    yield from (found for probe in probes if (found := edited(case, probe, config)) is not None)
 
 
 class ProbedEvaluator:

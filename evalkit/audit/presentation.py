@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from evalkit.audit.probes import PAIRS, Place, Probe, edit_text, same_case, with_text
+from evalkit.audit.probes import PAIRS, PARAPHRASE, Place, Probe, edit_text, same_case, with_text
 from evalkit.config import Criterion, RunConfig
 from evalkit.core.translation import gettext
 from evalkit.types import Case
@@ -108,6 +108,13 @@ PROBES: Final = (
         gettext("Turns a response into a list with a heading and emoji."),
         gettext("The sentences stay the same; a rubric may rightly reward or punish layout."),
         edit_text(_as_list),
+    ),
+    Probe(
+        PARAPHRASE,
+        "same",
+        gettext("Replaces a response by a paraphrase, written by another model."),
+        gettext("A paraphrase means the same and is as good; its wording may be better or worse, so review it."),
+        edit_text(lambda _text, _case, place: place.paraphrase),
     ),
     Probe(
         "criteria_order",

@@ -45,6 +45,8 @@ RIGHT: Final[Mapping[Expectation, Message]] = MappingProxyType(
 )
 """The right answer after an edit, by what a probe expects."""
 REPEAT: Final = "repeat"
+PARAPHRASE: Final = "paraphrase"
+"""The probe whose texts a model writes: that of `probe.rewriter`."""
 PAIRS: Final = ("pairwise", "listwise")
 SINGLE: Final = ("pointwise", "checklist")
 """The modes that judge one response at a time."""
@@ -61,12 +63,14 @@ class Place:
         language: `en` or `zh`: the language of the texts to insert.
         config: The run's config.
         settings: The probe's settings, from `probe.probes.NAME`.
+        paraphrase: The rewriter's paraphrase of the response; `None` if there is none.
     """
 
     side: int
     language: str
     config: RunConfig
     settings: Mapping[str, Any] = field(default_factory=dict)
+    paraphrase: str | None = None
 
 
 Edit: TypeAlias = Callable[[Case, Place], Case | None]

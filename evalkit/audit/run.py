@@ -8,8 +8,9 @@ from pathlib import Path
 
 from evalkit.audit.datasheet import datasheet, datasheet_files, effect_lines
 from evalkit.audit.metrics import Outcome, audit_metrics
-from evalkit.audit.plan import SEPARATOR, AuditPlan, probes_of
+from evalkit.audit.plan import SEPARATOR, AuditPlan, check_id, probes_of
 from evalkit.audit.probes import Probe
+from evalkit.audit.rewriting import NO_REVIEWS, Reviews, Rewriter, is_rejected, with_reviews
 from evalkit.config import RunConfig
 from evalkit.core.spool import Spool
 from evalkit.runs.layout import EFFECTS, PROBE_CASES, PROBE_JUDGMENTS
@@ -21,6 +22,19 @@ from evalkit.types import Case, Judgment, Metric, RunResult
 def is_audit(config: RunConfig) -> bool:
     """Return whether a run plants biases."""
     return bool(config.probe.probes)
+
+
+def check_audit(config: RunConfig, cases: Iterable[Case]) -> None:
+    """Check before anything is paid that an audit's probes, rewriter and ids can be used.
+
+    Raises:
+        ConfigError: If one of them cannot.
+    """
+    probes_of(config)
+    if config.probe.rewriter is not None:
+        Rewriter(config)
+    for case in cases:
+        check_id(case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,7 @@ class Audit:
         edits: Sequence[Case],
         answers: Sequence[Judgment],
     ) -> Audit:
-        """Return the metrics of an audit.
+        """Return the metrics of an audit; paraphrases that annotators reject are not in them.
 
         Args:
             config: The run's config.
@@ -52,12 +66,20 @@ class Audit:
             answers: The judgments of the edited cases.
         """
         probes = probes_of(config)
-        metrics, outcomes = audit_metrics(config, cases, probes, [*cases, *edits], [*judgments, *answers])
+        rejected = {edit.id for edit in edits if is_rejected(edit)}
+        kept = [edit for edit in edits if edit.id not in rejected]
+        told = [answer for answer in answers if answer.case_id not in rejected]
+        metrics, outcomes = audit_metrics(config, cases, probes, [*cases, *kept], [*judgments, *told])
         return cls(probes, edits, answers, metrics, outcomes)
 
     @classmethod
-    def read(cls, config: RunConfig, result: RunResult) -> Audit | None:
+    def read(cls, config: RunConfig, result: RunResult, reviews: Reviews = NO_REVIEWS) -> Audit | None:
         """Return the audit of a finished run under other scoring settings; `None` if the run is not an audit.
+
+        Args:
+            config: The config with the new settings.
+            result: The finished run.
+            reviews: Annotators' new reviews of paraphrases.
 
         Raises:
             ConfigError: If a file of the audit is missing or damaged.
@@ -65,7 +87,7 @@ class Audit:
         if not is_audit(config) or result.folder is None:
             return None
         edits, answers = read_probes(Path(result.folder))
-        return cls.of(config, result.cases, result.judgments, edits, answers)
+        return cls.of(config, result.cases, result.judgments, with_reviews(edits, reviews), answers)
 
     def files(self, result: RunResult) -> dict[str, str]:
         """Return the audit's files in the run folder, by name; `result` has all metrics."""

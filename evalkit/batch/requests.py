@@ -197,11 +197,17 @@ def _not_stored() -> CallError:
 
 
 async def record_round(
-    config: RunConfig, cases: Iterable[Case], evaluator: Evaluator, store: CompletionCache | None, into: Round
+    config: RunConfig,
+    cases: Iterable[Case],
+    evaluator: Evaluator,
+    store: CompletionCache | None,
+    into: Round,
+    later: int = 0,
 ) -> JudgingResult:
     """Add to `into` each request of a run that can be sent now and has no stored answer.
 
     These are the planned requests, and the follow-up requests of stored answers. Nothing is sent and nothing is stored.
+    `later` is the number of rounds that need the answers of these requests.
 
     Raises:
         ConfigError: If something is described wrongly.
@@ -210,7 +216,7 @@ async def record_round(
     third_pass = config.swap.policy == "both" and config.swap.resolve == "third_pass"
 
     def record(by: RecordingJudge, request: JudgeRequest, rung: Rung, body: Mapping[str, Any]) -> None:
-        rounds = _turns(request) + (third_pass and not request.third)
+        rounds = later + _turns(request) + (third_pass and not request.third)
         into.add(call_key(by.spec, request), by.target, rung, request, body, rounds, by.ceiling(request))
 
     def recording(one: Judge) -> Judge:

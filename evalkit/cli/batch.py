@@ -5,9 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
 
+from evalkit.api import stream_cases
+from evalkit.audit import Rewriter, paraphrases, rewriting
 from evalkit.batch.answers import ReadReport, read_answers
 from evalkit.batch.files import RequestIndex, check_free, find_indexes, load_named, write_round
 from evalkit.batch.requests import Round, record_round
@@ -16,6 +19,7 @@ from evalkit.cli.console import log, log_handler
 from evalkit.cli.parser import check_overrides
 from evalkit.cli.plan import PlannedJob, planned_jobs
 from evalkit.core.redaction import without_password
+from evalkit.engine import JudgingResult
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.hydra_app import DEFAULT, load_jobs
@@ -51,7 +55,7 @@ def _write(arguments: Namespace) -> int:
     with closing(open_url(url, read_only=True)) if backend_of(url).exists(url) else nullcontext() as store:
         for job in jobs:
             with log_handler():
-                judged = run_async(record_round(job.config, job, job.evaluator, store, found))
+                judged = run_async(_record(job, store, found))
             if judged.interrupted:
                 raise Signaled(judged.signal or SIGINT, "interrupted; nothing is written")
         _note_skipped(found)
@@ -70,6 +74,17 @@ def _write(arguments: Namespace) -> int:
         f"{_rounds(found.rounds)}, and answers that must be requested again need one more"
     )
     return int(ExitStatus.DONE)
+
+
+async def _record(job: PlannedJob, store: Store | None, into: Round) -> JudgingResult:
+    """Record what can be sent now: first the rewriter's requests, whose answers are judged in the next round."""
+    if (config := job.config).probe.rewriter is not None:
+        own, rewriter = rewriting(config), Rewriter(config)
+        first = await record_round(own, stream_cases(own), rewriter, store, into, later=1)
+        if first.interrupted:
+            return first
+        job = replace(job, paraphrases=paraphrases(first.judgments))
+    return await record_round(config, job, job.evaluator, store, into)
 
 
 def _rounds(count: int) -> str:

@@ -17,6 +17,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.types import RunResult
 
 if TYPE_CHECKING:
+    from evalkit.audit.rewriting import Reviews
     from evalkit.config import RunConfig
     from evalkit.interop.labeling import Label
 
@@ -26,6 +27,7 @@ BATCH = "openai_batch"
 SHOWN = 5
 MLFLOW = "mlflow"
 TASKS = ("argilla", "label_studio")
+PARAPHRASES = "paraphrases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,19 @@ def export(arguments: Namespace) -> int:
     from evalkit.runs.layout import judgments_of
 
     result = read_run(folder)
+    if layout == PARAPHRASES:
+        from evalkit.audit.rewriting import review_table
+        from evalkit.runs.read import read_probes
+
+        edits = read_probes(folder)[0] if result.config.probe.probes else ()
+        table = review_table(result.config, result.cases, edits)
+        file = arguments.output or folder / f"{PARAPHRASES}.csv"
+        if file.exists():  # it may have labels
+            remedy = "read it with `evalkit label` and remove it, or choose another --output"
+            raise ConfigError("exists", where=str(file), remedy=remedy)
+        _write(file, table.encode("utf-8", "backslashreplace"))
+        print(f"paraphrases written to {file}; fill in label (same or different) and annotator")
+        return 0
     suffix = EXPORTS[layout][0]
     name = f"{'judgments' if layout == suffix else layout}.{suffix}"
     own = judgments_of(result.config)
@@ -281,6 +296,11 @@ def label(arguments: Namespace) -> int:
     from evalkit.interop.labeling import class_reader
 
     omitted: Counter[str] = Counter()
+    if source != MLFLOW and result.config.probe.rewriter is not None:
+        from evalkit.audit.rewriting import read_reviews
+
+        if (reviews := read_reviews(Path(source), omitted)) is not None:
+            return _review(result, folder, reviews, omitted, source)
     if source == MLFLOW:
         found = _from_mlflow(result, overrides)
     else:
@@ -299,6 +319,31 @@ def label(arguments: Namespace) -> int:
         print(f"note: {what}, omitted: {count}")
     if older := len(found) - len(labels):
         print(f"note: {older} older labels omitted: an annotator's last label of an item counts")
+    return print_gate(again)
+
+
+def _review(result: RunResult, folder: Path, reviews: Reviews, omitted: Counter[str], source: str) -> int:
+    """Score an audit again without the paraphrases that annotators reject.
+
+    Raises:
+        ConfigError: if none of the reviews is of a paraphrase of this run.
+    """
+    from evalkit.api import rescore
+    from evalkit.audit.rewriting import key_of
+    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.summary import print_summary
+    from evalkit.runs.read import read_probes
+
+    known = {key_of(edit) for edit in read_probes(folder)[0]} & reviews.keys()
+    if not known:
+        remedy = "label the table of `evalkit export RUN --to paraphrases`"
+        raise ConfigError("has no review of a paraphrase of this run", where=source, remedy=remedy)
+    omitted["reviews of other paraphrases"] += len(reviews) - len(known)
+    again = rescore(result.config, result, folder, reviews=reviews)
+    print_summary(again)
+    print(f"reviews: {len(known):,} paraphrases")
+    for what, count in (+omitted).items():
+        print(f"note: {what}, omitted: {count}")
     return print_gate(again)
 
 

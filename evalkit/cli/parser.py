@@ -18,7 +18,7 @@ DOCS: Final = "Reference: docs/reference/commands.md (commands) and docs/referen
 STATUS: Final = """\
 Exit status: 0 success, 1 invalid configuration or data, 2 too many failed calls or out of budget,
 3 run not tracked, 4 failed gate or failed reproduction, 128 + signal if interrupted (130 by Ctrl-C)."""
-LAYOUTS: Final = ("csv", "parquet", "alpaca_eval", "mt_bench", "argilla", "label_studio")
+LAYOUTS: Final = ("csv", "parquet", "alpaca_eval", "mt_bench", "argilla", "label_studio", "paraphrases")
 """What `evalkit export` writes."""
 SCHEMAS: Final = ("openai", "anthropic", "mcp", "json-schema")
 """What `evalkit tools` prints."""
@@ -246,7 +246,7 @@ def _add_export(parser: Parser) -> None:
         type=one_of(*LAYOUTS),
         metavar="LAYOUT",
         help="csv or parquet: one row per judgment; alpaca_eval or mt_bench: as those tools write; argilla or "
-        "label_studio: labeling tasks, without judge and verdict",
+        "label_studio: labeling tasks, without judge and verdict; paraphrases: those of an audit, to review",
     )
     _output(parser, "the file to write (no option: a file in the run folder)", "FILE")
     parser.add_argument(
@@ -268,7 +268,8 @@ def _add_label(parser: Parser) -> None:
         "file",
         nargs="?",
         metavar="FILE",
-        help="a table with columns id, annotator and label, or an export of Argilla or Label Studio",
+        help="a table with columns id, annotator and label, an export of Argilla or Label Studio, or the labeled "
+        "table of `evalkit export --to paraphrases`",
     )
     _overrides(parser, "tracking.*")
     parser.add_argument("--to", metavar="mlflow", help="send informative items to a review queue for each annotator")

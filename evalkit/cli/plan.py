@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
 from signal import SIGINT
@@ -16,7 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from evalkit.api import ask_judges, build_evaluator, stream_cases
-from evalkit.audit import Probe, ProbedEvaluator, expand, is_audit, probes_of
+from evalkit.audit import Probe, ProbedEvaluator, Rewriter, expand, is_audit, paraphrases, probes_of, rewriting
+from evalkit.audit.probes import PARAPHRASE
+from evalkit.audit.rewriting import original_of
 from evalkit.cli.audit import AUDIT, audit_words
 from evalkit.cli.console import log
 from evalkit.cli.hydra_runner import is_sweep, split_study
@@ -27,6 +29,7 @@ from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
+from evalkit.engine.requests import PlannedCalls
 from evalkit.engine.token_estimates import Kind, sample_fits
 from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.gating import check_gate
@@ -36,18 +39,22 @@ from evalkit.judges.pricing import price_of
 from evalkit.protocols import Evaluator, Store
 from evalkit.scoring.stats.clusters import check_column
 from evalkit.store import backend_of, open_store, store_url
-from evalkit.types import Case, Completion, JudgeSpec
+from evalkit.types import Case, Completion, JudgeSpec, Judgment
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job with its overrides, config and evaluator. Each iteration reads its cases again."""
+    """A job with its overrides, config and evaluator. Each iteration reads its cases again.
+
+    `paraphrases` are those of `probe.rewriter`, by the case's id.
+    """
 
     name: Sequence[str]
     config: RunConfig
     evaluator: Evaluator
     probes: Sequence[Probe] = ()
     original: bool = True
+    paraphrases: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(name: Sequence[str], config: RunConfig) -> PlannedJob:
@@ -69,7 +76,8 @@ class PlannedJob:
             ConfigError: if the dataset cannot be used.
         """
         for case in stream_cases(self.config):
-            yield from islice(expand(case, self.probes, self.config), 0 if self.original else 1, None)
+            found = expand(case, self.probes, self.config, self.paraphrases)
+            yield from islice(found, 0 if self.original else 1, None)
 
     def by_probe(self) -> Iterator[PlannedJob]:
         """Yield the job without probes, and what each probe adds; of a job without probes, the job."""
@@ -353,7 +361,11 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     benchmark = stream_cases(job.config).benchmark
     with plan_ahead(job.config.store) as store:
         judges = zip(job.config.judge.members, spec_of(job.config.judge), strict=True)
-        parts = [_part(job, judge, spec, store) for judge, spec in judges]
+        first = []
+        if any(probe.name == PARAPHRASE for probe in job.probes):
+            job = replace(job, paraphrases=_expected(job.config, store))
+            first = [_rewriter_part(job.config, store)]
+        parts = first + [_part(job, judge, spec, store) for judge, spec in judges]
     if benchmark is not None and benchmark.note not in noted:
         noted.add(benchmark.note)
         log("note", benchmark.note)
@@ -369,6 +381,27 @@ def _part(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: Store | N
 
     batch = job.config.runner.kind == "batch"
     return Part(judge, plan, estimate_length(plan, latest, judge.max_tokens), batch)
+
+
+def _rewriter_part(config: RunConfig, store: Store | None) -> Part:
+    """Return the requests of the rewriter; an answer is estimated to be as long as the response."""
+    judge = rewriting(config).judge
+    plan = plan_requests(stream_cases(config), Rewriter(config), spec_of(judge), store)
+    return Part(judge, plan, estimate_length(plan, list, judge.max_tokens), config.runner.kind == "batch")
+
+
+def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
+    """Return the stored paraphrases, and for the others the original with a mark: a text of the same length."""
+    rewriter, specs = Rewriter(config), spec_of(rewriting(config).judge)
+    calls, found = PlannedCalls(stream_cases(config), rewriter, specs, store), dict[str, str]()
+    while batch := calls.batch():
+        for call in batch:
+            found[call.group.case.id] = f"{original_of(call.group.case, config)}…"
+            read = rewriter.read(call.request, call.found) if call.found else None
+            if isinstance(read, Judgment):
+                found.pop(call.group.case.id)
+                found |= paraphrases([read])
+    return found
 
 
 def print_plans(jobs: Sequence[JobPlan]) -> None:

@@ -341,6 +341,8 @@ class RunConfig(Section):
             dumped.pop(section)
         if not self.probe.probes:  # a run without probes is the same run as before there were any
             dumped.pop("probe")
+        elif self.probe.rewriter is None:  # likewise
+            dumped["probe"].pop("rewriter")
         return digest(dumped)
 
 

@@ -513,6 +513,25 @@ class ProbeConfig(Section):
 
     probes: dict[Name, dict[str, Any]] = {}
     """The probes by name, each with its settings; without any, a run is not an audit."""
+    rewriter: JudgeConfig | None = None
+    """The model that writes the texts of the probe `paraphrase`, with the keys of `judge`; on the command line, also
+    the name of a judge. It adds this probe.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_paraphrase(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or value.get("rewriter") is None:
+            return value
+        probes = value.get("probes") or {}
+        return {**value, "probes": {**probes, "paraphrase": probes.get("paraphrase") or {}}}
+
+    @model_validator(mode="after")
+    def _one_rewriter(self) -> Self:
+        if self.rewriter is not None and (self.rewriter.judges is not None or self.rewriter.simulated):
+            kind = "simulated judge, which writes no texts" if self.rewriter.simulated else "panel"
+            raise ValueError(f"rewriter is a {kind}: choose a single model")
+        return self
 
 
 class TrackingConfig(PluginSection):

@@ -144,7 +144,7 @@ def plan(
         for step in (step for call in batch for step in _steps(call, evaluator, specs, store)):
             requests += 1
             answer, tokens = step.request.answer, prompt_tokens(step.request)
-            own = step.request.then is not None
+            own = step.request.shared  # free text, about as long as the responses
             kind = kinds.setdefault(_OWN if own else answer.name if answer else None, Kind(answer))
             if step.found is None:
                 kind.wanted += 1

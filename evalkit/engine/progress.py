@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evalkit.types import Calls, Completion, Judgment, Usage
 
@@ -69,6 +69,20 @@ class JudgingResult:
     sending: float = 0.0
     signal: int | None = None
     whole: int | None = None
+
+    def after(self, first: JudgingResult) -> JudgingResult:
+        """Return this result with the calls, tokens and cost of an earlier step of the same run."""
+        names = ("planned", "stored", "sent", "retried", "failed")
+        cost = None if self.cost_usd is None or first.cost_usd is None else self.cost_usd + first.cost_usd
+        return replace(
+            self,
+            calls=Calls(*(getattr(self.calls, name) + getattr(first.calls, name) for name in names)),
+            tokens={kind: count + first.tokens.get(kind, 0) for kind, count in self.tokens.items()},
+            cost_usd=cost,
+            stopped=self.stopped or first.stopped,
+            sending=self.sending + first.sending,
+            whole=None if self.whole is None else self.whole + first.calls.planned,
+        )
 
 
 @dataclass(slots=True)

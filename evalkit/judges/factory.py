@@ -101,6 +101,16 @@ def make_arbiter(config: RunConfig) -> Judge | None:
     return None if arbiter is None else make_judges(arbiter, config.runner)[0]
 
 
+def describe_rewriter(config: RunConfig) -> dict[str, Any] | None:
+    """Describe the model of `probe.rewriter` for a run's manifest; `None` if there is none.
+
+    Raises:
+        JudgeSetupError: If the config describes an impossible judge.
+    """
+    rewriter = config.probe.rewriter
+    return None if rewriter is None else _described(rewriter)[0]
+
+
 def describe_judges(config: RunConfig) -> list[dict[str, Any]]:
     """Describe the judges for a run's manifest, the arbiter last.
 
@@ -108,9 +118,12 @@ def describe_judges(config: RunConfig) -> list[dict[str, Any]]:
         JudgeSetupError: If the config describes an impossible judge.
     """
     arbiter = _arbiter(config)
-    panel = [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config.judge)]
-    arbiters = () if arbiter is None else spec_of(arbiter)
-    return panel + [{"name": s.name, "model": s.model, "api_base": s.api_base, "arbiter": True} for s in arbiters]
+    arbiters = [] if arbiter is None else _described(arbiter)
+    return _described(config.judge) + [{**one, "arbiter": True} for one in arbiters]
+
+
+def _described(config: JudgeConfig) -> list[dict[str, Any]]:
+    return [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config)]
 
 
 def _arbiter(config: RunConfig) -> JudgeConfig | None:

@@ -107,7 +107,7 @@ def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
         )
         for case in cases:
             before, kept = deepcopy(case), {"pointwise": 1, "listwise": len(case.responses)}
-            one, two = edited_case(case, probe, run), edited_case(case, probe, run)
+            one, two = (edited_case(case, probe, run, "A paraphrase.") for _ in range(2))
             if one != two:
                 broken.append(f"mode {mode}, case {case.id}: two edits differ: use no random numbers")
             if case != before:

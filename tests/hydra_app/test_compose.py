@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.config import JudgeConfig
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.hydra_app import find_study, load_config, load_jobs
@@ -265,3 +266,17 @@ def test_values_and_sweeps_of_a_finished_runs_config(finished: str) -> None:
     with pytest.raises(ConfigError, match="no such judge") as error:
         load_config(finished, ["judge=gtp-4o"])
     assert "recorded" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["swap.arbiter", "probe.rewriter"])
+def test_a_second_judge_is_a_name_with_keys(key: str) -> None:
+    def chosen(*words: str) -> JudgeConfig | None:
+        config = load_config(overrides=[f"{key}{word}" for word in words])
+        return config.swap.arbiter if key == "swap.arbiter" else config.probe.rewriter
+
+    named = chosen("=gpt-4o", ".temperature=0.5", ".params={top_p: 0.9}")
+    assert named == JudgeConfig(name="gpt-4o", model="openai/gpt-4o", temperature=0.5, params={"top_p": 0.9})
+    assert chosen(".model=openai/other") == JudgeConfig(model="openai/other")
+    assert chosen("=null") is None
+    with pytest.raises(ConfigError, match="no such judge; did you mean 'gpt-4o'"):
+        chosen("=gpt4o")
