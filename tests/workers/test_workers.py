@@ -56,6 +56,20 @@ def die_once(config, shard, observe):
     return api.judge_shard(config, shard, then_die)
 
 
+def preempt_once(config, shard, observe):
+    """Judge as a worker does, but let Slurm preempt the job of the second shard half-way, at its first start."""
+    starts = Path(config.dataset.path).with_name(f"starts-{shard.index}")
+    with starts.open("a") as file:
+        file.write("x")
+
+    def then_preempt(progress):
+        observe(progress)
+        if shard.index == 2 and progress.done * 2 > progress.total and starts.read_text() == "x":
+            os.kill(os.getpid(), signal.SIGUSR2)
+
+    return api.judge_shard(config, shard, then_preempt)
+
+
 def test_a_shard_holds_the_cases_of_a_prompt_and_every_case_is_in_one() -> None:
     shards = [Shard.of(f"{n}/7") for n in range(1, 8)]
     for n in range(200):
@@ -139,6 +153,22 @@ def test_a_run_whose_worker_dies_and_a_sweep_have_the_metrics_of_a_single_proces
         call("run", "judge_sweep", *SWEPT, *BRIEF, f"store.url={name}.sqlite", *more, "--output", f"{name}-sweep")
     for job in range(4):
         assert outcome(f"many-sweep/{job}")[0] == outcome(f"one-sweep/{job}")[0]
+
+
+@pytest.mark.slow
+def test_a_job_that_is_preempted_is_queued_again_and_nothing_is_paid_for_twice(call, folder, monkeypatch) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.setattr("evalkit.api.judge_shard", preempt_once)
+    with serving() as provider:
+        provider.rule = lambda _: said("[[A]]")
+        words = [*cases(folder, 300), *fake(provider), "judge.transport=direct", "output=bracket"]
+        words[1] = f"dataset.path={folder / 'cases.jsonl'}"
+        call("run", *words, "store.url=a.sqlite", *ENGINES["slurm"], "runner.workers=2", "--output", "r")
+        requests = len(provider.requests)
+    assert [(folder / f"starts-{shard}").read_text() for shard in (1, 2)] == ["x", "xx"]
+    assert not (folder / "r" / "workers").exists(), "the job died"
+    assert requests == 600
+    assert {name: outcome("r")[1][name] for name in ("planned", "failed")} == {"planned": 600, "failed": 0}
 
 
 @pytest.mark.slow
