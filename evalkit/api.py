@@ -266,14 +266,15 @@ async def _judge_all(
 
     Returns the plan of an audit, the judgments with the calls of both steps, and notes for the user.
     """
-    shared = spent is not None and config.runner.budget_scope == "sweep"
-    spent = spent if shared else Spent()  # both steps share a budget
+    # The steps of an audit share the budget of the run; one of the store counts what each step takes of it.
+    scope = config.runner.budget_scope
+    spent = None if scope == "store" else spent if spent is not None and scope == "sweep" else Spent()
     if not is_audit(config):
         return None, await ask_judges(config, cases, evaluator, observe, folder, spent), []
     first = await _rewrite(config, cases, observe, folder, spent) if config.probe.rewriter else None
     plan = AuditPlan.of(config, cases, evaluator, folder, paraphrases(first.judgments if first else ()))
     if first is not None and first.interrupted:
-        return plan, first, []
+        return plan, replace(first, whole=None), []
     judged = await ask_judges(config, plan.cases, plan.evaluator, observe, folder, spent)
     return plan, *((judged, []) if first is None else (judged.after(first), note_missing(first.judgments)))
 
@@ -294,7 +295,7 @@ async def _rewrite(
 
 def _rewriter(config: RunConfig) -> dict[str, Any]:
     found = describe_rewriter(config)
-    return {} if found is None else {"rewriter": found}
+    return {} if found is None else {"rewriter": {**found, "prompt_hashes": Rewriter(config).prompt_hashes}}
 
 
 def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: bool, overwrite: bool) -> None:

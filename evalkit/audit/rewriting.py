@@ -53,6 +53,11 @@ class Rewriter:
                 where, remedy = prompts.place(PARAPHRASE), "add {{ response }} to it"
                 raise PromptError("has no placeholder 'response'", where=where, remedy=remedy)
 
+    @property
+    def prompt_hashes(self) -> dict[str, str]:
+        """The SHA-256 of each template."""
+        return {name: found for prompts in self._prompts.values() for name, found in prompts.hashes().items()}
+
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the request for the paraphrase; nothing if the response is empty."""
         text = original_of(case, self._config)

@@ -124,7 +124,9 @@ class ProgressDisplay:
             self._bar = None
 
     def update(self, progress: Progress) -> None:
-        """Show the progress."""
+        """Show the progress; its time starts again with each step of a run."""
+        if progress.elapsed < self._printed:
+            self._printed, self._rate = 0.0, Rate()
         finished = progress.total is not None and progress.done >= progress.total
         if not finished and progress.elapsed - self._printed < (REDRAWN if self._live else EVERY):
             return

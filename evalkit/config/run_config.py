@@ -280,6 +280,11 @@ class RunConfig(Section):
             )
         if self.scoring.checklist != "points" and self.mode.name != CHECKLIST:
             found.append(f"scoring.checklist has no effect with mode={self.mode.name}")
+        if (writer := self.probe.rewriter) is not None and writer.model in [one.model for one in self.judge.members]:
+            found.append(
+                "probe.rewriter is also the judge's model: a shift toward its paraphrases can be a preference for its "
+                "own words; set another model"
+            )
         if self.rubric.classes:
             return [*found, *self._language_notes()]
         ends, levels = (self.rubric.min, self.rubric.max), [float(value) for value in self.rubric.levels]

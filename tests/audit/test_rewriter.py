@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 
 from evalkit.audit import Rewriter
 from evalkit.hydra_app import load_config
+from evalkit.protocols import SharedState
+from evalkit.store import open_url
 from evalkit.types import Case, Completion, Judgment, Response
 from tests.support.batch_server import batch_server
 from tests.support.command_line import Done, call_main, pair
@@ -93,7 +96,9 @@ def test_paraphrases_are_written_once_and_reused(call: Call, provider: Provider)
     call("audit", *words, "mode=pointwise", "swap=none", "--output", "scores")
     assert len(provider.requests) == 6
     assert edited("scores")[0]["responses"] == [edited("audit")[0]["responses"][1]]
-    assert read("audit/manifest.json")["rewriter"]["model"] == "openai/rewriter"
+    named = read("audit/manifest.json")["rewriter"]
+    assert named["model"] == "openai/rewriter"
+    assert named["prompt_hashes"].keys() == {"en/paraphrase.md.j2", "zh/paraphrase.md.j2"}
     for kind in ("html", "md", "json"):
         assert "openai/rewriter" in Path(f"audit/datasheet.{kind}").read_text("utf-8")
 
@@ -119,6 +124,20 @@ def test_a_budget_is_for_both_steps_and_the_audit_resumes(call: Call, provider: 
     call("audit", *words)
     assert len(provider.requests) == 6
     assert sheet_of("audit")["edited"] == 6
+
+
+def test_a_shared_budget_counts_each_step_once(call: Call, provider: Provider) -> None:
+    provider.rule = lambda body: reworded(body) if body["model"] == "rewriter" else said("[[A]]", usage=(100, 5))
+    judge = ["judge=openai_compatible", "judge.model=openai/judge", f"judge.api_base={provider.api_base}"]
+    prices = [f"{key}.price={{input: 1000, output: 1000}}" for key in ("judge", "probe.rewriter")]
+    words = [*judge, "judge.transport=direct", "output=bracket", "probe=paraphrase", *rewriter(provider), *prices]
+    limits = ["judge.max_tokens=20", "probe.rewriter.max_tokens=20", "runner.budget_usd=1000"]
+    call("audit", *words, *limits, "runner.budget_scope=store", *DATA, *QUIET, "--output", "audit")
+    cost = read("audit/metrics.json")["cost_usd"]
+    assert cost == pytest.approx(6 * 0.049 + 36 * 0.105)
+    with closing(open_url("store.sqlite")) as store:
+        assert isinstance(store, SharedState)
+        assert list(map(float, store.states("budget/").values())) == [pytest.approx(cost)]
 
 
 def test_a_plan_has_the_rewriters_requests_and_cost(call: Call, provider: Provider) -> None:
@@ -172,7 +191,7 @@ def test_an_interrupted_audit_resumes(call: Call, provider: Provider) -> None:
     provider.rule = interrupting
     words = ["judge=simulated/good", "probe=paraphrase", *rewriter(provider), *DATA, *QUIET, "--output", "audit"]
     done = call("audit", *words, "runner.concurrency=1", status=130)
-    assert "2 of 6 answers are stored; run again to continue" in done.err
+    assert "interrupted: 2 answers are stored; run again to continue" in done.err
     call("audit", *words)
     assert (len(provider.requests), calls("audit")["stored"]) == (6, 2)
     call("run", "audit/config.yaml", "-q", "--output", "again")
@@ -282,6 +301,23 @@ def test_chinese_responses_get_a_chinese_prompt() -> None:
 def test_a_wrong_rewriter_is_one_line(call: Call, overrides: list[str], line: str) -> None:
     assert call("audit", "judge=simulated/good", *overrides, *DATA, *QUIET, status=1).line() == line
     assert call("plan", "audit", "judge=simulated/good", *overrides, *DATA, status=1).line() == line
+
+
+def test_a_template_without_the_response_is_one_line(call: Call) -> None:
+    path = Path("prompts/en/paraphrase.md.j2")
+    path.parent.mkdir(parents=True)
+    path.write_text("Write something.", "utf-8")
+    line = call("audit", "judge=simulated/good", "probe.rewriter=gpt-4o-mini", *DATA, *QUIET, status=1).line()
+    assert line.endswith("en/paraphrase.md.j2: has no placeholder 'response'; add {{ response }} to it")
+
+
+def test_the_judge_as_its_own_rewriter_is_noted() -> None:
+    def notes(judge: str) -> list[str]:
+        words = [f"judge={judge}", "probe.rewriter=gpt-4o"]
+        return [note for note in load_config(overrides=words).notes() if "rewriter" in note]
+
+    assert notes("gpt-4o-mini") == []
+    assert "a preference for its own words" in notes("gpt-4o")[0]
 
 
 def test_annotators_review_paraphrases(call: Call, provider: Provider) -> None:

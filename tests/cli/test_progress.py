@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from evalkit.cli.progress import RECENT, Rate, as_time, seconds_left
+from evalkit.cli.hydra_runner import Job
+from evalkit.cli.progress import EVERY, RECENT, ProgressDisplay, Rate, as_time, seconds_left
 from evalkit.engine.progress import Progress
+from evalkit.hydra_app import load_config
 
 
 def progress(done: int, elapsed: float, total: int | None = 1000) -> Progress:
@@ -34,3 +38,11 @@ def test_the_time_left_is_not_estimated_from_the_first_answers() -> None:
 )
 def test_a_duration_is_in_the_largest_unit_that_fits(seconds: float | None, words: str) -> None:
     assert as_time(seconds) == words
+
+
+def test_each_step_of_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressDisplay(Job(load_config(), Path(), None)) as display:
+        for step in (progress(6, 10 * EVERY), progress(7, 1.5 * EVERY), progress(8, 3 * EVERY)):
+            display.update(step)
+    shown = capsys.readouterr().err
+    assert [done for done in (6, 7, 8) if f" {done}/1000 " in shown] == [6, 7, 8]
