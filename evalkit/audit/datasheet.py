@@ -208,11 +208,13 @@ def _edited(one: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
     total, edited = len(one.contrast.asked), int(one.contrast.asked.sum()) + rejected
     if edited < total:
         yield gettext("{n:,} of {total:,} cases could not be edited.", n=total - edited, total=total)
-    if one.contrast.probe.name == PARAPHRASE:
+    if one.contrast.probe.name == PARAPHRASE and reviewed:
         text = gettext(
             "Annotators reviewed {n:,} of {total:,} paraphrases; {rejected:,} that differ in meaning are not counted."
         )
         yield text.fill(n=reviewed, total=edited, rejected=rejected)
+    elif one.contrast.probe.name == PARAPHRASE:
+        yield gettext("No annotator has reviewed whether the paraphrases mean the same.")
 
 
 def _shift(one: Outcome, metrics: Mapping[str, Metric], noise: Metric | None) -> Iterator[Text]:

@@ -76,7 +76,7 @@ def _read(request: JudgeRequest, completion: Completion) -> Reading:
     text = found[2].strip() if (found := _TAGS.fullmatch(text)) else text
     original = next(iter(marked_texts(request.messages[-1:])), "").strip()
     if is_cut_off(completion):
-        raise UnreadableError("truncated", "the paraphrase was truncated: set a higher max_tokens")
+        raise UnreadableError("truncated", "set a higher probe.rewriter.max_tokens")
     if not text:
         raise UnreadableError("empty", "the paraphrase is empty")
     if is_refusal(text) and not is_refusal(original):

@@ -143,12 +143,13 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The requests of one judge of a job."""
+    """The requests of one judge of a job, whose settings are at `key`."""
 
     judge: JudgeConfig
     plan: Plan
     length: Length
     batch: bool = False
+    key: str = "judge"
 
     def after(self, others: Sequence[Part]) -> Part:
         """Return this part without requests that are also in `others`."""
@@ -387,7 +388,8 @@ def _rewriter_part(config: RunConfig, store: Store | None) -> Part:
     """Return the requests of the rewriter; an answer is estimated to be as long as the response."""
     judge = rewriting(config).judge
     plan = plan_requests(stream_cases(config), Rewriter(config), spec_of(judge), store)
-    return Part(judge, plan, estimate_length(plan, list, judge.max_tokens), config.runner.kind == "batch")
+    length, batch = estimate_length(plan, list, judge.max_tokens), config.runner.kind == "batch"
+    return Part(judge, plan, length, batch, "probe.rewriter")
 
 
 def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
@@ -483,6 +485,7 @@ def _around(lengths: Sequence[Length]) -> str:
 
 def _unpriced(parts: Sequence[Part]) -> Iterator[str]:
     if names := sorted({part.judge.label for part in parts if part.cost is None}):
-        example = "'judge.price={input: 0.15, output: 0.6}'"
+        key = next(part.key for part in parts if part.cost is None)
+        example = f"'{key}.price={{input: 0.15, output: 0.6}}'"
         of = "batch price" if any(part.batch for part in parts) else "price"
         yield f"{of} unknown: {', '.join(names)}; set it in $ per million tokens, for example {example}"

@@ -142,7 +142,10 @@ def test_a_shared_budget_counts_each_step_once(call: Call, provider: Provider) -
 
 def test_a_plan_has_the_rewriters_requests_and_cost(call: Call, provider: Provider) -> None:
     price = "probe.rewriter.price={input: 1000, output: 1000}"
-    words = ["judge=simulated/good", "probe=padding", *rewriter(provider, price), *DATA]
+    words = ["judge=simulated/good", "probe=padding", *rewriter(provider), *DATA]
+    unknown = call("plan", "audit", *words).out
+    assert "price unknown: rewriter; set it in $ per million tokens, for example 'probe.rewriter.price={" in unknown
+    words.append(price)
 
     def row() -> list[str]:
         planned = call("plan", "audit", *words).out
@@ -323,7 +326,9 @@ def test_the_judge_as_its_own_rewriter_is_noted() -> None:
 def test_annotators_review_paraphrases(call: Call, provider: Provider) -> None:
     write_cases(*(pair(number, response_b=f"=bad {number}") for number in range(6)))
     call("audit", "judge=simulated/good", "probe=paraphrase", *rewriter(provider), *DATA, *QUIET, "--output", "audit")
-    assert "Annotators reviewed 0 of 6 paraphrases" in sheet_of("audit")["sentences"][-1]["text"]
+    unseen = sheet_of("audit")["sentences"][-1]
+    assert unseen["text"] == "No annotator has reviewed whether the paraphrases mean the same."
+    assert unseen["text_zh"] == "尚无标注者审阅这些改写的意思是否相同。"
     call("export", "audit", "--to", "paraphrases")
     table = Path("audit/paraphrases.csv")
     assert call("export", "audit", "--to", "paraphrases", status=1).line().startswith(f"{table}: exists; read it with")
