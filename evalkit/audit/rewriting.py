@@ -108,7 +108,7 @@ def note_missing(judgments: Sequence[Judgment]) -> list[str]:
     missing = [one for one in judgments if one.answer is None]
     if not missing:
         return []
-    why = f"for example case {missing[0].case_id}: {missing[0].error}"
+    why = "".join(filter(str.isprintable, f"for example case {missing[0].case_id}: {missing[0].error}"))
     return [f"probe.rewriter wrote no paraphrase of {len(missing):,} of {len(judgments):,} cases, {why}"]
 
 

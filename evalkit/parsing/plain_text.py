@@ -88,7 +88,7 @@ _UNABLE = (
 )
 _DEEDS = (
     r"(?:assist|help|comply|fulfil|engage|continue|participate|evaluat|judg|rat(?:e|ing)\b|scor(?:e|ing)\b|compar|provid"
-    r"|produc|respond|answer|process|discuss|do (?:that|this)|with (?:that|this))"
+    r"|produc|respond|answer|process|discuss|rewrit|rephras|paraphras|do (?:that|this)|with (?:that|this))"
 )
 _SORRY = r"(?:i(?:'m| am) (?:very |really |so )?(?:sorry|afraid)|sorry|(?:my |i )?apolog\w+|unfortunately)"
 _ENGLISH = re.compile(
@@ -97,7 +97,7 @@ _ENGLISH = re.compile(
 )
 _CHINESE = re.compile(
     r"\A\W*(?:(?:很|非常|十分)?(?:抱歉|对不起|遗憾)[^\n]{0,30}?|作为(?:一个|一名)?(?:AI|人工智能|语言模型)[^。\n]{0,30}?)?"
-    r"我?(?:无法|不能|不便|没有办法|拒绝)[^。\n]{0,20}?(?:协助|帮助|提供|评估|评价|评判|评分|打分|比较|回答|回应|满足|继续|处理|讨论)",
+    r"我?(?:无法|不能|不便|没有办法|拒绝)[^。\n]{0,20}?(?:协助|帮助|提供|评估|评价|评判|评分|打分|比较|回答|回应|满足|继续|处理|讨论|改写|重写|转述)",
     re.IGNORECASE,
 )
 

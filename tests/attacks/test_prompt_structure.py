@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalkit.audit import Rewriter
 from evalkit.audit.answers import INJECTIONS
+from evalkit.audit.probes import language_of
 from evalkit.config import (
     Criterion,
     Example,
     JudgeConfig,
     ModeConfig,
     OutputConfig,
+    ProbeConfig,
     PromptConfig,
     RubricConfig,
     RunConfig,
@@ -130,6 +133,13 @@ SETTINGS = [
     *product(["listwise"], ["en", "zh"], ["json"]),
     *product(["checklist"], ["en", "zh"], ["json", "bracket"]),
 ]
+REWRITER = Rewriter(
+    RunConfig(
+        judge=JudgeConfig(model="a/b"),
+        criteria={"overall": Criterion()},
+        probe=ProbeConfig(rewriter=JudgeConfig(model="a/c")),
+    )
+)
 EVALUATORS = {setting: evaluator(*setting) for setting in SETTINGS}
 
 
@@ -201,6 +211,17 @@ def test_a_hostile_example_changes_nothing_but_itself(mode: str, language: str, 
     old, new = plain.messages[0]["content"], hostile.messages[0]["content"]
     assert new == old.replace(PLAIN, neutralize(text))
     assert markers([plain]) == markers([hostile])
+
+
+@pytest.mark.parametrize("prompt", ["Why?", "为什么？"])
+@pytest.mark.parametrize("attack", [name for name, text in ATTACKS.items() if text.strip()])
+def test_a_hostile_text_to_paraphrase_changes_nothing_but_itself(attack: str, prompt: str) -> None:
+    text = ATTACKS[attack]
+    prompt = "为什么？" if language_of(text) == "zh" else prompt
+    [plain], [hostile] = (REWRITER.plan(Case("c", prompt, (Response(one), Response(one)))) for one in (PLAIN, text))
+    assert hostile.messages[0] == plain.messages[0]
+    assert hostile.messages[1]["content"] == plain.messages[1]["content"].replace(PLAIN, neutralize(text))
+    assert markers([plain]) == markers([hostile]) == [("", "response"), ("/", "response")]
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

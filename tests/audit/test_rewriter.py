@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from evalkit.audit import Rewriter
+from evalkit.audit.rewriting import is_rejected, key_of, with_reviews
 from evalkit.hydra_app import load_config
 from evalkit.protocols import SharedState
 from evalkit.store import open_url
@@ -231,7 +232,9 @@ def test_what_is_no_paraphrase_is_not_judged(call: Call, provider: Provider, kin
         if kind == "cut off":
             return said("bad 3 and then some", finish="length")
         return said(
-            {"empty": "  ", "same": "<response>\nbad 3\n</response>"}.get(kind, "I'm sorry, but I can't do that.")
+            {"empty": "  ", "same": "<response>\nbad 3\n</response>"}.get(
+                kind, "I'm sorry, but I can't rewrite \x1b[31mthat."
+            )
         )
 
     provider.rule = rule
@@ -241,6 +244,7 @@ def test_what_is_no_paraphrase_is_not_judged(call: Call, provider: Provider, kin
     assert (sheet_of("audit")["edited"], sheet_of("audit")["n"]) == (5, 5)
     [note] = [one for one in read("audit/manifest.json")["notes"] if "paraphrase" in one]
     assert note.startswith("probe.rewriter wrote no paraphrase of 1 of 6 cases, for example case c3: ")
+    assert note.isprintable()
 
 
 def test_a_rewriter_that_always_fails_leaves_the_other_probes(call: Call, provider: Provider) -> None:
@@ -367,6 +371,16 @@ def test_annotators_review_paraphrases(call: Call, provider: Provider) -> None:
          "--output", "newer")  # fmt: skip
     line = call("label", "newer", "reviewed.csv", status=1).line()
     assert line.startswith("reviewed.csv: has no review of a paraphrase of this run")
+
+
+@pytest.mark.parametrize(
+    ("same", "rejected"), [([], False), ([True], False), ([True, False], True), ([True, True, False], False)]
+)
+def test_half_of_the_annotators_reject_a_paraphrase(same: list[bool], rejected: bool) -> None:
+    reviews = {f"ann{number}": one for number, one in enumerate(same)}
+    case = Case("c#probe:paraphrase", "Why?", (Response("So."),), metadata={"probe": "paraphrase", "side": 0})
+    [edit] = with_reviews([case], {key_of(case): reviews})
+    assert is_rejected(edit) is rejected
 
 
 def test_only_an_audit_has_paraphrases_to_review(call: Call) -> None:

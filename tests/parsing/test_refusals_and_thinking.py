@@ -27,6 +27,8 @@ from evalkit.parsing import drop_thinking, is_refusal
         "对不起，我无法提供帮助。",
         "作为一个人工智能语言模型，我无法对此进行评价。",
         "我无法回答这个问题。",
+        "I cannot rewrite this text.",
+        "抱歉，我不能改写这段文字。",
     ],
 )
 def test_refusals(text: str) -> None:
