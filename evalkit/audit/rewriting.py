@@ -194,4 +194,5 @@ def _text(edit: Case) -> str:
 
 def key_of(edit: Case) -> str:
     """Return the key by which a review finds a paraphrase: a hash of the case's id and the text."""
-    return text_digest(f"{edit.id.partition(SEPARATOR)[0]}\0{_text(edit)}")[:16]
+    digest = text_digest(f"{edit.id.partition(SEPARATOR)[0]}\0{_text(edit)}")
+    return f"p{digest[:15]}"  # a spreadsheet would read 12e4 as a number

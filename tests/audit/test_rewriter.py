@@ -337,6 +337,7 @@ def test_annotators_review_paraphrases(call: Call, provider: Provider) -> None:
     table = Path("audit/paraphrases.csv")
     assert call("export", "audit", "--to", "paraphrases", status=1).line().startswith(f"{table}: exists; read it with")
     rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
+    assert all(row["key"].isalnum() and row["key"][0] == "p" for row in rows)
     assert (rows[0]["original"], rows[0]["paraphrase"]) == ("'=bad 0", "'=bad 0, in other words")
 
     def label(*labels: str) -> None:
