@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -13,18 +12,17 @@ from evalkit.config import RunnerConfig
 from evalkit.core import spool
 from evalkit.engine import Progress, judge
 from evalkit.types import Judgment
+from tests.support.counted_text import CountedText, most_texts
 from tests.support.engine_fakes import DONE, Both, Scripted, Third, Time, cases
-
-TEXT = 10_000
 
 
 class Wordy(Scripted):
-    """Answers at length, and in no order."""
+    """Answers in no order."""
 
     async def complete(self, request):
         for _ in range(hash(request.case_id) % 5):
             await asyncio.sleep(0)
-        return replace(DONE, text=request.case_id.ljust(TEXT) + str(request.shown))
+        return replace(DONE, text=CountedText(f"{request.case_id} {request.shown}"))
 
 
 async def judged(n, evaluator=None, **more):
@@ -37,19 +35,17 @@ def written(monkeypatch):
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("evaluator", [Both(), Third()])
 async def test_four_times_the_cases_take_hardly_more_memory(written, evaluator):
     peaks = []
     for count in (200, 800):
         gc.collect()
-        tracemalloc.start()
-        found = await judged(count, evaluator)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+        with most_texts() as held:
+            found = await judged(count, evaluator)
         assert len(found.judgments) >= 2 * count
+        peaks += held
     more = peaks[1] - peaks[0]
-    assert more < 1200 * TEXT / 8, f"{more} bytes more for 1,200 answers of {TEXT}"
+    assert more < 1200 / 8, f"{more} of 1,200 more answers at once"
 
 
 async def test_they_stand_in_case_order_and_are_the_same_as_when_held(monkeypatch, tmp_path):

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
 
 from evalkit.core.spool import LazySequence
 from evalkit.scoring import score_run
+from evalkit.scoring.stats import clusters
 from evalkit.scoring.stats.bootstrap import Statistic, Table, resample, totals_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Completion, Judgment, Response
-
-TEXT = 50_000
+from tests.support.counted_text import CountedText, most_texts
 
 
 class Made(LazySequence[Judgment]):
-    """Two long judgments for each case, made when asked for."""
+    """Two judgments for each case, made when asked for."""
 
     def __init__(self, cases: int) -> None:
         self.cases = cases
@@ -28,37 +27,53 @@ class Made(LazySequence[Judgment]):
 
     def _make(self, place: int) -> Judgment:
         case, order = divmod(place, 2)
-        text = Completion(str(place).ljust(TEXT))
         value = float((case * 7 + order) % 3 - 1)
         shown = ((0, 1), (1, 0))[order]
-        return Judgment(f"c{case}", (0, 1), shown, 0, "m", "ok", value, 0.8, {"quality": value}, completion=text)
+        return Judgment(
+            f"c{case}",
+            (0, 1),
+            shown,
+            0,
+            "m",
+            "ok",
+            value,
+            0.8,
+            {"quality": value},
+            completion=Completion(CountedText(place)),
+        )
 
 
 def test_no_completion_is_held(configure):
     cases = [Case(f"c{k}", "q", (Response("a"), Response("bb")), label="A") for k in range(500)]
     config = configure(scoring={"bootstrap": 20})
-    score_run(config, cases[:4], Made(4))
-    gc.collect()
-    tracemalloc.start()
-    verdicts = score_run(config, cases, Made(500)).verdicts
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with most_texts() as held:
+        verdicts = score_run(config, cases, Made(500)).verdicts
     assert len(verdicts) == 500
-    assert peak < 1000 * TEXT / 4, f"{peak} bytes for 1,000 answers of {TEXT}"
+    assert held[0] < 1000 / 4, f"{held[0]} of 1,000 answers at once"
 
 
-def test_resamples_are_not_held_side_by_side():
-    cases, resamples = 30_000, 400
+def test_resamples_are_not_held_side_by_side(monkeypatch):
+    cases, resamples = 3_000, 400
+    monkeypatch.setattr(clusters, "CHUNK", 2**17)
     statistic = Statistic("x", np.ones((cases, 2)), lambda totals: totals[:, 0] / totals[:, 1], n=cases)
+    held, peak, drawn = {}, 0, 0
+    draw = Clusters.draw
+
+    def noted(self, *settings):
+        nonlocal peak, drawn
+        for rows, weights in draw(self, *settings):
+            held[id(weights)] = weights.nbytes
+            weakref.finalize(weights, held.pop, id(weights))
+            peak, drawn = max(peak, sum(held.values())), drawn + len(weights)
+            yield rows, weights
 
     class Settings:
         bootstrap, seed = resamples, 0
 
-    tracemalloc.start()
+    monkeypatch.setattr(Clusters, "draw", noted)
     resample([statistic], Settings(), Clusters.each(cases))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * cases * resamples, f"{peak} bytes"
+    assert drawn == resamples
+    assert peak < 8 * cases * resamples / 4, f"{peak} bytes"
 
 
 def test_whole_small_numbers_are_bytes_and_nothing_is_lost():
