@@ -1,4 +1,4 @@
-"""Workers that are actors of Ray: each judges one shard after the other, and takes over those of actors that died."""
+"""Workers that are actors of Ray: each judges one shard after the other; another one takes over if it dies."""
 
 from __future__ import annotations
 
@@ -74,8 +74,10 @@ class RayPool(Pool):
             connect(count, cluster)
             if sum(bool(node["Alive"]) for node in ray.nodes()) > 1:
                 shared()
-            actor = ray.remote(ShardActor).options(**{**own, "max_concurrency": 2})
-            self._actors = [actor.remote() for _ in range(count)]
+            # Spread over the machines, so that the loss of one leaves the others.
+            kind = ray.remote(ShardActor).options(**{"scheduling_strategy": "SPREAD", **own, "max_concurrency": 2})
+            self._start: Callable[[], Any] = kind.remote
+            self._actors = [self._start() for _ in range(count)]
         except EvalkitError:
             raise
         except Exception as error:
@@ -103,10 +105,17 @@ class RayPool(Pool):
             except ray.exceptions.RayError as error:
                 text = " ".join(str(error).split())[:200]
                 end = Lost(f"on {self._hosts.get(actor, 'a host that Ray did not reach')}: {text}")
+                if shard is not None:  # at most as often as shards are started again
+                    self._replace(actor)
             if shard is not None:
                 yield shard, end
             elif isinstance(end, str):
                 self._hosts[actor] = end
+
+    def _replace(self, dead: Any) -> None:
+        actor = self._start()
+        self._actors[self._actors.index(dead)] = actor
+        self._actor[actor.host.remote()] = actor
 
     def progress(self) -> Iterable[Progress]:
         """Return where each shard that was ever started stands, as far as it has said."""

@@ -44,12 +44,12 @@ def outcome(run: str | Path) -> tuple[dict, dict]:
 
 
 def die_once(config, shard, observe):
-    """Judge as a worker does, but let the process of the second shard die half-way, once."""
-    mark = Path(config.dataset.path).with_name("died")
+    """Judge as a worker does, but let the process of each shard die half-way, once."""
+    mark = Path(config.dataset.path).with_name(f"died-{shard.index}")
 
     def then_die(progress):
         observe(progress)
-        if shard.index == 2 and progress.done * 2 > progress.total and not mark.exists():
+        if progress.done * 2 > progress.total and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -133,7 +133,7 @@ def test_cases_in_memory_are_refused_before_anything_is_paid(folder) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_whose_worker_dies_and_a_sweep_have_the_metrics_of_a_single_process(
+def test_a_run_whose_workers_die_and_a_sweep_have_the_metrics_of_a_single_process(
     call, folder, engine, monkeypatch
 ) -> None:
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
@@ -143,10 +143,10 @@ def test_a_run_whose_worker_dies_and_a_sweep_have_the_metrics_of_a_single_proces
     with monkeypatch.context() as patch:
         patch.setattr("evalkit.api.judge_shard", die_once)
         call("run", *words, "store.url=many.sqlite", *ENGINES[engine], "runner.workers=2", "--output", "many")
-    assert (folder / "died").exists()
+    assert {path.name for path in folder.glob("died-*")} == {"died-1", "died-2"}
     expected, calls = outcome("one")
     assert outcome("many")[0] == expected
-    # What the dead worker had stored was found by the one that took over.
+    # What the dead workers had stored was found by those that took over.
     assert calls["sent"] == 2000
     assert 500 < outcome("many")[1]["sent"] < 2000
     for name, more in (("one", []), ("many", [*ENGINES[engine], "runner.workers=2"])):
