@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evalkit.cli import main
-from tests.support.command_line import Commands
+from tests.support.command_line import Done
 from tests.support.replaying import FOLDERS, Replay, replay_data
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
@@ -47,13 +48,15 @@ def pattern(row: Row) -> str:
 @pytest.fixture(scope="module")
 def judged(replay: Replay, tmp_path_factory: pytest.TempPathFactory) -> dict[Row, Path]:
     """The run folder of each row of the table: one sweep over judges for each data set and way of reading."""
-    commands = Commands(tmp_path_factory.mktemp("runs"))
-    commands.environment["EVALKIT_STORE"] = str(commands.folder / "store.sqlite")
+    folder = tmp_path_factory.mktemp("runs")
     folders = {}
-    for number, sweep in enumerate(SWEEPS):
-        commands(*words(replay, sweep), f"hydra.sweep.dir=sweep{number}", OPENAI_API_KEY="any")
-        for job, row in enumerate(rows_of(sweep)):
-            folders[row] = commands.folder / f"sweep{number}" / str(job)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "any")
+        patch.setenv("EVALKIT_STORE", str(folder / "store.sqlite"))
+        for number, sweep in enumerate(SWEEPS):
+            assert main([*words(replay, sweep), f"hydra.sweep.dir={folder}/sweep{number}"]) == 0
+            for job, row in enumerate(rows_of(sweep)):
+                folders[row] = folder / f"sweep{number}" / str(job)
     return folders
 
 
@@ -140,12 +143,15 @@ def test_each_pair_is_asked_once_in_each_order(judged: dict[Row, Path], replay: 
     assert replay.stat() == {"requests": 2 * asked, "hit_ab": asked, "hit_ba": asked}
 
 
-def test_a_second_run_sends_nothing_and_finds_the_same(judged: dict[Row, Path], replay: Replay, tmp_path: Path) -> None:
+def test_a_second_run_sends_nothing_and_finds_the_same(
+    judged: dict[Row, Path], replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = replay.stat()
     sweep = SWEEPS[0]
     folder = judged[rows_of(sweep)[0]].parents[1]
-    commands = Commands(folder, {"EVALKIT_STORE": str(folder / "store.sqlite")})
-    commands(*words(replay, sweep), f"hydra.sweep.dir={tmp_path}/again", OPENAI_API_KEY="any")
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv("EVALKIT_STORE", str(folder / "store.sqlite"))
+    assert main([*words(replay, sweep), f"hydra.sweep.dir={tmp_path}/again"]) == 0
     assert replay.stat() == before
     for job, row in enumerate(rows_of(sweep)):
         again, once = metrics(tmp_path / "again" / str(job)), metrics(judged[row])
@@ -153,14 +159,16 @@ def test_a_second_run_sends_nothing_and_finds_the_same(judged: dict[Row, Path], 
         assert (again["calls"]["sent"], again["calls"]["stored"]) == (0, 2 * SIZE[row[0]])
 
 
-def test_a_plan_costs_what_the_run_then_costs(replay: Replay, tmp_path: Path) -> None:
-    commands = Commands(tmp_path, {"EVALKIT_STORE": str(tmp_path / "store.sqlite"), "OPENAI_API_KEY": "any"})
+def test_a_plan_costs_what_the_run_then_costs(
+    replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Done]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
     _, *sweep = words(replay, ("Natural", True))
     sweep += ["judge.transport=direct", "judge.price={input: 1, output: 5}"]
-    commands("run", *sweep, "dataset.limit=20", "hydra.sweep.dir=some")
-    planned = commands("plan", *sweep).out
+    call("run", *sweep, "dataset.limit=20", "hydra.sweep.dir=some")
+    planned = call("plan", *sweep).out
     [total] = [line for line in planned.splitlines() if line.startswith("all, shared")]
-    commands("run", *sweep, "hydra.sweep.dir=all")
+    call("run", *sweep, "hydra.sweep.dir=all")
     paid = sum(metrics(path.parent)["cost_usd"] for path in (tmp_path / "all").glob("*/metrics.json"))
     assert paid > 0
     assert float(total.split()[-1].lstrip("$")) == pytest.approx(paid, rel=0.15)

@@ -174,9 +174,11 @@ def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[st
         order: the runs, best first; the best has the letter 'a'.
         differ: the pairs of runs that differ.
     """
-    bit = {name: 1 << place for place, name in enumerate(order)}
+    place_of = {name: place for place, name in enumerate(order)}
     columns = [(1 << len(order)) - 1]
-    for one, two in ((bit[one], bit[two]) for one, two in differ):
+    # Any order of the pairs has the same result, but a random one has far more columns on the way.
+    for first, second in sorted(sorted(place_of[name] for name in pair) for pair in differ):
+        one, two = 1 << first, 1 << second
         kept = [column for column in columns if not (column & one and column & two)]
         halves = {column & ~name for column in columns if column & one and column & two for name in (one, two)}
         # Kept columns are subsets of no half, since they were subsets of no column that was split.
