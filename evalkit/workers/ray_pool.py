@@ -22,6 +22,7 @@ from evalkit.errors import ConfigError, EvalkitError
 from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask, StopRequested
 
 _CLUSTER = ("address", "runtime_env", "namespace")
+_REACHABLE_SECONDS = 10.0
 
 
 class ShardActor:
@@ -148,9 +149,13 @@ def connect(count: int, cluster: Mapping[str, Any], *, show: bool = False) -> No
         count: The number of workers.
         cluster: Ray's own arguments, such as `address`.
         show: Whether to print what the workers print.
+
+    Raises:
+        ConfigError: if nothing listens at the address: Ray would try for minutes.
     """
     if ray.is_initialized():
         return
+    _check_reachable(str(cluster.get("address") or os.environ.get("RAY_ADDRESS") or ""))
     quiet = {"log_to_driver": show, "configure_logging": False, "logging_level": "ERROR"}
     local: dict[str, Any] = (
         {} if cluster.get("address") or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
@@ -160,3 +165,16 @@ def connect(count: int, cluster: Mapping[str, Any], *, show: bool = False) -> No
     before = signal.getsignal(signal.SIGTERM)
     ray.init(**quiet, **local, **cluster)
     signal.signal(signal.SIGTERM, before)  # Ray's own would exit without a word
+
+
+def _check_reachable(address: str) -> None:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHABLE_SECONDS).close()
+    except (OSError, OverflowError):
+        remedy = "start one there with `ray start --head`, or correct the address"
+        raise ConfigError(
+            f"no Ray cluster answers at {address}", where="runner.options.address", remedy=remedy
+        ) from None
