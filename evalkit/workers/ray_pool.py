@@ -175,6 +175,4 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHABLE_SECONDS).close()
     except (OSError, OverflowError):
         remedy = "start one there with `ray start --head`, or correct the address"
-        raise ConfigError(
-            f"no Ray cluster answers at {address}", where="runner.options.address", remedy=remedy
-        ) from None
+        raise ConfigError(f"no cluster answers at {address}", where="Ray", remedy=remedy) from None
