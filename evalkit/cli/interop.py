@@ -305,7 +305,7 @@ def label(arguments: Namespace) -> int:
         found = _from_mlflow(result, overrides)
     else:
         found = read_labels(Path(source), omitted, class_reader(result.config))
-    labels = list({(label.case_id, label.unit, label.annotator): label for label in found}.values())
+    labels = list({(label.case_id, label.unit, label.annotator, label.item): label for label in found}.values())
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
     from evalkit.import_run import add_labels

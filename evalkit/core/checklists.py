@@ -25,6 +25,10 @@ _ANSWERS: Mapping[object, ItemAnswer | None] = {
     "not met": "not_met",
     "cannot_assess": "cannot_assess",
     "cannot assess": "cannot_assess",
+    "true": "met",
+    "false": "not_met",
+    "1": "met",
+    "0": "not_met",
 }
 Node: TypeAlias = tuple[Literal["gate", "item"], str]
 """Whether an item's prerequisites are met, or whether the item is met."""
@@ -168,10 +172,21 @@ def _answers(value: Any, responses: int, where: str) -> tuple[ItemAnswer | None,
     if len(listed) != responses:
         what = f"{where} has {len(listed)} label(s) for {responses} responses"
         raise ChecklistError(what, "write one label for each response")
-    return tuple(_answer(one, where) for one in listed)
+    return tuple(read_answer(one, where) for one in listed)
 
 
-def _answer(value: Any, where: str) -> ItemAnswer | None:
+def is_item_answer(text: str) -> bool:
+    """Return whether a text is the name of an answer to an item, such as "met"."""
+    spelt = text.strip().casefold()
+    return _ANSWERS.get(spelt) == spelt.replace(" ", "_")
+
+
+def read_answer(value: Any, where: str) -> ItemAnswer | None:
+    """Return an annotator's answer to an item; `None` if there is none.
+
+    Raises:
+        ChecklistError: If the value is not an answer.
+    """
     spelt = value.strip().casefold() if isinstance(value, str) else value
     if not isinstance(spelt, str | bool | int | float | None) or spelt not in _ANSWERS:
         what = f"{where}: '{str(value)[:40]}' is not a label"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evalkit.benchmarks.judgment_files import number, rows_of
 from evalkit.benchmarks.records import parse_winner
 from evalkit.core.annotations import FIRST
+from evalkit.core.checklists import ChecklistError, is_item_answer, read_answer
 from evalkit.datasets.labels import Labels
 from evalkit.errors import DatasetError
 from evalkit.interop.labeling import BETTER, CLASS, GRADE, Label, shown_of, unswapped
@@ -50,7 +52,8 @@ def read_labels(path: Path, left_out: Counter[str] | None = None, classes: Label
 def _plain(row: Row, place: str, left_out: Counter[str], classes: Labels | None) -> Iterator[Label]:
     """Yield a row's label: columns id, annotator, label (or better, grade), and shown if it is not 0,1.
 
-    For a case with more responses, `shown` lists the two labeled responses in the order shown.
+    For a case with more responses, `shown` lists the two labeled responses in the order shown. A column `item` names a
+    checklist item, and the label is the answer to it.
     """
     value = next((row[name] for name in ("label", CLASS, BETTER, GRADE) if row.get(name) not in (None, "")), None)
     annotator = next((str(row[name]) for name in _ANNOTATORS if row.get(name) not in (None, "")), None)
@@ -64,7 +67,22 @@ def _plain(row: Row, place: str, left_out: Counter[str], classes: Labels | None)
         left_out[EMPTY] += 1
     else:
         shown = row.get("shown") or row.get("response_index") or row.get("response")
-        yield from _label(case, annotator, value, shown, place, left_out, classes)
+        if (item := row.get("item")) not in (None, ""):
+            yield from _answer(Label(case, (), annotator, str(value), place, str(item).strip()), value, shown, left_out)
+        else:
+            yield from _label(case, annotator, value, shown, place, left_out, classes)
+
+
+def _answer(label: Label, value: Any, shown: Any, left_out: Counter[str]) -> Iterator[Label]:
+    """Yield the label of a checklist item."""
+    try:
+        answer = read_answer(value, f"item '{label.item:.60}'")
+    except ChecklistError as error:
+        raise DatasetError(error.what, where=label.place, remedy=error.remedy) from None
+    if answer is None:
+        left_out[EMPTY] += 1
+    else:
+        yield replace(label, value=answer, unit=() if shown in (None, "") else shown_of(shown, label.place))
 
 
 def _label(
@@ -89,6 +107,9 @@ def _label(
     if grade is not None and (order is None or len(order) == 1):
         yield Label(case, order or (), annotator, grade, place)
         return
+    if isinstance(value, str) and is_item_answer(value):
+        remedy = "name the item in a column item"
+        raise DatasetError(f"'{value}' is a label of a checklist item", where=place, remedy=remedy)
     winner = parse_winner(value, (None, None), None, place)
     if winner is None:
         raise DatasetError(f"'{value}' is not a label", where=place, remedy="write A, B or TIE, or a number")

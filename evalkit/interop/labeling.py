@@ -8,14 +8,15 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for, choices_in, chosen
+from evalkit.core.checklists import leaves
 from evalkit.core.classes import Classes
 from evalkit.datasets.labels import Labels, consensus, is_labeled
-from evalkit.errors import DatasetError
-from evalkit.types import Annotation, Case, RunResult, Unit, Verdict, Winner
+from evalkit.errors import DatasetError, did_you_mean
+from evalkit.types import Annotation, Case, ItemAnswer, RunResult, Unit, Verdict, Winner
 
 CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
 BETTER, GRADE, CLASS = "better", "grade", "class"
@@ -40,9 +41,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One annotator's label of a task: a winner in the case's order, or a grade or a class of one response.
+    """One annotator's label: a winner in the case's order, a grade or a class of one response, or an item's answer.
 
-    `unit` is empty if a grade does not name its response. `place` is the label's location.
+    `unit` is empty if a grade or an answer does not name its response. `place` is the label's location. `item` is the
+    id of the checklist item, if the label is the answer to one.
     """
 
     case_id: str
@@ -50,6 +52,7 @@ class Label:
     annotator: str
     value: Winner | float | str
     place: str = field(default="", compare=False)
+    item: str = ""
 
 
 def class_reader(config: RunConfig) -> Labels | None:
@@ -158,6 +161,7 @@ def with_labels(
         DatasetError: If a label is for an unknown case or does not apply to it.
     """
     by_case: dict[str, dict[str, dict[Unit, Winner | float | str]]] = {}
+    answers: dict[str, list[tuple[Label, int]]] = {}
     known = {case.id: case for case in cases}
     for label in labels:
         case = known.get(label.case_id)
@@ -166,17 +170,49 @@ def with_labels(
             raise DatasetError(
                 what, where=label.place or f"label by {label.annotator}", remedy="use ids of cases in this run"
             )
+        if label.item:
+            answers.setdefault(label.case_id, []).append((label, _response_of(label, case)))
+            continue
         unit = _unit_of(label, case, classes)
         by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = label.value
+    answered = (_with_answers(case, answers[case.id]) if case.id in answers else case for case in cases)
     return tuple(
         _with_label(case, by_case[case.id], case.id in own or has_own_label(case)) if case.id in by_case else case
-        for case in cases
+        for case in answered
     )
 
 
 def has_own_label(case: Case) -> bool:
     """Return whether a case has a label or grades that belong to no annotator."""
     return not case.labels and (case.label is not None or any(map(is_labeled, case.responses)))
+
+
+def _response_of(label: Label, case: Case) -> int:
+    """Return the index of the response that an item's answer is about; it can be omitted if the case has one."""
+    where = f"{label.place or label.annotator}, case '{case.id}'"
+    known = [item.id for item in leaves(case.checklist)]
+    if label.item not in known:
+        what = f"'{label.item:.60}' is not an item that a judge answers"
+        remedy = did_you_mean(label.item, known) if known else "judge with mode=checklist, or remove the column item"
+        raise DatasetError(what, where=where, remedy=remedy)
+    unit = label.unit or ((0,) if len(case.responses) == 1 else ())
+    if len(unit) != 1 or unit[0] not in range(len(case.responses)):
+        what = f"the label of item '{label.item:.60}' does not name one of {len(case.responses)} responses"
+        raise DatasetError(what, where=where, remedy="set it in a column response_index, from 0")
+    return unit[0]
+
+
+def _with_answers(case: Case, given: Sequence[tuple[Label, int]]) -> Case:
+    """Return a case with annotators' answers to its checklist items added."""
+    labels = {item.id: {name: list(answers) for name, answers in item.labels.items()} for item in case.checklist}
+    for label, response in given:
+        answers = labels[label.item].setdefault(label.annotator, [None] * len(case.responses))
+        answers[response] = cast(ItemAnswer, label.value)
+    items = (
+        replace(item, labels={name: tuple(answers) for name, answers in labels[item.id].items()})
+        for item in case.checklist
+    )
+    return replace(case, checklist=tuple(items))
 
 
 def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
@@ -191,7 +227,12 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
         more = "; or write A, B or TIE" if classes is None else ""
         raise DatasetError(what, where=where, remedy=f"set it in a column response_index, from 0{more}")
     if len(set(label.unit)) < len(label.unit) or len(label.unit) > 2 or max(label.unit) >= len(case.responses):
-        remedy = f"use one or two of 0 to {len(case.responses) - 1}, such as 0,2"
+        last = len(case.responses) - 1
+        if last == 0 and len(label.unit) == 2 and isinstance(label.value, str):
+            what, remedy = f"'{label.value}' is a label of a pair, and the case has one response", "write its grade"
+            remedy += "; to label a checklist item, name it in a column item" if case.checklist else ""
+            raise DatasetError(what, where=where, remedy=remedy)
+        remedy = f"use one or two of 0 to {last}, such as 0,{last}" if last else "use 0, the only response"
         raise DatasetError(f"a label of responses {list(label.unit)} does not apply", where=where, remedy=remedy)
     if classes is not None:
         if len(label.unit) != 1 or label.value not in classes.names:

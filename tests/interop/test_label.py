@@ -288,3 +288,55 @@ def test_what_is_no_winner_is_not_sent_to_an_option_that_is_not_there(ran, write
     write("labels.csv", "id,annotator,label\nc0,ann,Q\n")
     assert label(ran, "labels.csv") == 1
     assert capsys.readouterr().err.strip() == "evalkit: labels.csv:2: 'Q' is not a winner; write A, B or TIE"
+
+
+@pytest.fixture
+def checked(tmp_path, monkeypatch):
+    """Return the folder of a run by checklist, one case with three items and one with two, without labels."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": "q1", "prompt": "p", "response": "r", "checklist": [{"id": "light", "criterion": "x"}, "y", "z"]},
+        {"id": "q2", "prompt": "p2", "response": "r2", "checklist": ["x", "y"]},
+    ]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["run", "mode=checklist", "judge=simulated/good", "dataset=file", "dataset.path=cases.jsonl"]
+    words += ["tracking=none", "store.mode=off", "hydra.run.dir=run"]
+    assert main(words) == 0
+    return tmp_path / "run"
+
+
+def test_labels_of_checklist_items(checked, tmp_path, capsys):
+    lines = ["id,annotator,item,label", "q1,ann,light,met", "q1,bob,light,true", "q1,ann,#2,not_met", "q2,ann,#1,1"]
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    assert main(["label", str(checked), "labels.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "labels: 4 by 2 annotators (ann 3, bob 1)" in out
+    assert "On 3 labeled items" in out
+    first, second = map(json.loads, (checked / "cases.jsonl").read_text().splitlines())
+    assert [item["labels"] for item in first["checklist"]] == [
+        {"ann": ["met"], "bob": ["met"]},
+        {"ann": ["not_met"]},
+        {},
+    ]
+    assert second["checklist"][0]["labels"] == {"ann": ["met"]}
+    assert json.loads((checked / "metrics.json").read_text())["metrics"]["checklist/accuracy"]["n"] == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("q1,ann,,met", "'met' is a label of a checklist item; name the item in a column item"),
+        ("q1,ann,,A", "'A' is a label of a pair, and the case has one response; write its grade"),
+        ("q1,ann,ligth,met", "'ligth' is not an item that a judge answers; did you mean 'light'?"),
+        ("q1,ann,light,so so", "item 'light': 'so so' is not a label; write met, not_met, cannot_assess or null"),
+        ("q9,ann,light,met", "the run has no case 'q9'"),
+    ],
+)
+def test_a_wrong_label_of_an_item_leaves_the_run_as_it_was(checked, tmp_path, capsys, row, message):
+    before = {file.name: file.read_bytes() for file in checked.iterdir() if file.is_file()}
+    (tmp_path / "labels.csv").write_text(f"id,annotator,item,label\n{row}\n")
+    assert main(["label", str(checked), "labels.csv"]) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("evalkit: labels.csv:2")
+    assert message in error
+    assert {file.name: file.read_bytes() for file in checked.iterdir() if file.is_file()} == before
