@@ -521,7 +521,7 @@ def run_manifest(
         },
         prompt_hashes=getattr(materials.evaluator, "prompt_hashes", {}),
         judges=describe_judges(config) if judges is None else judges,
-        notes=[*config.notes(), *dataset.notes, *family_notes(config, dataset.cases)],
+        notes=[*config.notes(judged=imported is None), *dataset.notes, *family_notes(config, dataset.cases)],
         sweep=sweep,
         judging=judging,
         imported=imported,

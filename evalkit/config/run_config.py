@@ -256,8 +256,12 @@ class RunConfig(Section):
             return how
         return "criteria" if by_criterion and len({*self.raw_weights().values()}) > 1 else "overall"
 
-    def notes(self) -> list[str]:
-        """Return notes for the user on how this config was interpreted."""
+    def notes(self, *, judged: bool = True) -> list[str]:
+        """Return notes for the user on how this config was interpreted.
+
+        Args:
+            judged: Whether a judge is asked with this config; an import needs no notes on the prompt.
+        """
         found, total = [], sum(self.raw_weights().values())
         if abs(total - 1) > 1e-9:
             shares = ", ".join(f"{name} {weight:.3g}" for name, weight in self.weights().items())
@@ -285,16 +289,17 @@ class RunConfig(Section):
                 "probe.rewriter is also the judge's model: a shift toward its paraphrases can be a preference for its "
                 "own words; set another model"
             )
+        prompt = [*self._language_notes()] if judged else []
         if self.rubric.classes:
-            return [*found, *self._language_notes()]
+            return [*found, *prompt]
         ends, levels = (self.rubric.min, self.rubric.max), [float(value) for value in self.rubric.levels]
         if levels and self.mode.name == "pointwise" and not set(ends) <= set(levels):
             found.append(
                 f"rubric.levels describe {min(levels):g} to {max(levels):g}, but the scale is {ends[0]:g} to "
                 f"{ends[1]:g}: start from rubric=own for a custom scale, or describe both ends"
             )
-        found += self._calibration_notes() if self.mode.name == "pointwise" else ()
-        return [*found, *self._language_notes()]
+        found += self._calibration_notes() if judged and self.mode.name == "pointwise" else ()
+        return [*found, *prompt]
 
     def _language_notes(self) -> Iterator[str]:
         """Yield notes on texts of a Chinese prompt that are in another language."""

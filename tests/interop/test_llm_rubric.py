@@ -41,6 +41,8 @@ def test_scores_are_expectations_or_the_most_likely_answers(folder, capsys):
     assert found["value"] == pytest.approx((((3.0 - 4) ** 2 + (1.8 - 2) ** 2) / 2) ** 0.5)
     # The answer without a probability could be 3, its grade, or 1, which is farthest from it.
     assert (found["n"], found["missing"]) == (2, 1)
+    # No judge is asked, so the prompt's examples do not matter.
+    assert "rubric.examples" not in capsys.readouterr().out
     assert found["worst_low"] == pytest.approx((1.04 / 3) ** 0.5)
     assert found["worst_high"] == pytest.approx((5.04 / 3) ** 0.5)
     found = imported(folder, "scoring.weighted=false")
