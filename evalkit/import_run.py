@@ -14,7 +14,7 @@ from evalkit.core.annotations import annotation_classes
 from evalkit.core.classes import Classes
 from evalkit.core.resources import project
 from evalkit.datasets import Dataset
-from evalkit.datasets.labels import Labels
+from evalkit.datasets.labels import UNLABELED, Labels, has_label, unlabeled_note
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
@@ -171,7 +171,9 @@ def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source:
     cases = with_labels(result.cases, labels, own, result.config.rubric.named_classes)
     counts = Counter(label.annotator for label in labels)
     given = {"source": source, "annotators": dict(sorted(counts.items())), "at": datetime.now(UTC).isoformat()}
-    manifest = {**result.manifest, "labels": [*result.manifest.get("labels", []), given]}
+    notes = [note for note in result.manifest.get("notes") or () if not note.startswith(UNLABELED)]
+    notes += unlabeled_note(sum(not has_label(case) for case in cases), len(cases))
+    manifest = {**result.manifest, "notes": notes, "labels": [*result.manifest.get("labels", []), given]}
     if own:
         manifest["own_labels"] = [*own]
     return rescore(result.config, replace(result, cases=cases, manifest=manifest), folder)

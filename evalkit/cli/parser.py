@@ -268,8 +268,8 @@ def _add_label(parser: Parser) -> None:
         "file",
         nargs="?",
         metavar="FILE",
-        help="a table with columns id, annotator and label, an export of Argilla or Label Studio, or the labeled "
-        "table of `evalkit export --to paraphrases`",
+        help="a table with columns id, annotator and label (and item, for a checklist), an export of Argilla or Label "
+        "Studio, or the labeled table of `evalkit export --to paraphrases`",
     )
     _overrides(parser, "tracking.*")
     parser.add_argument("--to", metavar="mlflow", help="send informative items to a review queue for each annotator")

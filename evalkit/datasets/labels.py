@@ -19,7 +19,7 @@ from evalkit.core.annotations import (
 from evalkit.core.classes import Classes
 from evalkit.core.display import shorten
 from evalkit.errors import DatasetError, pasted
-from evalkit.types import Annotation, Response, Unit, Winner
+from evalkit.types import Annotation, Case, Response, Unit, Winner
 
 LabelMap = Mapping[str, "Winner | float | str"]
 Labeled = tuple["Winner | None", tuple[Response, ...]]
@@ -48,10 +48,11 @@ def _number(text: str) -> float | None:
 class Labels:
     """Read the labels of one dataset with its `label_map`: choices or grades, or classes if the rubric has `classes`.
 
-    A label that is the abstention is no label.
+    A label that is the abstention is no label. `can_map` is whether its user can still change the label map.
     """
 
-    def __init__(self, label_map: LabelMap, classes: Classes | None = None) -> None:
+    def __init__(self, label_map: LabelMap, classes: Classes | None = None, *, can_map: bool = True) -> None:
+        self._can_map = can_map
         self._map = {normalize_label(key): value for key, value in label_map.items()}
         self._classes = classes
         self._known: dict[str, Winner | float | None] = {}
@@ -103,11 +104,9 @@ class Labels:
         found = self._classes.find(text)
         if found is None:
             names = self._classes.names
-            raise DatasetError(
-                f"label {_shown(value)} is not one of the classes {', '.join(names)}",
-                where=place,
-                remedy=f"map it, for example {self._mapped(value, names[0])}",
-            )
+            remedy = f"map it, for example {self._mapped(value, names[0])}" if self._can_map else "write one of them"
+            what = f"label {_shown(value)} is not one of the classes {', '.join(names)}"
+            raise DatasetError(what, where=place, remedy=remedy)
         return found
 
     def response(self, response: Response, value: Any, place: str) -> Response:
@@ -248,6 +247,19 @@ def _shown(value: Any) -> str:
 def is_labeled(response: Response) -> bool:
     """Return whether annotators gave a response a grade or a class."""
     return response.grade is not None or response.class_name is not None
+
+
+def has_label(case: Case) -> bool:
+    """Return whether a case has a label, or a response of it has."""
+    return case.label is not None or any(map(is_labeled, case.responses))
+
+
+UNLABELED = "cases without a label: "
+
+
+def unlabeled_note(missing: int, rows: int) -> tuple[str, ...]:
+    """Return the note on cases without a label; nothing if there are none, or if no case has a label."""
+    return (f"{UNLABELED}{missing} of {rows}",) if 0 < missing < rows else ()
 
 
 CONSENSUS = "labels from the majority of annotators, or the mean of their grades"

@@ -21,7 +21,7 @@ from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import Columns
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import build_joins, join_rows
-from evalkit.datasets.labels import is_labeled
+from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice
 from evalkit.datasets.sources import Fetch, Source, open_source
@@ -220,7 +220,7 @@ class CaseStream:
                 continue
             add(case.id, place)
             self.rows += 1
-            if case.label is not None or any(map(is_labeled, case.responses)):
+            if has_label(case):
                 self._labeled += 1
             yield case
         if not self.rows:
@@ -237,7 +237,7 @@ class CaseStream:
     def notes(self) -> tuple[str, ...]:
         """The notes on assumptions, each with its count."""
         missing = self.rows - self._labeled
-        unlabeled = (f"cases without a label: {missing} of {self.rows}",) if 0 < missing < self.rows else ()
+        unlabeled = unlabeled_note(missing, self.rows)
         files = tuple(note for join in self._joins for note in join.notes())
         benchmark_note = () if self.benchmark is None else (self.benchmark.note,)
         lost = tuple(f"{what}, omitted: {count}" for what, count in self._left_out.items())

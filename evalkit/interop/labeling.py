@@ -14,7 +14,7 @@ from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for, choices_in, chosen
 from evalkit.core.checklists import leaves
 from evalkit.core.classes import Classes
-from evalkit.datasets.labels import Labels, consensus, is_labeled
+from evalkit.datasets.labels import Labels, consensus, has_label
 from evalkit.errors import DatasetError, did_you_mean
 from evalkit.types import Annotation, Case, ItemAnswer, RunResult, Unit, Verdict, Winner
 
@@ -58,7 +58,7 @@ class Label:
 def class_reader(config: RunConfig) -> Labels | None:
     """Return what reads the names of a run's classes, with its label map; `None` if its rubric is a scale."""
     classes = config.rubric.named_classes
-    return None if classes is None else Labels(config.dataset.label_map, classes)
+    return None if classes is None else Labels(config.dataset.label_map, classes, can_map=False)
 
 
 def label_tasks(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, Unit]] | None = None) -> list[Task]:
@@ -184,7 +184,7 @@ def with_labels(
 
 def has_own_label(case: Case) -> bool:
     """Return whether a case has a label or grades that belong to no annotator."""
-    return not case.labels and (case.label is not None or any(map(is_labeled, case.responses)))
+    return not case.labels and has_label(case)
 
 
 def _response_of(label: Label, case: Case) -> int:

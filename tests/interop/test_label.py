@@ -340,3 +340,23 @@ def test_a_wrong_label_of_an_item_leaves_the_run_as_it_was(checked, tmp_path, ca
     assert error.startswith("evalkit: labels.csv:2")
     assert message in error
     assert {file.name: file.read_bytes() for file in checked.iterdir() if file.is_file()} == before
+
+
+def test_labels_of_classes_bring_the_note_on_missing_labels_up_to_date(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": f"{n}", "prompt": f"p{n}", "response": "r", "label": "pass" if n == 1 else None} for n in range(3)]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["run", "mode=pointwise", "rubric=pass_fail", "judge=simulated/good", "dataset=file"]
+    words += ["dataset.path=cases.jsonl", "tracking=none", "store.mode=off", "hydra.run.dir=run"]
+    assert main(words) == 0
+    (tmp_path / "bad.csv").write_text("id,annotator,class\n0,ann,maybe\n")
+    assert main(["label", "run", "bad.csv"]) == 1
+    # `evalkit label` takes no dataset.label_map.
+    assert "'maybe' is not one of the classes pass, fail; write one of them" in capsys.readouterr().err.replace(
+        '"', "'"
+    )
+    for name, note in (("0", True), ("2", False)):
+        (tmp_path / "labels.csv").write_text(f"id,annotator,class\n{name},ann,fail\n")
+        assert main(["label", "run", "labels.csv"]) == 0
+        assert ("note: cases without a label: 1 of 3" in capsys.readouterr().out) == note
+        assert any("without a label" in one for one in read_run(tmp_path / "run").manifest["notes"]) == note
