@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from evalkit.store.sqlite import SqliteStore
+from evalkit.tracking.connection import open_client
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair, prefers, rows
 from tests.support.fake_provider import Provider, Reply, said
 from tests.support.servers import PATIENCE, free_port, served
@@ -99,12 +100,12 @@ def test_scoring_again_asks_nobody(commands: Commands, within: Within, provider:
 
 
 def test_a_run_that_could_not_be_tracked_is_tracked_later(
-    commands: Commands, provider: Provider, data: list[str]
+    commands: Commands, within: Within, provider: Provider, data: list[str]
 ) -> None:
     provider.rule = prefers()
     brief, store = "scoring.bootstrap=50", f"sqlite:///{commands.folder}/mlflow.db"
     away = "tracking.uri=http://127.0.0.1:9"
-    done = commands("run", *fake(provider), *data, brief, away, "hydra.run.dir=run", status=3)
+    done = within("run", *fake(provider), *data, brief, away, "hydra.run.dir=run", status=3)
     assert "http://127.0.0.1:9" in done.err
     assert {p.name for p in (commands.folder / "run").iterdir()} >= FOLDER
     assert commands.metrics("run")["calls"]["sent"] == 24
@@ -116,7 +117,7 @@ def test_a_run_that_could_not_be_tracked_is_tracked_later(
     [row] = query(commands, "select run_uuid, status from runs")
     assert row == [run_id, "FINISHED"]
     assert ["agreement/accuracy", 1.0] in query(commands, "select key, value from latest_metrics")
-    assert commands("track", "elsewhere", away, status=3).line().startswith("http://127.0.0.1:9")
+    assert within("track", "elsewhere", away, status=3).line().startswith("http://127.0.0.1:9")
 
 
 def query(commands: Commands, sql: str) -> list[list[Any]]:
@@ -322,9 +323,9 @@ def test_too_many_failures_are_said_and_written(
     within(*words, "runner.max_failure_rate=0.1", "hydra.run.dir=again")
 
 
-def test_the_ui_serves_and_ends_with_its_process(commands: Commands, tmp_path: Path) -> None:
-    make = "import mlflow; mlflow.MlflowClient('sqlite:///mlflow.db').create_experiment('evalkit')"
-    subprocess.run([sys.executable, "-c", make], cwd=commands.folder, check=True, capture_output=True)
+def test_the_ui_serves_and_ends_with_its_process(commands: Commands, empty_store: Path) -> None:
+    shutil.copy(empty_store, commands.folder / "mlflow.db")
+    open_client(f"sqlite:///{commands.folder}/mlflow.db").create_experiment("evalkit")
     port, log = free_port(), commands.folder / "server.log"
     command = [sys.executable, "-m", "evalkit", "ui", "--port", str(port)]
     with served(command, f"http://127.0.0.1:{port}/health", commands.folder) as process:
