@@ -206,8 +206,8 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
             )
             chosen.append({group: RECORDED})
     if not any("probe" in one for one in chosen):  # of an earlier version
-        chosen.append({"optional probe": None})
-    defaults = ["schema", "runtime", *chosen, {"optional method": None}, "_self_"]
+        chosen.append({"probe": None})
+    defaults = ["schema", "runtime", *chosen, {"method": None}, "_self_"]
     return OmegaConf.create({**values, "defaults": defaults})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -13,6 +14,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from evalkit.config import RunConfig
 from evalkit.config.validation import known_keys, no_such
 from evalkit.core.display import relative
+from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
 
@@ -111,8 +113,19 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
             remedy = f"for a file or folder, write dataset=file dataset.path={shlex.quote(file)}"
             return ConfigError("no such dataset", where=f"dataset={file}", remedy=remedy)
         options = [o for o in error.options or () if o and o != RECORDED]
+        if not options:  # for a list of options, Hydra does not name them
+            options = [file.stem for file in (shipped("conf") / group).glob("*.yaml")]
+        if (top := group.partition("/")[0]) in RunConfig.model_fields and top != group:  # such as judge/simulated
+            group, option = top, named[1].partition("/")[2]
+            options += [f"{folder}/{file.stem}" for folder, file in _nested(top)]
         return ConfigError(f"no such {group}", where=f"{group}={option}", remedy=did_you_mean(option, options))
     if override:
         group = override[1].partition("@")[0]
         return no_such("config group", override[1], group, list(RunConfig.model_fields))
     return ConfigError(text.strip().partition("\n")[0])
+
+
+def _nested(group: str) -> Iterator[tuple[str, Path]]:
+    """Yield the shipped options of a group that are in a folder, each with the folder's name."""
+    for file in sorted((shipped("conf") / group).glob("*/*.yaml")):
+        yield file.parent.name, file

@@ -80,6 +80,10 @@ def test_pointwise_shows_one_response() -> None:
     ("overrides", "line"),
     [
         (["judge=gpt4"], "judge=gpt4: no such judge; did you mean 'gpt-4o'?"),
+        (["judge=simulated/goood"], "judge=simulated/goood: no such judge; did you mean 'simulated/good'?"),
+        (["probe=identicl"], "probe=identicl: no such probe; did you mean 'identical'?"),
+        (["probe=[order,identicl]"], "probe=identicl: no such probe; did you mean 'identical'?"),
+        (["method=decimall"], "method=decimall: no such method; did you mean 'decimal'?"),
         (["judge.modle=x"], "judge.modle: no such key; did you mean 'model'?"),
         (["judgee=x"], "judgee: no such key; did you mean 'judge'?"),
         (["+judge.modle=x"], "judge.modle: no such key; did you mean 'model'?"),
