@@ -173,6 +173,6 @@ def require_known(ceiling: float | None) -> float:
         raise ConfigError(
             "the cost of a call is unknown",
             where="runner.budget_usd",
-            remedy="set price and max_tokens of each model (judge.price), or use runner.budget_calls instead",
+            remedy="set judge.price and judge.max_tokens (of each model), or use runner.budget_calls instead",
         )
     return ceiling
