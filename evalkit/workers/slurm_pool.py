@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from evalkit.core.atomic_files import write_file
 from evalkit.engine import Progress
+from evalkit.engine.event_loop import SIGNALS
 from evalkit.errors import ConfigError
 from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask, StopRequested
 
@@ -138,24 +140,38 @@ class SlurmPool(Pool):
         tasks = [*self.queue]
         self.queue.clear()
         try:
-            with _ignoring_interrupts():
+            with _deferred_signals():
                 jobs = self._executor.map_array(ShardJob(self._folder), tasks)
+                self.running |= {job: task.shard for task, job in zip(tasks, jobs, strict=True)}
         except FailedJobError as error:
             what = f"Slurm refused the jobs ({' '.join(str(error).split())[:200]})"
             raise ConfigError(what, where="runner.options") from None
-        for task, job in zip(tasks, jobs, strict=True):
-            self.running[job] = task.shard
-            self._started.add(task.shard)
+        self._started |= {task.shard for task in tasks}
 
 
 @contextmanager
-def _ignoring_interrupts() -> Any:
-    """Let processes that are started inside the block never see Ctrl-C: they are told to stop by a file."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _deferred_signals() -> Iterator[None]:
+    """Handle signals when the block ends, so that no job that is started inside is forgotten.
+
+    Processes that are started inside never see Ctrl-C: they are told to stop by a file.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, lambda number, _: arrived.append(number))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number in arrived[:1]:
+        signal.raise_signal(number)
 
 
 def _progress_file(folder: Path, shard: Shard) -> Path:

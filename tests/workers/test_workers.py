@@ -17,7 +17,7 @@ from evalkit import api, load_config, run
 from evalkit.errors import ConfigError
 from evalkit.store import open_url
 from evalkit.types import Case
-from evalkit.workers import Shard
+from evalkit.workers import Shard, ShardTask
 from tests.support.command_line import BRIEF, Commands, fake, pair
 from tests.support.fake_provider import refused, said, serving
 
@@ -208,6 +208,27 @@ def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -
         requests = len(provider.requests)
     store = open_url("a.sqlite", read_only=True)
     assert 40 <= sum(1 for _ in store.scan()) == requests < 6000
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monkeypatch, number) -> None:
+    pytest.importorskip("submitit")
+    from evalkit.workers.slurm_pool import SlurmPool
+
+    def submit(*_):
+        signal.raise_signal(number)
+        return ["job"]
+
+    before = signal.signal(number, signal.default_int_handler)
+    pool, shard = SlurmPool(1, {"cluster": "local"}, folder, lambda: None), Shard(1, 1)
+    monkeypatch.setattr(pool._executor, "map_array", submit)
+    pool.start(ShardTask(api.judge_shard, load_config("config", []), shard))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(pool.poll(0.0))
+    finally:
+        signal.signal(number, before)
+    assert pool.running == {"job": shard}
 
 
 @pytest.mark.slow
