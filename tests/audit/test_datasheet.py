@@ -85,6 +85,8 @@ def test_the_page_in_both_languages(audit: Path, tmp_path: Path) -> None:
             assert "What the judge falls for" not in page.inner_text("main")
             shoot(page, f"{name}-zh", tmp_path)
             assert page.title() == title
+            page.set_viewport_size({"width": 390, "height": 740})
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, file
     assert complaints == []
 
 

@@ -27,7 +27,7 @@ class Disk(Memory):
     def put_many(self, answers) -> None:
         self.commits.append(len(answers))
         if len(self.commits) == 1:
-            assert self.go.wait(30)
+            assert self.go.wait(300)
         for key, model, completion in answers:
             self.put(key, model, completion)
 

@@ -232,7 +232,7 @@ def test_runs_in_several_threads_share_places():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert not any(thread.is_alive() for thread in threads)
     assert most == 3
 

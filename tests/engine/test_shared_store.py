@@ -47,7 +47,7 @@ async def test_an_answer_is_kept_although_the_run_is_cancelled_while_it_is_writt
     class Slow(Memory):
         def put(self, key, model, completion):
             loop.call_soon_threadsafe(writing.set)
-            asyncio.run_coroutine_threadsafe(release.wait(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(release.wait(), loop).result(300)
             super().put(key, model, completion)
 
     store = Slow()

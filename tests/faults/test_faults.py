@@ -126,7 +126,7 @@ def test_two_thousand_requests_come_to_their_end_at_thirty_percent_faults(tmp_pa
 def test_what_no_retry_mends_ends_the_run_at_once(tmp_path, fate, transport):
     with serving(tmp_path, fate) as provider:
         with pytest.raises(JudgeSetupError) as error:
-            run(provider, None, 1000, transport, concurrency=8, timeout=30.0)
+            run(provider, None, 1000, transport, concurrency=8, timeout=120.0)
         assert "\n" not in str(error.value)
         assert "secret-secret" not in str(error.value)
         assert sum(map(len, provider.done().values())) <= 8
@@ -135,7 +135,7 @@ def test_what_no_retry_mends_ends_the_run_at_once(tmp_path, fate, transport):
 @pytest.mark.parametrize("transport", ["direct", "litellm"])
 def test_an_optional_parameter_that_is_refused_is_left_out_once_and_for_all(tmp_path, transport, caplog):
     with serving(tmp_path, "unsupported") as provider:
-        judged = run(provider, None, 100, transport, concurrency=4, timeout=30.0)
+        judged = run(provider, None, 100, transport, concurrency=4, timeout=120.0)
         assert {j.status for j in judged.judgments} == {"ok"}
         assert judged.dropped == {"m": ("temperature",)}
         assert sum(map(len, provider.done().values())) <= 104

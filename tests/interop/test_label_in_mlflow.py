@@ -75,7 +75,7 @@ def page(browser: Any, pages: str) -> Iterator[Any]:
 
 def experiment(pages: str) -> str:
     url = f"{pages}/api/2.0/mlflow/experiments/get-by-name?experiment_name=evalkit%20labels"
-    with urllib.request.urlopen(url, timeout=30) as reply:
+    with urllib.request.urlopen(url, timeout=120) as reply:
         return str(json.load(reply)["experiment"]["experiment_id"])
 
 

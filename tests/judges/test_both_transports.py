@@ -38,7 +38,7 @@ def _environment(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-async def tell(provider: Provider, transport: str, requests, timeout=20.0, **config):
+async def tell(provider: Provider, transport: str, requests, timeout=60.0, **config):
     """Ask in turn, and return what each came to, and the bodies that were sent."""
     config = {"model": "openai/gpt-4o-mini", "api_base": provider.api_base, "transport": transport, **config}
     [judge] = make_judges(JudgeConfig(**config), RunnerConfig(timeout=timeout))

@@ -34,7 +34,7 @@ def _key(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def made(provider, *, timeout=20.0, **config):
+def made(provider, *, timeout=60.0, **config):
     config = {"model": "openai/gpt-4o-mini", "api_base": provider.api_base, **config}
     [judge] = make_judges(JudgeConfig(**config), RunnerConfig(timeout=timeout))
     return judge
@@ -359,7 +359,7 @@ async def test_a_run_over_faults_has_a_judgment_for_each_case_and_sends_no_answe
     )
     judges = make_judges(JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base), RunnerConfig())
     cases = [Case(f"c{i}", f"q{i}", ()) for i in range(12)]
-    judged = await run_judge(cases, Once(), judges, None, RunnerConfig(concurrency=4, timeout=20))
+    judged = await run_judge(cases, Once(), judges, None, RunnerConfig(concurrency=4, timeout=60))
     assert [(j.case_id, j.status) for j in judged.judgments] == [(f"c{i}", "ok") for i in range(12)]
     assert judged.calls.retried == 4
     assert len(provider.requests) == 16

@@ -109,7 +109,7 @@ async def plainly(model: str, call, reply):
 async def by_own_handler(model: str, call, reply):
     with serving() as provider:
         provider.script.append(reply)
-        transport = LiteLLMTransport(JudgeConfig(model=model, api_base=provider.api_base), RunnerConfig(timeout=20.0))
+        transport = LiteLLMTransport(JudgeConfig(model=model, api_base=provider.api_base), RunnerConfig(timeout=60.0))
         where, _ = await transport.open("judge")
         try:
             got = await transport.send(where, {"messages": [{"role": "user", "content": "hello"}], **call})

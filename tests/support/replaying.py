@@ -31,7 +31,7 @@ class Replay:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def stat(self) -> dict[str, int]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/stat", timeout=10) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/stat", timeout=60) as reply:
             counts: dict[str, int] = json.load(reply)
         return counts
 
@@ -52,11 +52,11 @@ def replaying(folder: Path) -> Iterator[Replay]:
         yield _listening(Replay(port, folder), server)
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=300)
 
 
 def _listening(replay: Replay, server: subprocess.Popen[bytes]) -> Replay:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and server.poll() is None:
         try:
             replay.stat()

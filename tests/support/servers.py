@@ -22,7 +22,7 @@ def free_port() -> int:
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=20) as reply:
+        with urllib.request.urlopen(url, timeout=60) as reply:
             return bool(reply.status == 200)
     except OSError:
         return False

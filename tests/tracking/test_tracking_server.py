@@ -47,7 +47,7 @@ def _add_user(url: str) -> None:
             "Content-Type": "application/json",
         },
     )
-    with urllib.request.urlopen(request, timeout=30) as reply:
+    with urllib.request.urlopen(request, timeout=120) as reply:
         assert reply.status == 200
 
 
