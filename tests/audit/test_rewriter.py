@@ -117,7 +117,7 @@ def test_a_budget_is_for_both_steps_and_the_audit_resumes(call: Call, provider: 
     call("audit", *words, "runner.budget_calls=4", status=2)
     assert (len(provider.requests), calls("audit")["sent"]) == (4, 4)
     assert sheet_of("audit")["edited"] == 4
-    assert {"text": "2 of 6 cases could not be edited.", "text_zh": "6 个样例中有 2 个无法编辑。"} in sheet_of("audit")[
+    assert {"text": "2 of 6 cases could not be edited.", "text_zh": "6 个样本中有 2 个无法编辑。"} in sheet_of("audit")[
         "sentences"
     ]
     call("audit", *words, "runner.budget_calls=10", status=2)
