@@ -142,7 +142,9 @@ def _with_classes(config: RunConfig, classes: Classes, brought: ImportedJudgment
     for one in brought.judgments:
         if one.status in ("ok", "repaired") and one.class_name is None:
             what, where = "it was not judged by class, and the rubric has classes", f"case '{one.case_id}'"
-            raise ConfigError(what, where=where, remedy="choose another rubric; with generic, --fields class=COLUMN")
+            raise ConfigError(
+                what, where=where, remedy="choose another rubric, or import as generic with --fields class=COLUMN"
+            )
         place = f"the judgment of case '{one.case_id}'"
         judgments.append(replace(one, class_name=labels.answer_of(one.class_name, place)))
     cases = []

@@ -68,8 +68,8 @@ class Audit:
         probes = probes_of(config)
         rejected = {edit.id for edit in edits if is_rejected(edit)}
         kept = [edit for edit in edits if edit.id not in rejected]
-        told = [answer for answer in answers if answer.case_id not in rejected]
-        metrics, outcomes = audit_metrics(config, cases, probes, [*cases, *kept], [*judgments, *told])
+        counted = [answer for answer in answers if answer.case_id not in rejected]
+        metrics, outcomes = audit_metrics(config, cases, probes, [*cases, *kept], [*judgments, *counted])
         return cls(probes, edits, answers, metrics, outcomes)
 
     @classmethod

@@ -73,10 +73,11 @@ async def leave() -> None:
         handler = cached.cache_dict.get(key)
         cached.delete_cache(key)
         client = getattr(handler, "_client", None) or getattr(handler, "client", handler)  # OpenAI's or LiteLLM's own
-        if (close := getattr(client, "aclose", None)) is not None:
-            await close()
+        with suppress(Exception):  # a connection that does not close ends no run
+            await client.aclose()
     if last:
-        await module.base_llm_aiohttp_handler.close()
+        with suppress(Exception):
+            await module.base_llm_aiohttp_handler.close()
         gc.unfreeze()
 
 

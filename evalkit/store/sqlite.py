@@ -92,7 +92,7 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 
 def _set_wal(db: sqlite3.Connection) -> None:
-    """Set WAL mode; SQLite does not wait by itself for another process that sets it at the same time."""
+    """Set WAL mode; SQLite itself does not wait for a process that creates the file at the same moment."""
     until = time.monotonic() + BUSY_SECONDS
     while True:
         try:

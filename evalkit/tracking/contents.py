@@ -88,7 +88,8 @@ def _ordered(result: RunResult, every: bool) -> list[str]:
     columns = [name for name in LEADERBOARD_COLUMNS if name in present]
     own = [name for name in present if (spec := CATALOG.spec(name)) is not None and spec.benchmark]
     main = [*CATALOG.main(own, MAIN // 3), *columns, *CATALOG.main(present, len(present))]
-    ordered = list(dict.fromkeys([*list(dict.fromkeys(main))[:MAIN], *_of_probes(present)]))
+    first = list(dict.fromkeys(main))[:MAIN]
+    ordered = list(dict.fromkeys([*first, *_of_probes(present)]))
     return [*ordered, *(name for name in present if name not in set(ordered))] if every else ordered
 
 
