@@ -295,6 +295,6 @@ def _legend(board: Leaderboard) -> list[str]:
         if lacking:
             listed = "; ".join(f"{row.name} ({100 * missing_share(row, by):.0f}%)" for row in lacking[:SHOWN])
             lines.append(f"Many answers are missing, and metrics exclude them: {listed}.")
-    if not_better := [row for row in board.rows if row.chance is not None and row.chance != "above"]:
+    if not_better := [row for row in board.rows if row.useful is False]:
         lines.append(f"Not shown to be better than chance: {len(not_better)} of {len(board.rows)} jobs.")
     return lines

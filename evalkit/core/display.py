@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 from evalkit.types import Metric
@@ -23,8 +24,11 @@ def relative(path: Path) -> Path:
 
 
 def fixed(value: float, digits: int) -> str:
-    """Return a number with `digits` decimals; 0 has no sign."""
-    return f"{round(value, digits) + 0.0:.{digits}f}"
+    """Return a number with `digits` decimals, halves rounded away from 0 (0.695 is 0.70 and 70%); 0 has no sign."""
+    if not math.isfinite(value):
+        return f"{value}"
+    rounded = Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return f"{rounded + 0 if rounded else abs(rounded):.{digits}f}"
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
@@ -85,7 +89,24 @@ def interval(metric: Metric, digits: int = 2) -> str:
 
 def percent(metric: Metric) -> str:
     """Return a rate with its interval, as `52% [38, 66]`."""
-    return estimate(metric.value, metric.low, metric.high, lambda value: f"{100 * value:.0f}", "%")
+    return estimate(metric.value, metric.low, metric.high, _hundredths, "%")
+
+
+def points(metric: Metric, *, absolute: bool = False) -> str:
+    """Return a difference of rates with its interval in percentage points, as `-12 [-20, -4]`.
+
+    Args:
+        metric: The metric.
+        absolute: Whether its sign is said in words: then a negative one is shown as `12 [4, 20]`.
+    """
+    value, low, high = metric.value, metric.low, metric.high
+    if absolute and value is not None and value < 0:
+        value, low, high = -value, None if high is None else -high, None if low is None else -low
+    return estimate(value, low, high, _hundredths)
+
+
+def _hundredths(value: float) -> str:
+    return fixed(100 * value, 0)
 
 
 def dollars(amount: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evalkit.core.display import interval, percent
+from evalkit.core.display import interval, percent, points
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
 from evalkit.plugins import benchmark_named
 from evalkit.protocols import Benchmark
@@ -20,12 +20,6 @@ def bias_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
     """Yield the findings on length at equal label, order beyond noise, the own model family, and annotators."""
     for find in (_length_at_label, _order, _identical, _own_family, _people):
         yield from find(metrics)
-
-
-def points(metric: Metric) -> str:
-    """Return a difference of rates with its interval, in percentage points."""
-    value, low, high = (None if x is None else 100 * x for x in (metric.value, metric.low, metric.high))
-    return interval(Metric(metric.name, value, low, high), 0)
 
 
 def length_at_label(metrics: Metrics) -> Metric | None:

@@ -13,9 +13,10 @@ from evalkit.core.display import estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
 from evalkit.judges.specs import LOCAL
 from evalkit.report.agreement_findings import agreement
-from evalkit.report.checklist_findings import AGREED, checklist_findings
+from evalkit.report.checklist_findings import checklist_findings
 from evalkit.report.class_findings import class_agreement, class_corrections, has_classes
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
+from evalkit.report.decisions import headline
 from evalkit.report.diagnostics import (
     benchmark_finding,
     bias_findings,
@@ -24,10 +25,9 @@ from evalkit.report.diagnostics import (
     ranking_findings,
     simulated,
 )
-from evalkit.report.headline import headline
 from evalkit.runs.layout import simulated_judges
-from evalkit.scoring.chance_level import FIRST as FIRST_RATE
-from evalkit.scoring.chance_level import one_order
+from evalkit.scoring.decision import FIRST as FIRST_RATE
+from evalkit.scoring.decision import one_order
 from evalkit.scoring.verdicts.weighting import WEIGHED
 from evalkit.types import Metric, RunResult
 
@@ -64,7 +64,7 @@ def findings_of(result: RunResult, details: Mapping[str, Any] | None = None) -> 
     first = list(simulated(simulated_judges(result.manifest)))
     embedded = any(str(one.get("model") or "").startswith(LOCAL) for one in result.manifest.get("judges") or ())
     if not first and not embedded:
-        first = [headline(metrics, mode, result.config.scoring.confidence)]
+        first = [headline(metrics, result.config.scoring.confidence)]
     return [*first, *findings(metrics, mode, details)]
 
 
@@ -353,14 +353,8 @@ def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:
         yield finding("panel/alpha", "good" if relied else "warn", text)
 
 
-def _agreement(metrics: Metrics, mode: str) -> Iterator[Finding]:
-    """Yield the agreement with labels, unless only items of checklists have labels."""
-    if AGREED not in metrics:
-        yield from agreement(metrics, mode)
-
-
 _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
-    _agreement,
+    agreement,
     benchmark_finding,
     checklist_findings,
     _missing,

@@ -66,7 +66,7 @@ def _group(board: Leaderboard, by: str, rows: Sequence[Standing], names: Mapping
     if not ranked:
         return
     like = _like_best(board, ranked)
-    if all(row.chance in ("unclear", "below") for row in ranked):
+    if all(row.useful is False for row in ranked):
         text = gettext(
             "No configuration is shown to be better than chance: this sweep gives no reason to choose any of them."
         )
@@ -105,7 +105,7 @@ def _best(
 ) -> Iterator[Finding]:
     name, seen = names[ranked[0].job], interval(ranked[0].metrics[by])
     values = {"name": name, "value": seen, "level": f"{100 * (1 - board.confidence):g}%", "what": _measure(by)}
-    sure = ranked[0].chance in (None, "above") and not missing_share(ranked[0], by) >= MANY_MISSING
+    sure = ranked[0].useful is not False and not missing_share(ranked[0], by) >= MANY_MISSING
     if len(ranked) == 1:
         yield finding(by, "info", gettext("{name}: {what} {value}.").fill(**values))
         return
@@ -180,9 +180,9 @@ def _measure(by: str) -> Text | str:
 
 
 def _chance(by: str, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    known = [row for row in ranked if row.chance is not None]
-    open_ = [row for row in known if row.chance in ("unclear", "unknown")]
-    worse = [row for row in known if row.chance == "below"]
+    known = [row for row in ranked if row.useful is not None]
+    open_ = [row for row in known if row.decision.use == "unknown"]
+    worse = [row for row in known if row.decision.use == "none"]
     if open_:
         text = gettext("Not shown to be better than chance: {n} of {all}: {names}.")
         text = text.fill(n=len(open_), all=len(known), names=_listed(open_, names))
@@ -195,9 +195,9 @@ def _chance(by: str, ranked: Sequence[Standing], names: Mapping[str, str]) -> It
 def _cheap(board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
     best, cost = ranked[0], ranked[0].metrics.get(COST)
     own = _price(best)
-    if best.chance != "above" or not own:
+    if not best.useful or not own:
         return
-    cheaper = [row for row in ranked[1:] if row.chance == "above" and clearly_cheaper(row.metrics.get(COST), cost)]
+    cheaper = [row for row in ranked[1:] if row.useful and clearly_cheaper(row.metrics.get(COST), cost)]
     sound = [(price, row) for row in cheaper if row.non_inferior and (price := _price(row)) is not None]
     margin, top = f"{board.margin:g}", names[best.job]
     if sound:

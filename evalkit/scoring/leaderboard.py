@@ -11,8 +11,8 @@ import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
-from evalkit.scoring.chance_level import Side, against_chance
 from evalkit.scoring.columns.cases import NONE
+from evalkit.scoring.decision import Decision, decide
 from evalkit.scoring.metrics.contradiction import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import paired_tests as tests
@@ -81,9 +81,9 @@ class Standing:
             and its agreement is above chance; `None` if agreement or cost is unknown.
         rank_low: the lower end of the rank's interval.
         rank_high: the upper end of the rank's interval.
-        chance: the side of chance of its agreement; `None` if configurations are not ranked by agreement.
+        decision: what may be concluded about its judge.
         behind: its paired difference from the best configuration.
-        non_inferior: whether it is shown to be better than chance and at most `scoring.margin` behind.
+        non_inferior: whether its judge is useful and it is shown to be at most `scoring.margin` behind.
     """
 
     rank: int
@@ -91,13 +91,18 @@ class Standing:
     name: str
     dataset: str
     metrics: Mapping[str, Metric]
+    decision: Decision
     letters: str | None = None
     pareto: bool | None = None
     rank_low: int | None = None
     rank_high: int | None = None
-    chance: Side | None = None
     behind: Metric | None = None
     non_inferior: bool | None = None
+
+    @property
+    def useful(self) -> bool | None:
+        """Whether the judge can be used for anything; `None` without labels."""
+        return None if self.decision.reason == "no_labels" else self.decision.trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,16 +244,11 @@ def _standings(
             dataset=one.dataset,
             metrics={name: one.metrics[name] for name in columns if name in one.metrics},
             letters=shown.get(one.job),
-            chance=_chance(one, by),
+            decision=decide(one.metrics, scoring.confidence),
         )
         for one in [*ordered, *rest]
     ]
     return _with_intervals(found, ordered, by, differ, scoring)
-
-
-def _chance(one: Contender, by: str | None) -> Side | None:
-    test = against_chance(one.metrics) if by in (ACCURACY, SPEARMAN) else None
-    return test.side if test is not None and _value(one, by) is not None else None
 
 
 def _with_intervals(
@@ -273,7 +273,7 @@ def _with_intervals(
                 rank_low=1 + better,
                 rank_high=len(ranked) - (len(different) - better),
                 behind=behind,
-                non_inferior=None if behind is None else row.chance == "above" and _within(behind, scoring.margin),
+                non_inferior=None if behind is None else bool(row.useful) and _within(behind, scoring.margin),
             )
         )
     fronts = [_on_front(place, found, by, differ, paired, scoring) for place in range(len(found))]
@@ -310,11 +310,11 @@ def _on_front(
     cost = row.metrics.get(COST)
     if by is None or cost is None or cost.value is None:
         return None
-    if by in (ACCURACY, SPEARMAN) and row.chance != "above":
+    if row.useful is False:
         return False
     for other, rival in enumerate(rows):
         price = rival.metrics.get(COST)
-        if other == place or price is None or price.value is None or rival.chance != row.chance:
+        if other == place or price is None or price.value is None or rival.useful != row.useful:
             continue
         better = other < place and frozenset((row.job, rival.job)) in differ
         if better and price.value <= cost.value * (1 + 1e-9):

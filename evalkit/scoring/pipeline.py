@@ -13,11 +13,14 @@ from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.decision import judges_of, metrics_of
 from evalkit.scoring.frontier import FrontierPoint, frontier
+from evalkit.scoring.labels_needed import labels_needed
 from evalkit.scoring.metrics.agreement import panel_agreement
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.metrics.classes import class_extras, class_panel_agreement, class_statistics
 from evalkit.scoring.metrics.cost import cost_statistics
+from evalkit.scoring.metrics.decision_inputs import class_decision_statistics, item_decision_statistics
 from evalkit.scoring.metrics.rates import missing_statistics, weight_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
@@ -125,7 +128,8 @@ def _score_checklists(
 
 
 def _of_checklists(config: RunConfig, items: ItemColumns, asked: JudgmentColumns) -> list[Statistic | Metric]:
-    return [*checklist_statistics(items, config.scoring.checklist), *missing_statistics(asked, items.cases)]
+    agreement = [*checklist_statistics(items, config.scoring.checklist), *item_decision_statistics(items)]
+    return [*agreement, *missing_statistics(asked, items.cases)]
 
 
 def _score_judgments(
@@ -198,6 +202,7 @@ def _score_classes(
     panel = class_panel_agreement(verdicts.columns, [one.columns for one in each.values()]) if each else []
     found = [
         *class_statistics(verdicts.columns),
+        *class_decision_statistics(verdicts.columns, None if each else judgments),
         *missing_statistics(judgments, len(cases)),
         *weight_statistics(config, judgments, len(cases)),
         *panel,
@@ -205,8 +210,9 @@ def _score_classes(
         *cost_statistics(judgments, len(cases)),
     ]
     for name, one in each.items():
-        own = [*class_statistics(one.columns), *missing_statistics(judgments.select(name), len(cases))]
-        found += prefix_judge(name, own)
+        own = judgments.select(name)
+        decided = class_decision_statistics(one.columns, own)
+        found += prefix_judge(name, [*class_statistics(one.columns), *decided, *missing_statistics(own, len(cases))])
     return ScoredRun(ClassVerdictObjects(cases, verdicts), found, (), details, clusters)
 
 
@@ -219,9 +225,17 @@ def _panel_frontier(
 
 
 def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:
-    measured = measure([item for item in found if isinstance(item, Statistic)], config.scoring, clusters)
-    ordered = sorted(found, key=lambda item: CATALOG.order(item.name))
-    return {item.name: item if isinstance(item, Metric) else measured[item.name] for item in ordered}
+    statistics = [item for item in found if isinstance(item, Statistic)]
+    metrics = measure(statistics, config.scoring, clusters) | {
+        one.name: one for one in found if isinstance(one, Metric)
+    }
+    counts = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
+    for judge in (None, *judges_of(metrics)):
+        own, start = metrics_of(metrics, judge), "" if judge is None else f"judge/{judge}/"
+        needed = labels_needed(own, metrics_of(counts, judge), config.scoring.confidence)
+        if needed is not None:
+            metrics[start + needed.name] = replace(needed, name=start + needed.name)
+    return {name: metrics[name] for name in sorted(metrics, key=CATALOG.order)}
 
 
 def prefix_judge(judge: str, found: Sequence[Statistic | Metric]) -> Iterator[Statistic | Metric]:

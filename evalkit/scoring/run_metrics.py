@@ -22,6 +22,7 @@ from evalkit.scoring.metrics.agreement import (
 )
 from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration_statistics, reliability_table
 from evalkit.scoring.metrics.correlation import correlation_statistics, within_statistics
+from evalkit.scoring.metrics.decision_inputs import decision_statistics
 from evalkit.scoring.metrics.humans import (
     Contest,
     alternative_statistics,
@@ -85,6 +86,7 @@ def statistics(
         *_conflict_rates(config, verdicts),
         *agreement_statistics(verdicts),
         *missing_statistics(judgments, count),
+        *decision_statistics(config, cases, verdicts),
     ]
     if passes is not None:
         found += [*position_statistics(verdicts, passes), *pass_statistics(verdicts, passes)]

@@ -192,7 +192,7 @@ def _row(row: Standing) -> dict[str, Any]:
         "dataset": row.dataset,
         "letters": row.letters,
         "pareto": row.pareto,
-        "chance": row.chance,
+        "decision": row.decision.json(),
         "behind": metric_values(row.behind) if row.behind else None,
         "non_inferior": row.non_inferior,
         "metrics": {name: metric_values(metric) for name, metric in row.metrics.items()},

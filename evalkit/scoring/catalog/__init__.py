@@ -14,6 +14,7 @@ from evalkit.plugins import benchmark_named, find_benchmark, own_benchmarks
 from evalkit.protocols import Benchmark
 from evalkit.scoring.catalog.checklist_rows import CHECKLIST_ROWS
 from evalkit.scoring.catalog.class_rows import CLASS_ROWS
+from evalkit.scoring.catalog.decision_rows import DECISION_ROWS
 from evalkit.scoring.catalog.diagnostic_rows import DIAGNOSTIC_ROWS
 from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
 from evalkit.scoring.catalog.verdict_rows import VERDICT_ROWS
@@ -50,7 +51,9 @@ def _catalog_of_group(group: str) -> Catalog | None:
 
 
 _catalog = cache(Catalog)
-CATALOG: Final = Catalog((*CLASS_ROWS, *VERDICT_ROWS, *CHECKLIST_ROWS, *DIAGNOSTIC_ROWS), _catalog_of_group)
+CATALOG: Final = Catalog(
+    (*CLASS_ROWS, *VERDICT_ROWS, *CHECKLIST_ROWS, *DIAGNOSTIC_ROWS, *DECISION_ROWS), _catalog_of_group
+)
 """Every metric: rows of those that do not need a benchmark; a benchmark's are found by name, and come first."""
 
 

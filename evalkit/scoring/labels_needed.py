@@ -1,0 +1,87 @@
+"""How many more labels would probably decide about a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, floor, log10, sqrt
+from statistics import NormalDist
+from typing import Final
+
+from evalkit.scoring.decision import (
+    FLOOR,
+    LABELS_NEEDED,
+    SCORES,
+    beyond_chance,
+    decide,
+    kind_of,
+    labels,
+    labels_at_hand,
+)
+from evalkit.scoring.stats.bootstrap import student_quantile
+from evalkit.types import Metric
+
+POWER: Final = 0.8
+"""The probability that so many labels decide, if the truth is the estimate."""
+ASSUMED: Final = 0.4
+"""Without labels, agreement beyond chance of the judge: right in 70% of pairs, or a correlation of 0.40."""
+MOST: Final = 10**9
+
+
+def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], confidence: float) -> Metric | None:
+    """Return `decision/labels_needed`; `None` where no number of labels decides, or none are needed.
+
+    The interval of N clusters reaches as far as that of the clusters at hand, times their ratio of q / sqrt(n), where q
+    is the quantile of the interval. N is the smallest number for which an estimate with that error is on one side of
+    the floor, by its whole interval, with probability `POWER` (Chow et al. 2008, Sample Size Calculations in Clinical
+    Research, 1.3).
+
+    Args:
+        metrics: the metrics of a judge.
+        clusters: the number of clusters behind each metric.
+        confidence: the confidence of intervals.
+    """
+    decision, kind = decide(metrics, confidence), kind_of(metrics)
+    if decision.use != "unknown" or decision.reason in ("missing", "one_class"):
+        return None
+    at_hand = labels_at_hand(metrics)
+    metric = None if decision.metric is None else beyond_chance(decision.metric)
+    if metric is None or metric.value is None or metric.low is None or metric.high is None:
+        spread = 1 - ASSUMED**2 if kind is SCORES else sqrt(1 - ASSUMED**2)
+        total, note = _clusters_needed(ASSUMED - FLOOR, spread, confidence), ASSUMPTION
+    else:
+        n, above = clusters.get(metric.name, metric.n), metric.value > FLOOR
+        reach = metric.value - metric.low if above else metric.high - metric.value
+        spread = reach * sqrt(n) / _quantile(n, confidence) if n > 1 else 1.0
+        total = _clusters_needed(abs(metric.value - FLOOR), spread, confidence) * labels(metric) / max(n, 1)
+        note = "assumes that the agreement is as estimated"
+    return Metric(LABELS_NEEDED, max(1.0, min(_rounded(total), MOST) - at_hand), n=at_hand, note=note)
+
+
+ASSUMPTION: Final = "assumes a judge that is right in 70%, or whose scores have a correlation of 0.40"
+
+
+def _clusters_needed(distance: float, spread: float, confidence: float) -> float:
+    """Return the smallest number of clusters that decides with probability `POWER`."""
+    z = NormalDist().inv_cdf(POWER)
+
+    def decides(n: int) -> bool:
+        return distance * sqrt(n) / spread >= _quantile(n, confidence) + z
+
+    high = 2
+    while high < MOST and not decides(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decides(middle) else (middle, high)
+    return high
+
+
+def _quantile(n: int, confidence: float) -> float:
+    return -sqrt(n / (n - 1)) * student_quantile((1 - confidence) / 2, n - 1)
+
+
+def _rounded(count: float) -> int:
+    """Return an estimated count, rounded up to two digits."""
+    unit: int = 10 ** max(floor(log10(max(count, 1))) - 1, 0)
+    return ceil(count / unit) * unit

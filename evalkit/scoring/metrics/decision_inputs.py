@@ -1,0 +1,257 @@
+"""What a decision needs beyond agreement with labels: agreement of a judge with itself, and where it leans.
+
+A lean is the difference between a rate by verdicts and the same rate by labels, on the same units. Agreement of orders
+and samples is corrected for chance, as a judge that ignores the responses would agree with itself: it chooses the
+response shown first, the second or a tie with fixed probabilities (Scott 1955, Public Opin. Q. 19, 321-325).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.core.scale import Scale
+from evalkit.scoring.columns.cases import NONE, TIE, A, B
+from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.decision import FEW, LEAN, ORDER_AGREEMENT, SAMPLE_AGREEMENT
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
+from evalkit.scoring.verdicts.checklists import MISSING as NO_ANSWER
+from evalkit.scoring.verdicts.pairs import passes_of
+from evalkit.scoring.verdicts.weighting import judgment_values, pair_margins
+from evalkit.types import Case
+
+MOST_SYSTEMS = 30
+"""At most this many systems have a lean: those with most labels."""
+SAME, NO_REPEATS = "every answer is the same", "no question has two readable answers"
+
+
+def decision_statistics(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+    """Yield the agreement with itself and the leans of a judge that compares or scores; of a panel, only leans."""
+    if verdicts.panel is None:
+        yield from _self_agreement(config, verdicts)
+    yield from _pair_leans(cases, verdicts)
+    if verdicts.passes is None and verdicts.scores is not None:
+        yield from _score_leans(config, cases, verdicts)
+
+
+def class_decision_statistics(columns: ClassColumns, judgments: JudgmentColumns | None) -> Iterator[Statistic]:
+    """Yield the agreement of samples of a judge that chooses classes, and its lean to each class.
+
+    Args:
+        columns: the class verdicts of a judge or a panel.
+        judgments: the judge's judgments; `None` for a panel.
+    """
+    if judgments is not None and judgments.choice is not None:
+        offset = np.searchsorted(columns.case, np.arange(columns.cases))
+        voted = judgments.readable & (judgments.choice != MISSING)
+        code = np.where(judgments.choice == ABSTAINED, len(columns.names), judgments.choice)[voted]
+        question = (offset[judgments.case] + judgments.i)[voted]
+        yield _beyond_chance(SAMPLE_AGREEMENT, question, code, len(columns.names) + 1, columns.tally)
+    read, unread = columns.labeled & columns.decided, columns.labeled & columns.missing
+    for code, name in enumerate(columns.names):
+        verdict, label = (np.where(codes == code, 1.0, 0.0) for codes in (columns.verdicts, columns.labels))
+        yield _lean(f"class/{name}", verdict - label, read, unread, label, columns.tally)
+
+
+def item_decision_statistics(columns: ItemColumns) -> Iterator[Statistic]:
+    """Yield the lean of a checklist's judge to `met`."""
+    labeled = (columns.label == MET) | (columns.label == NOT_MET)
+    if not labeled.any():
+        return
+    read = labeled & ((columns.judged == MET) | (columns.judged == NOT_MET))
+    verdict, label = (np.where(codes == MET, 1.0, 0.0) for codes in (columns.judged, columns.label))
+    unread = labeled & (columns.judged == NO_ANSWER)
+    yield _lean("met", verdict - label, read, unread, label, Tally(columns.case, columns.cases))
+
+
+def _self_agreement(config: RunConfig, verdicts: VerdictColumns) -> Iterator[Statistic]:
+    passes, tally = verdicts.passes, verdicts.tally
+    if passes is not None:
+        if passes.both:
+            yield _order_agreement(verdicts, tally)
+        place, margin = passes_of(verdicts.judgments, verdicts.pairs), pair_margins(config, verdicts.judgments)
+        read = np.isfinite(margin)
+        shown = np.where(verdicts.judgments.swapped == 1, -np.sign(margin), np.sign(margin))
+        each = Tally(np.repeat(verdicts.pairs.case, 2), len(verdicts.pairs.sizes))
+        yield _beyond_chance(SAMPLE_AGREEMENT, place[read], (shown[read] + 1).astype(np.int64), 3, each)
+    elif verdicts.scores is not None:
+        value, scores = judgment_values(config, verdicts), verdicts.scores
+        question, read = scores.offset[verdicts.judgments.case] + verdicts.judgments.i, np.isfinite(value)
+        yield _score_samples(question[read], value[read], Tally(scores.case, len(verdicts.pairs.sizes)))
+
+
+def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
+    """Return how much more often both orders name the same winner than for a judge that ignores the responses."""
+    passes = verdicts.passes
+    assert passes is not None, "only passes have orders"
+    complete = passes.complete
+    same = complete & (passes.winner[:, 0] == passes.winner[:, 1])
+    shown = passes.winner * np.array([1, -1], dtype=np.int8)  # the response shown first is 1
+    shares = [np.where(complete, (shown == code).mean(axis=1), 0.0) for code in (A, B, TIE)]
+    return Statistic(
+        ORDER_AGREEMENT,
+        np.stack([tally(same), tally(complete), *(tally(share) for share in shares)], axis=1),
+        partial(_corrected, chance=lambda p: 2 * p[:, 0] * p[:, 1] + p[:, 2] ** 2),
+        n=int(complete.sum()),
+        missing=int((~complete).sum()),
+        why=SAME if complete.any() else "no pair was read in both orders",
+    )
+
+
+def _beyond_chance(name: str, question: Ints, code: Ints, width: int, tally: Tally) -> Statistic:
+    """Return the agreement of two answers to one question beyond chance.
+
+    Args:
+        name: the metric's name.
+        question: (answers,) the index of each answer's question.
+        code: (answers,) its class, from 0.
+        width: the number of classes.
+        tally: the case of each question.
+    """
+    questions = len(tally.case)
+    counts = np.bincount(question * width + code, minlength=questions * width).reshape(questions, width)
+    size = counts.sum(axis=1)
+    several = size > 1
+    same = divide((counts * (counts - 1.0)).sum(axis=1), size * (size - 1.0))
+    shares = [divide(np.where(several, column, 0.0), size * 1.0) for column in counts.T]
+    columns = [np.where(several, same, 0.0), several, *(np.nan_to_num(share) for share in shares)]
+    return Statistic(
+        name,
+        np.stack([tally(column) for column in columns], axis=1),
+        partial(_corrected, chance=lambda p: (p**2).sum(axis=1)),
+        n=int(several.sum()),
+        why=SAME if several.any() else NO_REPEATS,
+    )
+
+
+def _corrected(totals: Floats, chance: Callable[[Floats], Floats]) -> Floats:
+    expected = chance(divide(totals[:, 2:], totals[:, 1:2]))
+    spread = 1 - expected
+    return divide(divide(totals[:, 0], totals[:, 1]) - expected, np.where(spread > 1e-12, spread, 0.0))
+
+
+def _score_samples(question: Ints, value: Floats, tally: Tally) -> Statistic:
+    """Return the share of the variance of scores that is between responses: 1 minus that of repeated scores."""
+    questions = len(tally.case)
+    value = value - (value.mean() if len(value) else 0.0)
+    size, sums, squares = (
+        np.asarray(np.bincount(question, weights=weights, minlength=questions), dtype=np.float64)
+        for weights in (np.ones(len(value)), value, value**2)
+    )
+    several = size > 1
+    mean, square = (np.nan_to_num(divide(total, size)) for total in (sums, squares))
+    within = np.nan_to_num(divide(squares - size * mean**2, size - 1))
+    columns = [np.where(several, column, 0.0) for column in (within, np.ones(questions), square, mean)]
+    return Statistic(
+        SAMPLE_AGREEMENT,
+        np.stack([tally(column) for column in columns], axis=1),
+        _reliability,
+        n=int(several.sum()),
+        why=SAME if several.any() else NO_REPEATS,
+    )
+
+
+def _reliability(totals: Floats) -> Floats:
+    within, square, mean = (divide(totals[:, k], totals[:, 1]) for k in (0, 2, 3))
+    total = square - mean**2
+    return 1 - divide(within, np.where(total > 1e-12, total, 0.0))
+
+
+def _lean(name: str, difference: Floats, read: Bools, unread: Bools, label: Floats, tally: Tally) -> Statistic:
+    """Return the mean difference between verdicts and labels, both from 0 to 1.
+
+    Args:
+        name: the rate that it is about.
+        difference: (rows,) verdict minus label.
+        read: (rows,) which rows count.
+        unread: (rows,) which labeled rows have no verdict.
+        label: (rows,) the label.
+        tally: the case of each row.
+    """
+    n, missing = int(read.sum()), int(unread.sum())
+    total, most = float(difference[read].sum()), float(label[unread].sum())
+    ends = ((total - most) / (n + missing), (total + missing - most) / (n + missing)) if n + missing else (None, None)
+    return Statistic(
+        f"{LEAN}{name}",
+        np.stack([tally(np.where(read, difference, 0.0)), tally(read)], axis=1),
+        lambda totals: divide(totals[:, 0], totals[:, 1]),
+        n=n,
+        missing=missing,
+        worst=ends,
+        ends=(-1.0, 1.0),
+        why="no verdict has a label",
+    )
+
+
+def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+    """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
+    pairs, tally, labeled = verdicts.pairs, verdicts.tally, verdicts.labeled
+    if not labeled.any():
+        return
+    read, unread = labeled & verdicts.present, labeled & ~verdicts.present
+    verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
+
+    def toward(name: str, sign: Ints) -> Statistic:
+        rows, own = sign != 0, np.where(sign > 0, label, 1 - label)
+        return _lean(name, sign * (verdict - label), read & rows, unread & rows, own, tally)
+
+    yield toward("a", np.ones(len(pairs), dtype=np.int64))
+    yield toward("longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64))
+    systems = _Systems(cases)
+    first, second = (systems.of(pairs.case, index) for index in (pairs.i, pairs.j))
+    for name, code in systems.most_frequent(np.concatenate([first[labeled], second[labeled]])):
+        yield toward(f"system/{name}", (first == code).astype(np.int64) - (second == code))
+
+
+def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+    """Yield the lean of scores, and of each system's scores against those of the others, as shares of the scale."""
+    scored, scale = verdicts.scores, Scale.of(config.rubric)
+    assert scored is not None, "only scores lean on the scale"
+    grade = (scored.grade - scale.min) / scale.span
+    graded, known = np.isfinite(grade), np.isfinite(scored.raw)
+    if not graded.any() or not ((grade[graded] >= 0) & (grade[graded] <= 1)).all():
+        return
+    difference = np.nan_to_num((scored.raw - scale.min) / scale.span - grade)
+    tally, read = Tally(scored.case, len(cases)), graded & known
+    yield _lean("score", difference, read, graded & ~known, np.nan_to_num(grade), tally)
+    systems = _Systems(cases)
+    system = systems.of(scored.case, scored.index)
+    for name, code in systems.most_frequent(system[read]):
+        own, others = read & (system == code), read & (system != code)
+        parts = [tally(np.where(rows, difference, 0.0)) for rows in (own, others)] + [tally(own), tally(others)]
+        yield Statistic(
+            f"{LEAN}system/{name}",
+            np.stack(parts, axis=1),
+            lambda totals: divide(totals[:, 0], totals[:, 2]) - divide(totals[:, 1], totals[:, 3]),
+            n=int(own.sum()),
+            why="no other system has a label",
+        )
+
+
+class _Systems:
+    """The systems of the responses, as codes."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        names = [response.model for case in cases for response in case.responses]
+        sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
+        self._names = sorted({name for name in names if name})
+        codes = {name: code for code, name in enumerate(self._names)}
+        self._code = np.array([codes.get(name or "", -1) for name in names], dtype=np.int64)
+        self._offset = np.cumsum(sizes) - sizes
+
+    def of(self, case: Ints, index: Ints) -> Ints:
+        """Return the code of each response, -1 without a name."""
+        return np.asarray(self._code[self._offset[case] + index])
+
+    def most_frequent(self, codes: Ints) -> list[tuple[str, int]]:
+        """Return the systems with most labels and their codes, if there are two or more."""
+        counts = np.bincount(codes[codes >= 0], minlength=len(self._names))
+        order = sorted(np.flatnonzero(counts >= FEW).tolist(), key=lambda code: (-counts[code], code))
+        return [(self._names[code], code) for code in order[:MOST_SYSTEMS]] if len(order) > 1 else []
