@@ -11,6 +11,7 @@ from evalkit.scoring.decision import (
     FLOOR,
     LABELS_NEEDED,
     SCORES,
+    Reason,
     beyond_chance,
     decide,
     kind_of,
@@ -27,8 +28,8 @@ ASSUMED: Final = 0.4
 MOST: Final = 10**9
 
 
-def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], confidence: float) -> Metric | None:
-    """Return `decision/labels_needed`; `None` where no number of labels decides, or none are needed.
+def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], confidence: float) -> Metric:
+    """Return `decision/labels_needed`, without a value where labels decide, or no number of them would.
 
     The interval of N clusters reaches as far as that of the clusters at hand, times their ratio of q / sqrt(n), where q
     is the quantile of the interval. N is the smallest number for which an estimate with that error is on one side of
@@ -40,13 +41,12 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
         clusters: the number of clusters behind each metric.
         confidence: the confidence of intervals.
     """
-    decision, kind = decide(metrics, confidence), kind_of(metrics)
-    if decision.use != "unknown" or decision.reason in ("missing", "one_class"):
-        return None
-    at_hand = labels_at_hand(metrics)
+    decision, at_hand = decide(metrics, confidence), labels_at_hand(metrics)
+    if decision.use != "unknown" or decision.reason in NOT_BY_LABELS:
+        return Metric(LABELS_NEEDED, None, n=at_hand, note=NOT_BY_LABELS.get(decision.reason, "the labels decide"))
     metric = None if decision.metric is None else beyond_chance(decision.metric)
     if metric is None or metric.value is None or metric.low is None or metric.high is None:
-        spread = 1 - ASSUMED**2 if kind is SCORES else sqrt(1 - ASSUMED**2)
+        spread = 1 - ASSUMED**2 if kind_of(metrics) is SCORES else sqrt(1 - ASSUMED**2)
         total, note = _clusters_needed(ASSUMED - FLOOR, spread, confidence), ASSUMPTION
     else:
         n, above = clusters.get(metric.name, metric.n), metric.value > FLOOR
@@ -57,6 +57,10 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
     return Metric(LABELS_NEEDED, max(1.0, min(_rounded(total), MOST) - at_hand), n=at_hand, note=note)
 
 
+NOT_BY_LABELS: Final[Mapping[Reason, str]] = {
+    "missing": "missing answers come first",
+    "one_class": "labels of another class are needed",
+}
 ASSUMPTION: Final = "assumes a judge that is right in 70%, or whose scores have a correlation of 0.40"
 
 

@@ -233,8 +233,7 @@ def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: C
     for judge in (None, *judges_of(metrics)):
         own, start = metrics_of(metrics, judge), "" if judge is None else f"judge/{judge}/"
         needed = labels_needed(own, metrics_of(counts, judge), config.scoring.confidence)
-        if needed is not None:
-            metrics[start + needed.name] = replace(needed, name=start + needed.name)
+        metrics[start + needed.name] = replace(needed, name=start + needed.name)
     return {name: metrics[name] for name in sorted(metrics, key=CATALOG.order)}
 
 

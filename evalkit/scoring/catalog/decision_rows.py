@@ -74,6 +74,5 @@ DECISION_ROWS: Final = (
         source="Chow et al. 2008, Sample Size Calculations in Clinical Research, 1.3",
         modes=EVERY,
         interval=NO_INTERVAL,
-        needs="an open decision",
     ),
 )

@@ -29,6 +29,7 @@ from evalkit.types import Case
 
 MOST_SYSTEMS = 30
 """At most this many systems have a lean: those with most labels."""
+UNLABELED = "no verdict has a label"
 SAME, NO_REPEATS = "every answer is the same", "no question has two readable answers"
 
 
@@ -57,7 +58,7 @@ def class_decision_statistics(columns: ClassColumns, judgments: JudgmentColumns 
     read, unread = columns.labeled & columns.decided, columns.labeled & columns.missing
     for code, name in enumerate(columns.names):
         verdict, label = (np.where(codes == code, 1.0, 0.0) for codes in (columns.verdicts, columns.labels))
-        yield _lean(f"class/{name}", verdict - label, read, unread, label, columns.tally)
+        yield _lean(f"class/{name}", verdict - label, read, unread, columns.tally)
 
 
 def item_decision_statistics(columns: ItemColumns) -> Iterator[Statistic]:
@@ -68,7 +69,7 @@ def item_decision_statistics(columns: ItemColumns) -> Iterator[Statistic]:
     read = labeled & ((columns.judged == MET) | (columns.judged == NOT_MET))
     verdict, label = (np.where(codes == MET, 1.0, 0.0) for codes in (columns.judged, columns.label))
     unread = labeled & (columns.judged == NO_ANSWER)
-    yield _lean("met", verdict - label, read, unread, label, Tally(columns.case, columns.cases))
+    yield _lean("met", verdict - label, read, unread, Tally(columns.case, columns.cases))
 
 
 def _self_agreement(config: RunConfig, verdicts: VerdictColumns) -> Iterator[Statistic]:
@@ -164,7 +165,7 @@ def _reliability(totals: Floats) -> Floats:
     return 1 - divide(within, np.where(total > 1e-12, total, 0.0))
 
 
-def _lean(name: str, difference: Floats, read: Bools, unread: Bools, label: Floats, tally: Tally) -> Statistic:
+def _lean(name: str, difference: Floats, read: Bools, unread: Bools, tally: Tally, why: str = UNLABELED) -> Statistic:
     """Return the mean difference between verdicts and labels, both from 0 to 1.
 
     Args:
@@ -172,12 +173,11 @@ def _lean(name: str, difference: Floats, read: Bools, unread: Bools, label: Floa
         difference: (rows,) verdict minus label.
         read: (rows,) which rows count.
         unread: (rows,) which labeled rows have no verdict.
-        label: (rows,) the label.
         tally: the case of each row.
+        why: why there is no value, if no row counts.
     """
-    n, missing = int(read.sum()), int(unread.sum())
-    total, most = float(difference[read].sum()), float(label[unread].sum())
-    ends = ((total - most) / (n + missing), (total + missing - most) / (n + missing)) if n + missing else (None, None)
+    n, missing, total = int(read.sum()), int(unread.sum()), float(difference[read].sum())
+    ends = ((total - missing) / (n + missing), (total + missing) / (n + missing)) if n + missing else (None, None)
     return Statistic(
         f"{LEAN}{name}",
         np.stack([tally(np.where(read, difference, 0.0)), tally(read)], axis=1),
@@ -186,21 +186,18 @@ def _lean(name: str, difference: Floats, read: Bools, unread: Bools, label: Floa
         missing=missing,
         worst=ends,
         ends=(-1.0, 1.0),
-        why="no verdict has a label",
+        why=why,
     )
 
 
 def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
     """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
     pairs, tally, labeled = verdicts.pairs, verdicts.tally, verdicts.labeled
-    if not labeled.any():
-        return
     read, unread = labeled & verdicts.present, labeled & ~verdicts.present
     verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
 
     def toward(name: str, sign: Ints) -> Statistic:
-        rows, own = sign != 0, np.where(sign > 0, label, 1 - label)
-        return _lean(name, sign * (verdict - label), read & rows, unread & rows, own, tally)
+        return _lean(name, sign * (verdict - label), read & (sign != 0), unread & (sign != 0), tally)
 
     yield toward("a", np.ones(len(pairs), dtype=np.int64))
     yield toward("longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64))
@@ -216,11 +213,11 @@ def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColu
     assert scored is not None, "only scores lean on the scale"
     grade = (scored.grade - scale.min) / scale.span
     graded, known = np.isfinite(grade), np.isfinite(scored.raw)
-    if not graded.any() or not ((grade[graded] >= 0) & (grade[graded] <= 1)).all():
-        return
+    on_scale = bool(((grade[graded] >= 0) & (grade[graded] <= 1)).all())
     difference = np.nan_to_num((scored.raw - scale.min) / scale.span - grade)
-    tally, read = Tally(scored.case, len(cases)), graded & known
-    yield _lean("score", difference, read, graded & ~known, np.nan_to_num(grade), tally)
+    tally, read = Tally(scored.case, len(cases)), graded & known & on_scale
+    why = UNLABELED if on_scale else "labels are not on the scale of the rubric"
+    yield _lean("score", difference, read, graded & ~known & on_scale, tally, why)
     systems = _Systems(cases)
     system = systems.of(scored.case, scored.index)
     for name, code in systems.most_frequent(system[read]):
