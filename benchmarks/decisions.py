@@ -135,7 +135,7 @@ PAIRS = (
         "shown_first",
     ),
     Judge(
-        "pairs: always the longer", "useless", pairs(lambda r, label, longer, order: 1.0 if longer else -1.0), "longer"
+        "pairs: always the longer", "useless", pairs(lambda r, label, longer, order: 1.0 if longer else -1.0), "always_longer"
     ),
     Judge(
         "pairs: favors a system by 25 points",

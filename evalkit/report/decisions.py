@@ -113,6 +113,7 @@ _FAVORED: Final[Mapping[str, tuple[Text | str, Text | str]]] = {
     "lean_system": (gettext("favors"), gettext("disfavors")),
 }
 """What a lean favors if it is positive, and if it is negative."""
+_ITEM_LABELS: Final = {"met": gettext("met"), "not_met": gettext("not met")}
 
 
 def headline(metrics: Metrics, confidence: float = 0.95) -> Finding:
@@ -175,7 +176,8 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
     text = _LIMITS.get(limit.kind)
     if text is None:
         return ngettext("only {n:,} label shows this", "only {n:,} labels show this", metric.n)
-    values: dict[str, object] = {"subject": limit.subject, "n": metric.n, "units": UNITS[decision.unit]}
+    subject = _ITEM_LABELS.get(limit.subject, limit.subject) if decision.unit == "item" else limit.subject
+    values: dict[str, object] = {"subject": subject, "n": metric.n, "units": UNITS[decision.unit]}
     if limit.kind in _FAVORED:
         negative = (metric.value or 0.0) < 0
         values |= {"favored": _FAVORED[limit.kind][negative], "points": points(metric, absolute=True)}

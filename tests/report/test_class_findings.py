@@ -16,12 +16,15 @@ from evalkit.cli import main
 from evalkit.config import RunConfig
 from evalkit.report.class_findings import class_names
 from evalkit.report.counts import Finding
+from evalkit.report.decisions import headline
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.tables import MOST, confusion
 from evalkit.report.findings import findings
-from evalkit.report.headline import headline
 from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.decision import LABELS_NEEDED
+from evalkit.scoring.labels_needed import labels_needed
 from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics
+from evalkit.scoring.metrics.decision_inputs import class_decision_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
@@ -51,9 +54,10 @@ def columns(rows: Sequence[tuple[int, int]], classes: int = 2) -> ClassColumns:
 
 def scored(rows: Sequence[tuple[int, int]], classes: int = 2) -> Mapping[str, Metric]:
     own, clusters = columns(rows, classes), Clusters.each(len(rows))
-    found = [*class_statistics(own), *class_extras(CONFIG, own, clusters)[0]]
+    found = [*class_statistics(own), *class_decision_statistics(own, None), *class_extras(CONFIG, own, clusters)[0]]
     made = measure([one for one in found if isinstance(one, Statistic)], CONFIG.scoring, clusters)
-    return made | {one.name: one for one in found if isinstance(one, Metric)}
+    made |= {one.name: one for one in found if isinstance(one, Metric)}
+    return made | {LABELS_NEEDED: labels_needed(made, {}, 0.95)}
 
 
 def translated(found: Finding) -> Finding:
@@ -72,25 +76,27 @@ WRONG = [(0, 1), (1, 0)]
 @pytest.mark.parametrize(
     ("rows", "tone", "expected"),
     [
-        (RIGHT * 40 + WRONG * 3, "good", "Trust this judge for single responses like these: it is right in 93%"),
+        (RIGHT * 80 + WRONG * 4, "good", "Trust this judge for single verdicts on responses like these: right in 95%"),
         (RIGHT * 40 + WRONG * 15, "warn", "Trust this judge only for rates over many responses, corrected by labels"),
         (RIGHT * 40 + [(0, U)] * 30, "warn", "but it abstains in 27% [19, 35] of answers."),
-        ([(0, 0)] * 60 + [(1, 1)] * 8 + [(1, 0)] * 40, "warn", "but it misses most responses labeled 'refuse'."),
-        (RIGHT * 8, "warn", "Label about 14 more responses before you decide: kappa 1.00"),
-        (RIGHT * 40 + [(0, X)] * 40, "bad", "Fix the missing answers before you decide: 40 of 120 labeled responses"),
-        ([(0, X)] * 9, "bad", "Fix the missing answers first: no labeled response has a usable answer."),
-        ([(X, 0), (X, 1)] * 9, "warn", "Label about 42 responses first, enough to show an accuracy of 0.70"),
-        ([(X, U)] * 9, "bad", "Do not use this judge for these responses: it abstains in all 9 answers."),
-        ([(0, 0), (0, 1)] * 20, "warn", "Add labels of other classes first"),
-        ([(0, 0), (1, 0)] * 20, "bad", "Do not trust this judge: all 40 answers are 'comply', whatever the label."),
-        ((RIGHT + WRONG) * 100, "bad", "it is at best slightly better than chance (kappa 0.00"),
-        ((RIGHT + WRONG) * 3, "bad", "Do not trust this judge yet: kappa 0.00"),
-        (RIGHT * 12 + WRONG * 9, "warn", "does not differ significantly from chance"),
+        (
+            [(0, 0)] * 60 + [(1, 1)] * 8 + [(1, 0)] * 12,
+            "warn",
+            "it finds only 40% [23, 62] of the 20 responses labeled",
+        ),
+        (RIGHT * 40 + [(0, 0)] * 40 + [(0, X)] * 121, "bad", "Fix the missing answers before you decide: 121 of 241"),
+        ([(0, X)] * 9, "bad", "Fix the missing answers before you decide: 9 of 9 labeled responses have no verdict"),
+        ([(X, 0), (X, 1)] * 9, "warn", "Label about 170 responses first: without labels, nothing shows"),
+        ([(0, 0), (0, 1)] * 20, "warn", "Add labels of another class first"),
+        ([(0, 0), (1, 0)] * 60, "bad", "all 120 verdicts are comply, whatever the label."),
+        ((RIGHT + WRONG) * 100, "bad", "it agrees with the labels no more than by chance (right in 50%"),
+        ((RIGHT + WRONG) * 3, "warn", "more responses before you decide: right in 50%"),
+        (RIGHT * 12 + WRONG * 9, "warn", "does not show whether the judge is useful or hardly better than chance"),
         (WRONG * 30, "bad", "check that the labels are not reversed."),
     ],
 )
 def test_the_advice_fits_the_judge(rows, tone, expected):
-    found = translated(headline(scored(rows), "pointwise"))
+    found = translated(headline(scored(rows)))
     assert expected in found.text
     assert found.tone == tone
 
@@ -100,24 +106,20 @@ def test_the_most_frequent_class_is_not_better_than_chance():
     rows = [(0, 0)] * 88 + [(0, 1)] * 2 + [(1, 0)] * 10
     metrics = scored(rows)
     assert metrics["agreement/accuracy"].low > 0.5
-    assert "Trust" not in headline(metrics, "pointwise").text.replace("Do not trust", "")
-    assert any("Not shown to be better than chance" in one.text for one in findings(metrics, "pointwise"))
+    assert "Trust" not in headline(metrics).text.replace("Do not trust", "")
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(-1, 2), st.integers(-2, 2)), min_size=1, max_size=60))
 def test_sentences_follow_the_intervals(rows):
     metrics = scored(rows, 3)
-    said = [translated(one) for one in (headline(metrics, "pointwise"), *findings(metrics, "pointwise"))]
+    said = [translated(one) for one in (headline(metrics), *findings(metrics, "pointwise"))]
     kappa = metrics["agreement/kappa"]
     for one in said:
-        if "better than chance" in one.text and not re.search("[Nn]ot |no better|at best|whether", one.text):
-            assert kappa.low > 0, one
         if one.text.startswith("Trust this judge for single"):
             assert kappa.low >= 0.6
-            assert kappa.n >= 30
         if match := re.search("Misses most responses labeled '(.*?)'", one.text):
-            assert metrics[f"class/{match[1]}/recall"].high < 0.5
+            assert metrics[f"class/{match[1]}/recall"].value < 0.5
         if one.text.startswith("Abstains in"):
             assert metrics["class/abstained"].value > 0
     assert any("abstain" in one.text.lower() for one in said) or not metrics["class/abstained"].value

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
-from evalkit.core.display import dollars, interval
+from evalkit.core.display import dollars, interval, percent, points
 from evalkit.report.counts import side
 from evalkit.report.findings import findings
-from evalkit.report.headline import headline
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 
@@ -39,26 +38,19 @@ def test_interval_reads_as_a_value_with_bounds():
     assert interval(Metric("x", None)) == "-"
 
 
-def test_an_interval_that_holds_chance_does_not_show_more():
-    found = only("agreement/accuracy", agreement__accuracy=(0.52, 0.38, 0.66))
-    assert found.text == "Not shown to be better than chance: accuracy 0.52 [0.38, 0.66]."
-    assert found.tone == "bad"
-    assert "未能表明优于随机" in found.text_zh
+def test_agreement_is_given_in_numbers():
+    found = only("agreement/accuracy", agreement__accuracy=(0.52, 0.38, 0.66, 9), agreement__kappa=(0.1, -0.1, 0.3))
+    assert found.text == "Agreement with the labels: accuracy 0.52 [0.38, 0.66], kappa 0.10 [-0.10, 0.30]."
+    assert found.tone == "warn"
+    assert found.text_zh.startswith("与标注的一致性：")
+    useless = only("agreement/accuracy", agreement__accuracy=(0.5, 0.4, 0.6, 9), agreement__kappa=(0.0, -0.1, 0.1))
+    assert useless.tone == "bad"
 
 
-def test_accuracy_decides_and_kappa_says_how_much_more_than_the_most_frequent_label():
-    high = {"agreement__accuracy": (0.8, 0.7, 0.9)}
-    low = only("agreement/accuracy", agreement__kappa=(0.1, -0.1, 0.3), **high)
-    assert low.text.startswith("Agrees with the labels better than chance: accuracy 0.80 [0.70, 0.90]")
-    assert "does not show more than always giving the most frequent label" in low.text
-    assert low.tone == "warn"
-    assert only("agreement/accuracy", agreement__kappa=(0.3, 0.1, 0.5), **high).tone == "warn"
-    assert only("agreement/accuracy", agreement__kappa=(0.8, 0.65, 0.9), **high).tone == "good"
-
-
-def test_an_accuracy_without_an_interval_claims_nothing():
-    assert only("agreement/accuracy", agreement__accuracy=0.9).text.startswith("Too few cases to tell")
-    assert "too few to show a preference" in texts(position__first_rate=1.0)[1]
+def test_one_number_is_rounded_once():
+    metric = Metric("x", 0.695, 0.625, 0.905)
+    assert (interval(metric), percent(metric)) == ("0.70 [0.63, 0.91]", "70% [63, 91]")
+    assert points(Metric("x", -0.125, -0.2, -0.045), absolute=True) == "13 [5, 20]"
 
 
 def test_without_labels_it_says_so():
@@ -68,9 +60,7 @@ def test_without_labels_it_says_so():
 
 def test_pointwise_agreement_is_a_correlation():
     found = findings(metrics(agreement__spearman=(0.4, 0.2, 0.6), agreement__pearson=(0.5, 0.3, 0.7)), "pointwise")
-    assert [f.text for f in found] == [
-        "Its scores agree with the labels better than chance: Spearman 0.40 [0.20, 0.60]."
-    ]
+    assert [f.text for f in found] == ["Agreement with the labels: Spearman 0.40 [0.20, 0.60] with 0 labels."]
 
 
 def test_a_preference_is_named_with_its_lead_only_where_it_is_clear():
@@ -159,14 +149,6 @@ def test_that_no_cycle_was_found_is_no_finding_where_none_can_be(mode, rate, sai
     assert sum("(A > B > C > A)" in text for text in texts(mode, conflict__rate=rate)) == said
 
 
-def test_a_judge_that_always_ties_is_at_chance_not_below_it() -> None:
-    metrics = {
-        "agreement/accuracy": Metric("agreement/accuracy", 0.0, 0.0, 0.14, n=24),
-        "agreement/kappa": Metric("agreement/kappa", 0.0, None, None, n=24),
-    }
-    assert findings(metrics, "pairwise")[0].text.startswith("Not shown to be better than chance")
-
-
 def test_a_panel_is_relied_on_where_its_judges_agree():
     assert only("panel/alpha", panel__alpha=(0.9, 0.85, 0.95)).tone == "good"
     assert only("panel/alpha", panel__alpha=(0.9, 0.75, 0.95)).tone == "warn"
@@ -220,30 +202,10 @@ def test_what_the_first_place_won_is_counted_in_passes_and_not_in_pairs():
     assert "90% [70, 100] of 15 decided pairs; without labels" in found.text
 
 
-@pytest.mark.parametrize(
-    ("kappa", "tone", "text"),
-    [
-        (None, "warn", "Label some items first: without labels, nothing shows whether to trust this judge."),
-        ((0.3, -0.1, 0.7, 40), "warn", "Do not trust this judge yet: its answers to items are not shown to agree with"),
-        ((0.9, None, None, 2), "warn", "(Cohen's kappa 0.90, 2 labeled items)."),
-        (
-            (0.5, 0.3, 0.7, 40),
-            "info",
-            "agree with annotators beyond chance: Cohen's kappa 0.50 [0.30, 0.70] on 40 labeled",
-        ),
-        ((0.8, 0.7, 0.9, 400), "good", "agree with annotators beyond chance"),
-    ],
-)
-def test_a_checklists_judge_is_trusted_by_its_agreement_on_items(kappa, tone, text):
-    found = headline(metrics(**({} if kappa is None else {"checklist__kappa": kappa})), "checklist")
-    assert text in found.text
-    assert found.tone == tone
-
-
 def test_findings_of_a_checklist():
-    values = {"checklist__accuracy": (0.9, 0.8, 0.95, 40), "score__mean": (0.5, 0.4, 0.6, 8, 2, 0.4, 0.7)}
-    assert texts("checklist", **values)[-2:] == [
-        "On 40 labeled items, the judge gives the annotators' answer to 90% [80, 95].",
+    values = {"checklist__accuracy": (0.9, 0.8, 0.95, 40), "checklist__kappa": (0.8, 0.7, 0.9, 40), "score__mean": (0.5, 0.4, 0.6, 8, 2, 0.4, 0.7)}
+    assert texts("checklist", **values) == [
+        "Agreement with the labels: accuracy 0.90 [0.80, 0.95], kappa 0.80 [0.70, 0.90].",
         "2 of 10 responses have no score, because items without an answer could change it. The mean score of all of "
         "them is between 0.40 and 0.70.",
     ]

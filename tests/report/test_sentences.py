@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.cli.summary import metric_table
-from evalkit.config import JudgeConfig, RunConfig, SwapConfig
+from evalkit.config import JudgeConfig, RunConfig
 from evalkit.report.counts import Finding
 from evalkit.report.findings import findings
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.scoring import score_run
-from evalkit.scoring.chance_level import against_chance
+from evalkit.scoring.decision import decide
 from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.types import Case, Judgment, Metric, Response, Verdict
 
@@ -54,7 +54,7 @@ def test_a_good_judge_of_labels_of_one_class_is_not_called_chance():
     assert metrics["agreement/kappa"].note.startswith("labels are all of one class (A)")
     assert metrics["agreement/kappa_weighted"].value is None
     text = text_of(metrics, "agreement/accuracy")
-    assert text.startswith("Agrees with the labels far better than chance: accuracy 0.92")
+    assert text.startswith("Agreement with the labels: accuracy 0.92")
     assert "kappa not defined (labels are all of one class (A))" in text
     names, values, *_ = [list(column.cells) for column in metric_table(metrics, 0.95).columns]
     assert dict(zip(names, values, strict=True))["agreement/kappa"] == "not defined"
@@ -69,7 +69,6 @@ def test_ties_of_disagreeing_orders_come_first_and_accuracy_is_given_without_the
     assert "(a tie is wrong unless the label is one)" in second.text
     assert "0.52 [0.50, 0.58] in a single order" in second.text
     assert "1.00 among 1 decided pair" in second.text
-    assert second.text.startswith("Too few decided pairs to tell whether it is better than chance (n = 1)")
     decided = metrics["agreement/accuracy_decided"]
     assert (decided.value, decided.n, decided.missing) == (1.0, 1, 0)
 
@@ -82,29 +81,19 @@ def test_accuracy_among_decided_pairs_is_bounded_over_missing_verdicts():
 
 
 @pytest.mark.parametrize("winner", ["A", "TIE"])
-def test_constant_verdicts_are_not_shown_to_be_better_than_chance(winner):
+def test_constant_verdicts_are_named(winner):
     metrics = scored([("A", winner, winner), ("B", winner, winner)] * 20)
-    assert against_chance(metrics).side == "unclear"
-    assert text_of(metrics, "agreement/accuracy").startswith("Not shown to be better than chance")
     if winner == "A":
         assert text_of(metrics, "win_rate/a") == "All 40 verdicts are A."
     else:
         assert "but most of these verdicts are ties" in text_of(metrics, "position/consistency")
 
 
-def test_a_judge_that_follows_the_position_is_at_chance_whatever_the_labels_are():
+def test_a_judge_that_follows_the_position_contradicts_itself_whatever_the_labels_are():
     for label in ("A", "B"):
         metrics = scored([(label, "A", "B")] * 40)
         assert "100%" in said(metrics)[0].text
-        assert text_of(metrics, "agreement/accuracy").startswith("Not shown to be better than chance")
-
-
-def test_one_order_with_labels_of_one_class_shows_nothing():
-    metrics = scored([("A", "A")] * 40, swap=SwapConfig(policy="none"))
-    assert against_chance(metrics).side == "unknown"
-    text = text_of(metrics, "agreement/accuracy")
-    assert text.startswith("Each pair was shown in one order and has the same label")
-    assert "better than chance" not in text
+        assert decide(metrics).reason == "orders_disagree"
 
 
 def test_a_perfectly_consistent_judge_is_not_told_of_half():
@@ -163,11 +152,11 @@ def test_with_labels_only_the_length_at_equal_label_is_reported():
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ((), "Agrees with the labels far"),
-        (("llmbar/mean_accuracy",), "Agrees with the labels far"),
-        (("mt_bench/agreement",), "Agrees with the annotators' labels far"),
-        (("human/alpha",), "Agrees with the annotators' labels far"),
-        (("human/alpha", "judgebench/net_vote_accuracy"), "Agrees with the labels far"),
+        ((), "Agreement with the labels:"),
+        (("llmbar/mean_accuracy",), "Agreement with the labels:"),
+        (("mt_bench/agreement",), "Agreement with the annotators' labels:"),
+        (("human/alpha",), "Agreement with the annotators' labels:"),
+        (("human/alpha", "judgebench/net_vote_accuracy"), "Agreement with the labels:"),
     ],
 )
 def test_labels_are_people_s_only_where_that_is_known(more, expected):
@@ -213,7 +202,7 @@ def test_constant_scores_of_graded_responses_are_not_called_unlabeled():
         "agreement/spearman": Metric("agreement/spearman", None, n=50, note="scores or grades are all equal"),
     }
     assert text_of(metrics, "agreement/accuracy").startswith(
-        "Not shown to be better than chance: all 50 scores are equal"
+        "All 50 scores are equal, so they cannot follow the labels"
     )
 
 
@@ -237,19 +226,10 @@ ROWS = st.lists(st.tuples(st.sampled_from(["A", "B", "TIE", None]), WINNERS, WIN
 
 
 @given(ROWS, st.integers(1, 3))
-def test_sentences_side_with_chance_only_as_the_interval_does(rows, times):
+def test_findings_give_numbers_and_leave_the_conclusion_to_the_decision(rows, times):
     metrics = scored(rows * times)
     found = said(metrics)
-    text = next(one.text for one in found if one.metric == "agreement/accuracy")
-    decided = metrics["agreement/accuracy_decided"]
-    better = bool(re.search("(?<!Not shown to be )(?<!whether it is )better than chance", text))
-    if better:
-        assert decided.low is None or decided.low > 0.5 or metrics["agreement/kappa"].low > 0
-    if decided.low is not None and decided.low > 0.5:
-        assert better
-        assert "Not shown" not in text
-    if decided.high is not None and decided.low <= 0.5:
-        assert not better
+    assert not any("better than chance" in one.text for one in found)
     if metrics["agreement/accuracy"].value is not None and metrics["tie_rate"].value >= 0.5:
         assert "tie_rate" in [one.metric for one in found[:2]]
     assert not any(word in one.text for one in found for word in ("place ", "people's choices", "told of"))

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from evalkit.scoring import score_run
-from evalkit.scoring.chance_level import CORRELATIONS, ONE_ORDER, against_chance
 from evalkit.scoring.stats.confusion import kappa
-from evalkit.types import Metric
 
 VALUES = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
 WINNER = st.sampled_from(["A", "TIE", "B"])
@@ -105,40 +103,3 @@ def test_what_cannot_be_known_says_why(configure, make_case, passes, rows, secti
     if not sections:
         assert metrics["agreement/accuracy"].value is None
         assert why in metrics["agreement/accuracy"].note
-
-
-def interval(name, value, low=None, high=None, note=None):
-    return Metric(f"agreement/{name}", value, low, high, 50, note=note)
-
-
-ONE_ORDER_NOTE = Metric("position/first_rate", 0.5, note=f"{ONE_ORDER}: position and quality cannot be separated")
-
-
-@pytest.mark.parametrize(
-    ("found", "side", "decider"),
-    [
-        ([interval("spearman", 0.4, 0.1, 0.6)], "above", "spearman"),
-        ([interval("spearman", None), interval("kendall", -0.4, -0.6, -0.1)], "below", "kendall"),
-        ([("accuracy_decided", 0.8, 0.7, 0.9)], "above", "accuracy_decided"),
-        ([("accuracy_decided", 0.5, 0.4, 0.6)], "unclear", "accuracy_decided"),
-        ([("accuracy_decided", 1.0)], "unknown", "accuracy_decided"),
-        ([("accuracy_decided", None), ("kappa", 0.3, 0.1, 0.5)], "above", "kappa"),
-        ([("accuracy_decided", None), ("kappa", 0.0)], "unclear", None),
-        ([("accuracy_decided", 0.9, 0.8, 1.0), ("kappa", 0.0), ONE_ORDER_NOTE], "unclear", "kappa"),
-        ([("accuracy_decided", 0.9, 0.8, 1.0), ("kappa", 1.0), ONE_ORDER_NOTE], "unknown", "kappa"),
-        ([("accuracy_decided", 0.9, 0.8, 1.0), ONE_ORDER_NOTE], "unknown", None),
-        ([("accuracy_per_order", 0.8, 0.7, 0.9)], "above", "accuracy_per_order"),
-        ([("accuracy_per_order", 0.5, 0.4, 0.6), ("kappa", -0.3, -0.5, -0.1)], "below", "kappa"),
-        ([], "unclear", "accuracy"),
-    ],
-)
-def test_the_metric_that_decides_whether_a_judge_beats_chance(found, side, decider):
-    metrics = [one if isinstance(one, Metric) else interval(*one) for one in found]
-    pairs = any(one.name not in CORRELATIONS for one in metrics) or not metrics
-    metrics += [interval("accuracy", 0.5, 0.4, 0.6)] if pairs else []
-    test = against_chance({one.name: one for one in metrics})
-    assert (test.side, test.metric and test.metric.name) == (side, decider and f"agreement/{decider}")
-
-
-def test_nothing_is_compared_with_chance_without_labels():
-    assert against_chance({"tie_rate": Metric("tie_rate", 0.1, 0.0, 0.2)}) is None
