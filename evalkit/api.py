@@ -27,7 +27,7 @@ from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import apply_gate, check_gate, check_rules, write_with_gate
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
-from evalkit.plugins import allowing_code
+from evalkit.plugins import allowing_code, check_options
 from evalkit.protocols import Evaluator, Store
 from evalkit.report import run_files
 from evalkit.runs import check_free, check_no_sweep, unused_folder
@@ -148,7 +148,8 @@ def run(
         cases: rows to use instead of `dataset.path`: a pandas or polars frame, an Arrow table, or a list of mappings;
             `dataset.fields` applies to their columns.
         observe: called with the progress while judging.
-        allow_code: let the config name classes by dotted paths, which are imported and run.
+        allow_code: let the config name classes by dotted paths, which are imported and run, and set any option of
+            workers.
         overwrite: replace another run in `folder`; without it, such a folder is refused.
 
     Raises:
@@ -161,6 +162,7 @@ def run(
         config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": None, "format": None})})
     folder = folder or default_folder(config)
     with allowing_code(allow_code):
+        check_options(config.runner.options)
         return track(config, judge_and_score(config, folder, cases=cases, observe=observe, overwrite=overwrite))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -54,6 +55,27 @@ FOLDERS = (PROMPTS, CONF)
 VARIABLE = "EVALKIT_PLUGINS"
 ALLOW, ALLOW_FLAG = "EVALKIT_ALLOW_CODE", "--allow-code"
 TRUST = f"if you trust the author of the config, add {ALLOW_FLAG} or set {ALLOW}=1"
+_JOB = frozenset(
+    ("name", "timeout_min", "time", "mem_gb", "mem", "mem_per_cpu", "mem_per_gpu", "nodes", "cpus_per_task",
+     "cpus_per_gpu", "gpus_per_node", "gpus_per_task", "tasks_per_node", "ntasks_per_node", "partition", "account",
+     "qos", "gres", "array_parallelism", "signal_delay_s", "max_num_timeout", "stderr_to_stdout")
+)  # fmt: skip
+OPTIONS = "runner.options"
+HARMLESS = MappingProxyType(
+    {
+        OPTIONS: _JOB | {f"slurm_{name}" for name in _JOB} | {"cluster", "num_cpus", "num_gpus", "memory"},
+        "hydra.launcher": _JOB | {"_target_", "n_jobs", "jobs", "verbose"},
+        "hydra.sweeper": frozenset(
+            ("_target_", "direction", "study_name", "n_trials", "n_jobs", "max_failure_rate", "max_batch_size")
+        ),
+    }
+)
+"""The settings of workers, launchers and sweepers that any config may set, by section.
+
+Anything else may run a command or open a connection: only the command line sets it, unless code is allowed.
+"""
+# A line break in a value would be a new line in Slurm's script. Only the user sets environment variables.
+_HARMLESS_TEXT = re.compile(r"(?!-)[\w .,:+@%-]*|\$\{oc\.env:\w+(,[\w.]*)?\}")
 
 _allowed = ContextVar("evalkit_allow_code", default=False)
 
@@ -71,6 +93,44 @@ def allowing_code(allowed: bool = True) -> Iterator[None]:
 def code_allowed() -> bool:
     """Return whether a config may name code by its dotted path."""
     return _allowed.get() or os.environ.get(ALLOW) == "1"
+
+
+def risky_settings(section: str, settings: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each setting in a section that may run code."""
+    for path, value in leaves(settings):
+        if value is not None and not (len(path) == 1 and path[0] in HARMLESS[section] and _is_harmless(value)):
+            yield path
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each value in nested mappings that is not a mapping, with its path."""
+    if not isinstance(value, Mapping):
+        yield path, value
+        return
+    for key, part in value.items():
+        yield from leaves(part, (*path, str(key)))
+
+
+def _is_harmless(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_harmless, value))
+    return bool(_HARMLESS_TEXT.fullmatch(value)) if isinstance(value, str) else isinstance(value, int | float | Enum)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check the settings of workers in a config whose author is unknown.
+
+    Raises:
+        ConfigError: If one of them may run code, and code is not allowed.
+    """
+    for path in () if code_allowed() else risky_settings(OPTIONS, options):
+        raise risky_setting((OPTIONS, *path))
+
+
+def risky_setting(path: Sequence[str]) -> ConfigError:
+    """Return the error for a setting that may run code."""
+    remedy = f"set it on the command line; or, {TRUST}"
+    return ConfigError("may run code, so a config cannot set it to this value", where=".".join(path), remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)

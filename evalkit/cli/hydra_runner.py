@@ -321,7 +321,7 @@ def _run_hydra(name: str, words: Sequence[str], driver: Driver, *, sweep: bool =
             return driver(cfg)
 
     try:
-        with _decoded_output(words), own_hydra() as hydra:
+        with _decoded_output(words), own_hydra(words) as hydra:
             _dispatch(hydra, name, words, task, sweep=sweep)
     except JobError as error:
         driver.statuses.append(error.status)

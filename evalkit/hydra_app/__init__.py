@@ -258,8 +258,12 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
 
 
 @contextmanager
-def own_hydra() -> Iterator[Hydra]:
-    """Set Hydra up with evalkit's configs, schema and rules inside the block."""
+def own_hydra(words: Sequence[str] = ()) -> Iterator[Hydra]:
+    """Set Hydra up with evalkit's configs, schema and rules inside the block.
+
+    Args:
+        words: the overrides of the command line, which may set what a config may not.
+    """
     with _HYDRA:
         before = GlobalHydra.instance().hydra
         GlobalHydra.instance().clear()
@@ -268,7 +272,7 @@ def own_hydra() -> Iterator[Hydra]:
             with initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
-                hydra.config_loader = CheckedLoader(hydra.config_loader)
+                hydra.config_loader = CheckedLoader(hydra.config_loader, words)
                 yield hydra
         finally:
             GlobalHydra.instance().hydra = before
@@ -309,7 +313,7 @@ def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) ->
     """
     chosen = {word.partition("=")[0] for word in overrides}
     values = {group: value for group, value in settings.items() if group not in chosen}
-    with own_hydra():
+    with own_hydra(overrides):
         node = OmegaConf.create({"defaults": SETTLED, **escaped(values)})
         check_search_path(node)
         ConfigStore.instance().store(name=SETTINGS, node=node, provider="evalkit")
@@ -331,7 +335,7 @@ def load_jobs(
         ConfigError: if a job's config is invalid; it names the job.
     """
     words = for_hydra(overrides, sweep=sweep)
-    with own_hydra():
+    with own_hydra(words):
         study = None if name == DEFAULT else find_study(name)
         if name != DEFAULT and study is None:
             raise unknown_study_error(name)
@@ -361,7 +365,7 @@ def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
     Raises:
         ConfigError: if Hydra's part of the config is invalid.
     """
-    with own_hydra():
+    with own_hydra(overrides):
         study = None if name == DEFAULT else find_study(name)
         return sweep_place(add_study(study) if study else DEFAULT, for_hydra(overrides, sweep=True))
 

@@ -1,37 +1,52 @@
 """Refuse configs that make Hydra import or run code, or set up logging or the environment, unless code is allowed.
 
 Hydra instantiates whatever `_target_` names in its own part of a config, and it sets up callbacks, logging and the
-environment before the first job. So each config is checked as soon as it is composed, also in a launcher's processes.
+environment before the first job. Settings of workers, launchers and sweepers can be commands: a config may only set
+harmless ones, the command line any. So each config is checked once it is composed, also in a launcher's processes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigNode, ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigSource
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from evalkit.errors import ConfigError
-from evalkit.plugins import TRUST, code_allowed
+from evalkit.plugins import HARMLESS, TRUST, code_allowed, leaves, risky_setting, risky_settings
 
 PLACES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _NO_LOGGING = {"version", "root", "disable_existing_loggers"}
-# Hydra only accepts sweepers and launchers from installed packages.
-_INSTALLED = re.compile(r"(hydra_plugins|hydra\._internal\.core_plugins)(\.\w+)+")
-_SAMPLER = re.compile(r"optuna\.samplers\.\w+")
+_SAMPLER = re.compile(r"optuna\.samplers\.\w+Sampler")
+_SPACES = ("params", "search_space")
+_PREFIXES = tuple(HARMLESS)
+Setting: TypeAlias = tuple[str, ...]
 
 
 class CheckedLoader(ConfigLoader):
-    """A config loader that refuses configs that name code."""
+    """A config loader that refuses configs that name code.
 
-    def __init__(self, loader: ConfigLoader) -> None:
+    Args:
+        loader: Hydra's loader.
+        words: the overrides on the command line, which may set anything.
+    """
+
+    def __init__(self, loader: ConfigLoader, words: Iterable[str] = ()) -> None:
         self._loader = loader
+        # A launcher's processes get them with the loader.
+        self._granted, self._allowed = _granted(words), code_allowed()
 
     def load_configuration(self, *args: Any, **kwargs: Any) -> DictConfig:
         """Return a composed config.
@@ -39,7 +54,7 @@ class CheckedLoader(ConfigLoader):
         Raises:
             ConfigError: if it names code and code is not allowed.
         """
-        return _checked(self._loader.load_configuration(*args, **kwargs))
+        return self._checked(self._loader.load_configuration(*args, **kwargs))
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """Return the composed config of a job of a sweep.
@@ -47,7 +62,7 @@ class CheckedLoader(ConfigLoader):
         Raises:
             ConfigError: if it names code and code is not allowed.
         """
-        return _checked(self._loader.load_sweep_config(master_config, sweep_overrides))
+        return self._checked(self._loader.load_sweep_config(master_config, sweep_overrides))
 
     def get_search_path(self) -> ConfigSearchPath:
         """Return the search path."""
@@ -69,11 +84,23 @@ class CheckedLoader(ConfigLoader):
         """Return the defaults list of a config."""
         return self._loader.compute_defaults_list(*args, **kwargs)
 
+    def _checked(self, cfg: DictConfig) -> DictConfig:
+        if not (self._allowed or code_allowed()):
+            check(cfg, self._granted)
+        return cfg
 
-def _checked(cfg: DictConfig) -> DictConfig:
-    if not code_allowed():
-        check(cfg)
-    return cfg
+
+def _granted(words: Iterable[str]) -> frozenset[Setting]:
+    """Return the guarded settings that the command line sets."""
+    granted = set[Setting]()
+    for word in words:
+        if word.lstrip("+").startswith(_PREFIXES):
+            with suppress(HydraException):  # reported when the config is composed
+                [override] = OverridesParser.create().parse_overrides([word])
+                value, key = override.value(), tuple(override.key_or_group.split("."))
+                values = value.list if isinstance(value, ChoiceSweep) else [value]
+                granted |= {path for value in values for path, _ in leaves(value, key)}
+    return frozenset(granted)
 
 
 def check_search_path(study: DictConfig) -> None:
@@ -87,8 +114,12 @@ def check_search_path(study: DictConfig) -> None:
             raise ConfigError("names a package, which is imported", where="hydra.searchpath", remedy=TRUST)
 
 
-def check(cfg: DictConfig) -> None:
-    """Check Hydra's own part of a composed config.
+def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
+    """Check Hydra's own part of a composed config, and the settings of workers.
+
+    Args:
+        cfg: the composed config.
+        granted: the settings that the command line sets.
 
     Raises:
         ConfigError: if it names code.
@@ -97,6 +128,43 @@ def check(cfg: DictConfig) -> None:
     assert isinstance(part, dict)
     for key, found in _code_named_by(part, cfg.hydra):
         raise ConfigError(found, where=f"hydra.{key}", remedy=TRUST)
+    hidden = OmegaConf.is_interpolation(cfg, "runner")
+    runner = None if hidden else OmegaConf.to_container(cfg.get("runner") or OmegaConf.create(), resolve=False)
+    for path in _risky({"hydra": part, "runner": runner}):
+        if path not in granted:
+            raise risky_setting(path)
+
+
+def _risky(values: Mapping[str, Any]) -> Iterator[Setting]:
+    """Yield each setting of workers, launchers and sweepers that may run code."""
+    for section in HARMLESS:
+        above, name = section.split(".")
+        settings: Any = values[above].get(name) or {} if isinstance(values[above], dict) else ""
+        shipped: Mapping[str, Any] = {}
+        if above == "hydra" and isinstance(settings, dict):
+            shipped = _installed(name).get(str(settings.get("_target_")), {})
+            for space in _SPACES:  # each job that they lead to is checked, too
+                keys = settings.get(space)
+                risky = filter(_names_risky_setting, keys if isinstance(keys, dict) else ())
+                yield from ((above, name, space, key) for key in risky)
+            settings = {key: value for key, value in settings.items() if key not in (*_SPACES, "sampler")}
+        for path in risky_settings(section, settings):
+            if not path or settings[path[0]] != shipped.get(path[0]):
+                yield (above, name, *path)
+
+
+def _names_risky_setting(key: str) -> bool:
+    """Return whether an override of this key sets what only the command line may set."""
+    section = next((section for section in HARMLESS if key.lstrip("+~").startswith(section)), None)
+    return section is not None and key.lstrip("+~").removeprefix(f"{section}.") not in HARMLESS[section]
+
+
+def _installed(kind: str) -> dict[str, Any]:
+    """Return the settings of each installed launcher or sweeper as installed, by its target."""
+    Plugins.instance()
+    options = ConfigStore.instance().repo["hydra"][kind].values()
+    nodes = (OmegaConf.to_container(one.node, resolve=False) for one in options if isinstance(one, ConfigNode))
+    return {node["_target_"]: node for node in nodes if isinstance(node, dict)}
 
 
 def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[str, str]]:
@@ -110,11 +178,12 @@ def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[st
     if part["job"].get("env_set") or part["job"].get("env_copy"):
         yield "job.env_set", "sets environment variables, which can name code"
     for key in ("sweeper", "launcher"):
-        yield from ((where, f"names code ({what})") for where, what in _targets(hydra, key, part[key], top=True))
+        found = _targets(hydra, key, part[key], _installed(key))
+        yield from ((where, f"names code ({what})") for where, what in found)
 
 
-def _targets(hydra: DictConfig, where: str, value: Any, *, top: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each key that Hydra would instantiate, with what it names."""
+def _targets(hydra: DictConfig, where: str, value: Any, installed: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield each key that Hydra would instantiate, with what it names; `installed` targets are harmless."""
     if isinstance(value, str) and "${" in value:
         value = _resolved(hydra, where)
         if isinstance(value, dict | list | None):
@@ -124,10 +193,8 @@ def _targets(hydra: DictConfig, where: str, value: Any, *, top: bool = False) ->
         for place, one in enumerate(value):
             yield from _targets(hydra, f"{where}[{place}]", one)
     if isinstance(value, dict):
-        if value.get("custom_search_space"):
-            yield f"{where}.custom_search_space", str(value["custom_search_space"])
         target = value.get("_target_")
-        if target is not None and not (_INSTALLED if top else _SAMPLER).fullmatch(str(target)):
+        if target is not None and target not in installed and not _SAMPLER.fullmatch(str(target)):
             yield f"{where}._target_", str(target)
         for key, one in value.items():
             yield from _targets(hydra, f"{where}.{key}", one)

@@ -49,7 +49,7 @@ def test_settings_that_name_no_code_are_allowed(hydra: dict[str, Any]) -> None:
             "hydra.sweeper.parts[0]._target_",
             "names code (evil.Part)",
         ),
-        ({"sweeper": {"_target_": BASIC, "custom_search_space": "evil.f"}}, "custom_search_space", "(evil.f)"),
+        ({"sweeper": {"_target_": BASIC, "custom_search_space": "evil.f"}}, "custom_search_space", "may run code"),
         ({"sweeper": {"_target_": BASIC, "part": "${hydra.none}"}}, "hydra.sweeper.part", "by an interpolation"),
         ({"sweeper": {"_target_": BASIC, "part": "${hydra.job}"}}, "hydra.sweeper.part", "by an interpolation"),
     ],
