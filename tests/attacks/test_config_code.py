@@ -55,6 +55,40 @@ OF_HYDRA = [
     {"run": {"dir": "{elsewhere}"}},
     {"run": {"dir": "../elsewhere"}},
 ]
+OF_WORKERS = [
+    {"kind": "slurm", "options": {"cluster": "local", "local_setup": ["touch {marker}"]}},
+    {"kind": "slurm", "options": {"cluster": "local", "setup": ["touch {marker}"]}},
+    {"kind": "slurm", "options": {"slurm_setup": ["touch {marker}"]}},
+    {"kind": "slurm", "options": {"slurm_srun_args": ["--prolog={payload}"]}},
+    {"kind": "slurm", "options": {"slurm_additional_parameters": {"wrap": "touch {marker}"}}},
+    {"kind": "slurm", "options": {"slurm_partition": "x\ntouch {marker} #"}},
+    {"kind": "slurm", "options": {"slurm_partition": "${mode.params.text}"}},
+    {"kind": "slurm", "options": {"name": {"x\ntouch {marker}": 1}}},
+    {"kind": "ray", "options": {"runtime_env": {"py_executable": "touch {marker}"}}},
+    {"kind": "ray", "options": {"address": "127.0.0.1:9"}},
+    {"kind": "ray", "options": {"num_cpus": {"runtime_env": {"py_executable": "touch {marker}"}}}},
+    {"kind": "slurm", "options": "${mode.params}"},
+    "${mode.params.runner}",
+]
+OF_LAUNCHERS: list[tuple[str, dict[str, Any]]] = [
+    ("launcher: submitit_slurm", {"launcher": {"setup": ["touch {marker}"]}}),
+    ("launcher: submitit_slurm", {"launcher": {"additional_parameters": {"wrap": "touch {marker}"}}}),
+    ("launcher: submitit_slurm", {"launcher": {"account": "x\ntouch {marker} #"}}),
+    ("launcher: submitit_local", {"launcher": {"submitit_folder": "{elsewhere}"}}),
+    ("launcher: submitit_local", {"launcher": {"name": "${hydra.job.id}"}}),
+    ("launcher: joblib", {"launcher": {"pre_dispatch": "__import__('os').mkdir('{marker}')"}}),
+    ("launcher: joblib", {"launcher": {"backend": "ray"}}),
+    ("launcher: joblib", {"launcher": {"temp_folder": "{elsewhere}"}}),
+    ("launcher: ray", {"launcher": {"address": "127.0.0.1:9"}}),
+    ("launcher: basic", {"launcher": {"_target_": "hydra._internal.core_plugins.basic_launcher.filter_overrides"}}),
+    ("sweeper: optuna", {"sweeper": {"storage": "redis://127.0.0.1:9"}}),
+    ("sweeper: optuna", {"sweeper": {"storage": {"_target_": "evil.function"}}}),
+    ("sweeper: optuna", {"sweeper": {"custom_search_space": "evil.function"}}),
+    ("sweeper: optuna", {"sweeper": {"sampler": {"_target_": "optuna.samplers.intersection_search_space"}}}),
+    ("sweeper: optuna", {"sweeper": {"params": {"++runner.options.local_setup": "choice(['touch {marker}'])"}}}),
+    ("sweeper: basic", {"sweeper": {"params": {"+runner.options.local_setup": "[touch {marker}]"}}}),
+    ("sweeper: basic", {"sweeper": {"params": {"hydra.launcher.setup": "[touch {marker}]"}}}),
+]
 
 
 @pytest.fixture
@@ -94,6 +128,8 @@ def change(folder: Path, more: dict[str, Any]) -> None:
 def placed(value: Any, **places: str) -> Any:
     if isinstance(value, dict):
         return {key: placed(part, **places) for key, part in value.items()}
+    if isinstance(value, list):
+        return [placed(part, **places) for part in value]
     if isinstance(value, str):
         for name, place in places.items():
             value = value.replace(f"{{{name}}}", place)
@@ -137,9 +173,10 @@ def test_a_run_folder_runs_no_code(here: Path, marker: Path, command: str, capsy
             assert out.err.startswith("evalkit: ")
 
 
-def study(folder: Path, hydra: dict[str, Any], **more: Any) -> Path:
+def study(folder: Path, hydra: dict[str, Any], *options: str, **more: Any) -> Path:
     file = folder / "study.yaml"
-    body = {"defaults": ["config", "_self_"], "hydra": hydra, "tracking": {"enabled": False}, **more}
+    chosen = [yaml.safe_load(f"{{override hydra/{option}}}") for option in options]
+    body = {"defaults": ["config", *chosen, "_self_"], "hydra": hydra, "tracking": {"enabled": False}, **more}
     file.write_text(yaml.safe_dump(body), "utf-8")
     return file
 
@@ -164,6 +201,108 @@ def test_a_study_asks_hydra_for_no_code(
         assert "evil" not in sys.modules
         assert (status, len(out.err.splitlines())) == (1, 1), (hydra, out.err)
         assert "--allow-code" in out.err
+
+
+SIMULATED = ["judge=simulated/good", "store.url=a.sqlite"]
+STUDIES = {
+    "run": ["run"],
+    "sweep": ["run", "-m"],
+    "audit": ["audit"],
+    "plan": ["plan"],
+    "plan an audit": ["plan", "audit"],
+    "work": ["work", "--shard", "1/1"],
+    "write": ["batch", "write"],
+    "doctor": ["doctor"],
+    "ui": ["ui"],
+    "config": ["run", "--cfg", "job"],
+}  # fmt: skip
+
+
+def refused(status: int, out: Any, marker: Path) -> bool:
+    """Return whether a command refused a setting in one line, and no code ran."""
+    assert not marker.exists(), out
+    assert "evil" not in sys.modules
+    assert len(out.err.splitlines()) == 1, out
+    return status == 1 and "--allow-code" in out.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", ["study", "run folder", "group"])
+def test_workers_take_no_commands_from_a_file(
+    here: Path, marker: Path, door: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params = {"params": {"text": "x", "options": {"setup": [f"touch {marker}"]}, "runner": OF_WORKERS[0]}}
+    shutil.copytree("run", "other")
+    (here / "conf" / "runner").mkdir(parents=True)
+    for runner in OF_WORKERS:
+        runner = placed(runner, marker=str(marker), payload=str(here / "evil.py"))
+        words = ["hydra.run.dir=new", *SIMULATED]
+        if door == "study":
+            words.insert(0, study(here, {}, mode=params, runner=runner).name)
+        elif door == "run folder":
+            shutil.rmtree("run")
+            shutil.copytree("other", "run")
+            change(here / "run", {"mode": params, "runner": runner})
+            words.insert(0, "run/config.yaml")
+        elif isinstance(runner, dict):
+            (here / "conf" / "runner" / "mine.yaml").write_text(yaml.safe_dump(runner), "utf-8")
+            words += ["runner=mine", "tracking=none", "+mode.params.setup=x", "+mode.params.text=x"]
+        else:
+            continue
+        status = main(["run", *words])
+        assert refused(status, capsys.readouterr(), marker), runner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", STUDIES)
+def test_no_command_takes_commands_of_workers_from_a_study(
+    here: Path, marker: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study(here, {}, runner=placed(OF_WORKERS[0], marker=str(marker)))
+    file = ["requests.jsonl"] if command == "write" else []
+    assert refused(main([*STUDIES[command], "study.yaml", *SIMULATED, *file]), capsys.readouterr(), marker)
+    change(here / "run", {"runner": placed(OF_WORKERS[0], marker=str(marker))})
+    for words in (["score", "run", "scoring.seed=3"], ["reproduce", "run"], ["compare", "run", "run"]):
+        main(words)  # these start no workers
+        assert not marker.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("option", "hydra"), OF_LAUNCHERS, ids=str)
+def test_launchers_and_sweepers_take_no_commands_from_a_file(
+    here: Path, marker: Path, option: str, hydra: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = here.parent / "elsewhere"
+    hydra = placed(hydra, marker=str(marker), elsewhere=str(elsewhere))
+    study(here, {"mode": "MULTIRUN", **hydra}, option, objective="agreement/accuracy")
+    # The command line may set the same key: the file's is refused all the same.
+    for words in ([], ["+runner.options.local_setup=[]"]):
+        status = main(["run", "study.yaml", *SIMULATED, *words, "tie.threshold=0,0.5", "hydra.sweep.dir=a/b/c"])
+        assert refused(status, capsys.readouterr(), marker)
+    assert not elsewhere.exists()
+
+
+def test_a_run_in_python_takes_no_commands_of_workers_unless_code_is_allowed(here: Path, marker: Path) -> None:
+    words = ["runner=slurm", "runner.options.cluster=local", f"runner.options.local_setup=['touch {marker}']"]
+    config = load_config(overrides=[*SIMULATED, *words, "dataset.limit=1", "tracking=none"])
+    with pytest.raises(ConfigError, match=r"runner\.options\.local_setup: may run code"):
+        run(config, here / "new")
+    assert not marker.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["command line", "flag"])
+def test_the_user_may_set_any_option_of_workers(
+    here: Path, marker: Path, way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup = [f"touch {marker}"]
+    options = {"cluster": "local", "timeout_min": 5, **({"local_setup": setup} if way == "flag" else {})}
+    study(here, {}, runner={"kind": "slurm", "workers": 1, "options": options})
+    more = ["--allow-code"] if way == "flag" else [f"runner.options.local_setup={setup}"]
+    assert main(["run", "study.yaml", *SIMULATED, *more, "dataset.limit=2", "scoring.bootstrap=20"]) == 0, (
+        capsys.readouterr().err
+    )
+    assert marker.exists()
 
 
 def test_a_group_of_somebodys_project_asks_hydra_for_no_code(
