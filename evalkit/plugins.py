@@ -58,12 +58,13 @@ TRUST = f"if you trust the author of the config, add {ALLOW_FLAG} or set {ALLOW}
 _JOB = frozenset(
     ("name", "timeout_min", "time", "mem_gb", "mem", "mem_per_cpu", "mem_per_gpu", "nodes", "cpus_per_task",
      "cpus_per_gpu", "gpus_per_node", "gpus_per_task", "tasks_per_node", "ntasks_per_node", "partition", "account",
-     "qos", "gres", "array_parallelism", "signal_delay_s", "max_num_timeout", "stderr_to_stdout")
+     "qos", "gres", "array_parallelism", "signal_delay_s", "max_num_timeout", "num_gpus",
+     "stderr_to_stdout")
 )  # fmt: skip
 OPTIONS = "runner.options"
 HARMLESS = MappingProxyType(
     {
-        OPTIONS: _JOB | {f"slurm_{name}" for name in _JOB} | {"cluster", "num_cpus", "num_gpus", "memory"},
+        OPTIONS: _JOB | {f"slurm_{name}" for name in _JOB} | {"cluster", "num_cpus", "memory"},
         "hydra.launcher": _JOB | {"_target_", "n_jobs", "jobs", "verbose"},
         "hydra.sweeper": frozenset(
             ("_target_", "direction", "study_name", "n_trials", "n_jobs", "max_failure_rate", "max_batch_size")

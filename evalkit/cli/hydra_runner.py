@@ -106,11 +106,12 @@ class Job:
 class Driver:
     """Run `work` for each job that Hydra composes, and collect the exit statuses in `statuses`.
 
-    `constant`: the keys that have the same value in every job of a sweep.
+    `words`: the overrides of the command line. `constant`: the keys that have the same value in every job of a sweep.
     """
 
     work: Callable[[Job], int]
     study: Path | None
+    words: Sequence[str] = ()
     constant: Collection[str] = ()
     statuses: list[int] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
@@ -133,7 +134,7 @@ class Driver:
         settings = HydraConfig.get()
         folder = _unused(Path(settings.runtime.output_dir), settings)
         try:
-            check_place(folder, Path(settings.runtime.cwd), self.constant)
+            check_place(folder, Path(settings.runtime.cwd), self.words)
             if (found := secret_in(str(folder))) is not None:
                 raise ConfigError(found, where="the run folder's name", remedy="give another hydra.run.dir")
             config = to_run_config(cfg, _sources(self.study))
@@ -249,7 +250,7 @@ def run_jobs(
         print(f"evalkit: note: {file} is hidden by evalkit's file of the same name; rename it", file=sys.stderr)
     name = add_study(study) if study else DEFAULT
     rest = for_hydra(rest, sweep=is_sweep(study, rest))
-    driver = Driver(work, study, constant_keys(study, rest), overwrite=overwrite)
+    driver = Driver(work, study, rest, constant_keys(study, rest), overwrite=overwrite)
     # With flags such as --cfg, Hydra prints the config and no job is run.
     sweep = (
         find_sweep_jobs(study, rest, overwrite=overwrite) if is_sweep(study, rest) and not _only_prints(rest) else None

@@ -12,7 +12,7 @@ from evalkit.cli.summary import print_leaderboard
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.core.display import relative
 from evalkit.errors import EvalkitError, ExitStatus, TrackingError
-from evalkit.hydra_app import DEFAULT, find_sweep, load_jobs
+from evalkit.hydra_app import DEFAULT, check_place, find_sweep, load_jobs
 from evalkit.sweeps import journal
 from evalkit.sweeps.leaderboard_files import leaderboard_of, track_leaderboard, write_leaderboard
 from evalkit.types import RunResult
@@ -70,12 +70,14 @@ def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool
         overwrite: whether to remove the jobs of another sweep in the folder.
 
     Raises:
-        ConfigError: if a job's config is invalid, or the folder has another sweep or a run.
+        ConfigError: if a job's config is invalid, the folder has another sweep or a run, or the study writes outside
+            the current folder.
     """
     overrides = [word for word in words if word.startswith("~") or ("=" in word and not word.startswith("-"))]
     name = str(study) if study else DEFAULT
     place = find_sweep(name, overrides)
     folder = place.folder.absolute()
+    check_place(folder, Path.cwd(), overrides)
     if not place.known:
         journal.check_free(folder, None, overwrite=overwrite)
         return Sweep(folder, None, resumed=False)

@@ -30,6 +30,7 @@ from evalkit.plugins import HARMLESS, TRUST, code_allowed, leaves, risky_setting
 PLACES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _NO_LOGGING = {"version", "root", "disable_existing_loggers"}
 _SAMPLER = re.compile(r"optuna\.samplers\.\w+Sampler")
+_FOLDER = re.compile(r"\.?\w+")
 _SPACES = ("params", "search_space")
 _PREFIXES = tuple(HARMLESS)
 Setting: TypeAlias = tuple[str, ...]
@@ -177,6 +178,8 @@ def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[st
             yield key, "sets up logging, which can name code"
     if part["job"].get("env_set") or part["job"].get("env_copy"):
         yield "job.env_set", "sets environment variables, which can name code"
+    if not _FOLDER.fullmatch(str(part.get("output_subdir") or "hydra")):
+        yield "output_subdir", "would write outside the run folder"
     for key in ("sweeper", "launcher"):
         found = _targets(hydra, key, part[key], _installed(key))
         yield from ((where, f"names code ({what})") for where, what in found)
@@ -215,7 +218,7 @@ def check_place(folder: Path, start: Path, words: Any) -> None:
     Args:
         folder: where the run is written.
         start: the folder where evalkit was started.
-        words: keys or overrides on the command line.
+        words: overrides on the command line.
 
     Raises:
         ConfigError: if a config names a folder elsewhere and code is not allowed.

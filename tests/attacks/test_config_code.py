@@ -54,6 +54,10 @@ OF_HYDRA = [
     {"searchpath": ["pkg://evil"]},
     {"run": {"dir": "{elsewhere}"}},
     {"run": {"dir": "../elsewhere"}},
+    {"output_subdir": "../../../../elsewhere"},
+    {"mode": "MULTIRUN", "sweep": {"dir": "../elsewhere"}},
+    {"mode": "MULTIRUN", "sweep": {"subdir": "../../../../elsewhere"}},
+    {"sweep": {"dir": "a/b/c"}, "sweeper": {"params": {"hydra.sweep.dir": "{elsewhere}"}}},
 ]
 OF_WORKERS = [
     {"kind": "slurm", "options": {"cluster": "local", "local_setup": ["touch {marker}"]}},
@@ -190,7 +194,7 @@ def test_a_study_asks_hydra_for_no_code(
     more = {"mode": {"params": {"one": {"_target_": "evil.function"}}}}
     judge = ["judge=openai_compatible", "judge.model=openai/x", "judge.api_base=http://127.0.0.1:9"]
     for hydra in OF_HYDRA:
-        if "run" in hydra and command != "run":
+        if any("elsewhere" in str(value) for value in hydra.values()) and command != "run":
             continue  # nothing else writes there
         mode = "MULTIRUN" if "sweeper" in hydra else "RUN"
         study(here, placed({"mode": mode, **hydra}, elsewhere=str(elsewhere)), **more)
