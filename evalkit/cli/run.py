@@ -158,10 +158,11 @@ def _print_result(result: RunResult) -> None:
 
 
 def _interruption(job: Job, judged: JudgingResult) -> str:
-    answers = sum(judgment.status != "failed" for judgment in judged.judgments)
+    unstored = job.config.store.mode == "off"
+    answers = sum(one.status != "failed" for one in judged.judgments) if unstored else judged.answers
     share = f"{answers:,} of {judged.whole:,}" if judged.whole is not None else f"{answers:,}"
     if judged.stopped not in (None, "interrupted"):
         return f"interrupted: {judged.stopped}"
-    if job.config.store.mode == "off":
+    if unstored:
         return f"interrupted after {share} answers; none is stored, because store.mode is off"
     return f"interrupted: {share} answers are stored; run again to continue"

@@ -53,7 +53,8 @@ def _judge(config: RunConfig, shard: Shard, place: str, spent: Spent) -> int:
     calls = judged.calls
     answers = sum(one.status != "failed" for one in judged.judgments)
     if judged.interrupted:
-        raise Signaled(judged.signal or SIGINT, f"{place}: interrupted: {answers:,} answers are stored; start it again")
+        text = f"{place}: interrupted: {judged.answers:,} answers are stored; start it again"
+        raise Signaled(judged.signal or SIGINT, text)
     for line in failure_lines(judged.judgments):
         log("failure", line)
     if log_style() != "quiet":

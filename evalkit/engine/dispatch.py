@@ -209,7 +209,10 @@ class Caller:
 
     async def _keep(self, call: Call, completion: Completion) -> None:
         if self._writer is not None and completion.refusal is None:
-            await self._writer.keep(call.key, self._judges[call.judge].spec.model, completion)
+            try:
+                await self._writer.keep(call.key, self._judges[call.judge].spec.model, completion)
+            finally:  # also if this call is canceled
+                self._tally.keep(call.key)
 
     async def _prepare(self, judge: int) -> None:
         for one in (judge, *self.also_checked):
@@ -487,7 +490,10 @@ class Sender:
             try:
                 if self._queue is None:
                     found = self._claims.get_many([call.key]).get(call.key)
-                return self._shared(found) if found is not None else await self._retry(call)
+                if found is None:
+                    return await self._retry(call)
+                self._tally.keep(call.key)
+                return self._shared(found)
             except ClaimLost:
                 continue
             finally:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -98,21 +98,47 @@ def freeze_imports() -> Iterator[None]:
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
+_running: list[Callable[[int], None]] = []
+
+
 @contextmanager
 def on_interrupt(stop: Callable[[int], None]) -> Iterator[None]:
     """Call `stop` with the number of each signal that arrives within the block, in the running event loop.
 
-    Only the main thread of a process receives signals; in any other thread this does nothing.
+    Only the main thread of a process receives signals; `interrupt` works in any thread.
     """
+    loop = asyncio.get_running_loop()
+
+    def deliver(number: int) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(stop, number)
+
+    _running.append(deliver)
+    try:
+        with handled_signals(deliver):
+            yield
+    finally:
+        _running.remove(deliver)
+
+
+def interrupt(number: int) -> bool:
+    """Interrupt what runs in this process as a signal does; return whether anything does."""
+    for deliver in (running := [*_running]):
+        deliver(number)
+    return bool(running)
+
+
+@contextmanager
+def handled_signals(handle: Callable[[int], None]) -> Iterator[None]:
+    """Call `handle` with each signal that arrives within the block, if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    loop = asyncio.get_running_loop()
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     # Signals that nohup ignores stay ignored.
     before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     for number in before:
-        signal.signal(number, lambda number, _: loop.call_soon_threadsafe(stop, number))
+        signal.signal(number, lambda number, _: handle(number))
     try:
         yield
     finally:

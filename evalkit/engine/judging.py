@@ -183,6 +183,9 @@ class _Run:
         interrupted = self._signal is not None
         stopped = "interrupted" if interrupted else self._sender.stopped
         rest = self.calls.whole() if interrupted else None
+        answers = tally.answers() if interrupted else 0
+        if interrupted and self._observe is not None:
+            self._observe(replace(tally.progress(None), answers=answers))
         dropped = {judge.spec.name: names for judge in self._judges if (names := getattr(judge, "dropped", ()))}
         return JudgingResult(
             self._done.in_order(),
@@ -195,6 +198,7 @@ class _Run:
             self.sending,
             self._signal,
             None if rest is None else rest + self._followed,
+            answers,
         )
 
     def _end(self) -> None:
@@ -313,6 +317,7 @@ class _Run:
         if call.found is None:
             return await self._sender.obtain(call.judge, call.request, call.key)
         self._tally.stored += 1
+        self._tally.keep(call.key)
         self._sender.lengths.observe(call.judge, call.found)
         return Answer(call.found, stored=True)
 

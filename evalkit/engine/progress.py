@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,6 +41,8 @@ class Progress:
     elapsed: float
     throttled: int = 0
     budget_left: float | None = None
+    answers: int | None = None
+    """The number of different answers in the store, once an interrupted run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class JudgingResult:
         sending: Seconds from the first call to the last judgment; 0 if nothing was sent.
         signal: The signal that interrupted the run.
         whole: The number of judgments that an interrupted run would have had; `None` if it is unknown.
+        answers: The number of different answers of an interrupted run that are in the store.
     """
 
     judgments: Sequence[Judgment]
@@ -69,6 +73,7 @@ class JudgingResult:
     sending: float = 0.0
     signal: int | None = None
     whole: int | None = None
+    answers: int = 0
 
     def after(self, first: JudgingResult) -> JudgingResult:
         """Return this result with the calls, tokens and cost of an earlier step of the same run."""
@@ -82,6 +87,7 @@ class JudgingResult:
             stopped=self.stopped or first.stopped,
             sending=self.sending + first.sending,
             whole=None if self.whole is None else self.whole + first.calls.planned,
+            answers=self.answers + first.answers,
         )
 
 
@@ -103,6 +109,15 @@ class Tally:
     broken: int = 0
     started: float = field(default_factory=time.monotonic)
     first_sent: float | None = None
+    kept: array[int] = field(default_factory=lambda: array("Q"))
+
+    def keep(self, key: str) -> None:
+        """Count an answer that is in the store, by its content key."""
+        self.kept.append(int(key[:16], 16))
+
+    def answers(self) -> int:
+        """Return the number of different answers in the store."""
+        return len(set(self.kept))
 
     def count_sent(self, attempt: int) -> None:
         """Count a call that is sent now; only first attempts count as sent."""

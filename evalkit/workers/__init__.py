@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from signal import SIGINT
+from signal import SIGINT, SIGTERM
 from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
@@ -23,6 +25,7 @@ from evalkit.core.hashing import text_digest
 from evalkit.core.redaction import secret_in
 from evalkit.core.resources import PROJECT_VARIABLE, project
 from evalkit.engine import JudgingResult, Progress
+from evalkit.engine.event_loop import handled_signals, interrupt
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.plugins import allowing_code, code_allowed
 from evalkit.store import is_local, store_location, store_url
@@ -34,7 +37,6 @@ __all__ = [
     "Shard",
     "ShardReport",
     "ShardTask",
-    "StopRequested",
     "add_spent",
     "check_budget",
     "judge_in_workers",
@@ -47,6 +49,10 @@ ATTEMPTS = 3
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 40.0
 """How long workers that are told to stop may take; their calls in flight may take 30 s."""
+LAST_SECONDS = 10.0
+"""How long workers that are told to stop at once may take."""
+STOP_SECONDS = 0.2
+STOPPED = "stopped"
 _SHARD = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
 
 
@@ -75,10 +81,6 @@ class Shard:
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
-
-
-class StopRequested(Exception):  # noqa: N818
-    """Raised in a worker that is told to stop; its answers so far are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,13 @@ class ShardTask:
     allow_code: bool = field(default_factory=code_allowed)
     store: str = ""
 
-    def __call__(self, observe: Callable[[Progress], None]) -> ShardReport:
-        """Judge the shard, in a worker's process; an error is a part of the report."""
+    def __call__(self, observe: Callable[[Progress], None], stops: Callable[[], int] = lambda: 0) -> ShardReport:
+        """Judge the shard, in a worker's process; an error is a part of the report.
+
+        Args:
+            observe: called with the progress.
+            stops: returns how often the worker was told to stop: the second time ends its calls in flight.
+        """
         report = ShardReport(self.shard, socket.gethostname())
         if Path(self.folder).is_dir():  # paths are relative to where the run was started
             os.chdir(self.folder)
@@ -121,15 +128,34 @@ class ShardTask:
             what = f"store.url: the worker's store is {own}, not {self.store}; set EVALKIT_STORE where workers run"
             return replace(report, error=what, status=int(ExitStatus.WRONG))
         try:
-            with allowing_code(self.allow_code):
+            with allowing_code(self.allow_code), _stopping(stops):
                 judged = self.work(self.config, self.shard, observe)
         except EvalkitError as error:
             return replace(report, error=str(error), status=int(error.status))
-        except StopRequested:
-            return replace(report, error="stopped", status=int(ExitStatus.WRONG))
         except Exception as error:  # a traceback in a worker's log helps nobody
             return replace(report, error=f"{type(error).__name__}: {error}", status=int(ExitStatus.WRONG))
-        return replace(report, calls=judged.calls, tokens=judged.tokens, cost_usd=judged.cost_usd)
+        spent = replace(report, calls=judged.calls, tokens=judged.tokens, cost_usd=judged.cost_usd)
+        return replace(spent, error=STOPPED) if judged.interrupted else spent
+
+
+@contextmanager
+def _stopping(stops: Callable[[], int]) -> Iterator[None]:
+    """Interrupt what runs in this process each time that `stops` grows, from a thread; an answer may be slow."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        delivered = 0
+        while not ended.wait(STOP_SECONDS):
+            while delivered < min(stops(), 2) and interrupt(SIGTERM):
+                delivered += 1
+
+    watcher = threading.Thread(target=watch, name="evalkit-stop", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 class Pool(ABC):
@@ -162,7 +188,7 @@ class Pool(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Tell every worker to stop: its calls in flight may finish."""
+        """Tell every worker to stop: its calls in flight may finish, unless it is told again."""
 
     @abstractmethod
     def close(self) -> None:
@@ -202,6 +228,8 @@ def judge_in_workers(
             pool.start(task)
         while open_tasks:
             for shard, end in pool.poll(POLL_SECONDS):
+                if isinstance(end, ShardReport) and end.error == STOPPED:  # by somebody else
+                    end = Lost(f"on {end.host}: it was stopped")
                 if isinstance(end, ShardReport) and end.error is None:
                     reports.append(end)
                     del open_tasks[shard]
@@ -215,7 +243,7 @@ def judge_in_workers(
                     pool.start(open_tasks[shard])
             show(_combined(pool.progress(), count, time.monotonic() - begun))
     except (KeyboardInterrupt, EvalkitError) as stop:
-        answers = _stop(pool, count, begun)
+        answers = _stop(pool)
         if isinstance(stop, KeyboardInterrupt):
             number = stop.number if isinstance(stop, Signaled) else SIGINT
             raise Signaled(number, f"interrupted: {answers:,} answers are stored; run again to continue") from None
@@ -234,15 +262,19 @@ def _for_workers(config: RunConfig) -> RunConfig:
     )
 
 
-def _stop(pool: Pool, count: int, begun: float) -> int:
-    """Stop the workers and wait until they have; return how many answers there are."""
-    pool.stop()
-    until = time.monotonic() + GRACE_SECONDS
-    while pool.busy and time.monotonic() < until:
-        list(pool.poll(POLL_SECONDS))
-        pool.progress()
-    there = _combined(pool.progress(), count, time.monotonic() - begun)
-    return there.done - there.failed
+def _stop(pool: Pool) -> int:
+    """Stop the workers and wait until they have; return how many answers there are. A signal ends calls in flight."""
+    signals = list[int]()
+    with handled_signals(signals.append):
+        for seconds in (GRACE_SECONDS, LAST_SECONDS):
+            pool.stop()
+            until, seen = time.monotonic() + seconds, len(signals)
+            while pool.busy and time.monotonic() < until and (len(signals) == seen or seconds == LAST_SECONDS):
+                list(pool.poll(POLL_SECONDS))
+            if not pool.busy:
+                break
+        parts = list(pool.progress())
+    return sum(part.done - part.failed if part.answers is None else part.answers for part in parts)
 
 
 def add_spent(judged: JudgingResult, reports: Sequence[ShardReport], seconds: float) -> JudgingResult:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import ray
 
 from evalkit.engine import Progress
 from evalkit.errors import ConfigError, EvalkitError
-from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask, StopRequested
+from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask
 
 _CLUSTER = ("address", "runtime_env", "namespace")
 _REACHABLE_SECONDS = 10.0
@@ -30,7 +31,7 @@ class ShardActor:
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
-        self._stopped = False
+        self._stops = 0
 
     def host(self) -> str:
         """Return the name of the machine."""
@@ -39,20 +40,18 @@ class ShardActor:
     def judge(self, task: ShardTask) -> ShardReport:
         """Judge a shard."""
         self._progress = None
-        return task(self._observe)
+        return task(self._observe, lambda: self._stops)
 
     def progress(self) -> Progress | None:
         """Return where the present shard stands."""
         return self._progress
 
     def stop(self) -> None:
-        """Stop at the next answer."""
-        self._stopped = True
+        """Stop once calls in flight have finished; the second time, at once."""
+        self._stops += 1
 
     def _observe(self, progress: Progress) -> None:
         self._progress = progress
-        if self._stopped:
-            raise StopRequested
 
 
 class RayPool(Pool):
@@ -102,6 +101,8 @@ class RayPool(Pool):
             actor, shard = self._actor.pop(ref), self.running.pop(ref, None)
             try:
                 end = ray.get(ref)
+                if shard is not None:
+                    self._note(shard, actor.progress.remote())
                 self._idle.append(actor)
             except ray.exceptions.RayError as error:
                 text = " ".join(str(error).split())[:200]
@@ -123,15 +124,16 @@ class RayPool(Pool):
         refs = {self._actor[ref].progress.remote(): shard for ref, shard in self.running.items()}
         done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=1.0) if refs else ((), ())
         for ref in done:
-            try:
-                if (there := ray.get(ref)) is not None:
-                    self._progress[refs[ref]] = there
-            except ray.exceptions.RayError:  # poll tells of an actor that died
-                continue
+            self._note(refs[ref], ref)
         return self._progress.values()
 
+    def _note(self, shard: Shard, ref: Any) -> None:
+        with suppress(ray.exceptions.RayError):  # poll tells of an actor that died
+            if (there := ray.get(ref)) is not None:
+                self._progress[shard] = there
+
     def stop(self) -> None:
-        """Tell every actor to stop: its calls in flight may finish."""
+        """Tell every actor to stop: its calls in flight may finish, unless told again."""
         self.queue.clear()
         for actor in self._actors:
             actor.stop.remote()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,9 +18,9 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from evalkit.core.atomic_files import write_file
 from evalkit.engine import Progress
-from evalkit.engine.event_loop import SIGNALS
+from evalkit.engine.event_loop import handled_signals
 from evalkit.errors import ConfigError
-from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask, StopRequested
+from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask
 
 FOLDER = "workers"
 _DAY = 24 * 60
@@ -44,19 +43,25 @@ class ShardJob:
 
         def observe(progress: Progress) -> None:
             nonlocal told
-            if preempted:
-                raise StopRequested
-            if time.monotonic() - told > _EVERY or progress.done == progress.total:
+            last = progress.done == progress.total or progress.answers is not None
+            if last or time.monotonic() - told > _EVERY:
                 told = time.monotonic()
                 write_file(_progress_file(self._folder, task.shard), [json.dumps(asdict(progress)).encode()])
-                if _stop_file(self._folder).exists():
-                    raise StopRequested
 
-        report = task(observe)
+        report = task(observe, lambda: max(bool(preempted), self._stops()))
         if preempted and callable(requeue):
             requeue(*preempted[0])
         signal.signal(number, requeue)
         return report
+
+    def _stops(self) -> int:
+        """Return how often the run told its workers to stop; one that has removed their folder is over."""
+        if not self._folder.is_dir():
+            return 2
+        try:
+            return len(_stop_file(self._folder).read_bytes())
+        except OSError:
+            return 0
 
     def checkpoint(self, task: ShardTask) -> submitit.helpers.DelayedSubmission:
         """Return what is to be queued again: the same shard."""
@@ -93,6 +98,7 @@ class SlurmPool(Pool):
             remedy = "see submitit's parameters, or set runner.options.cluster=local"
             raise ConfigError(" ".join(str(error).split()), where="runner.options", remedy=remedy) from None
         self._started: set[Shard] = set()
+        self._stops = b""
         self._keep_logs = False
 
     def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
@@ -119,9 +125,10 @@ class SlurmPool(Pool):
                 yield Progress(**json.loads(_progress_file(self._folder, shard).read_bytes()))
 
     def stop(self) -> None:
-        """Tell every job to stop: its calls in flight may finish; one that waits in Slurm's queue is taken out."""
+        """Tell every job to stop: its calls in flight may finish, unless told again; a queued one is taken out."""
         self.queue.clear()
-        write_file(_stop_file(self._folder), [b""])
+        self._stops += b"."
+        write_file(_stop_file(self._folder), [self._stops])
         for job in () if self._local else [*self.running]:
             if job.state == "PENDING":
                 job.cancel()
@@ -155,21 +162,13 @@ def _deferred_signals() -> Iterator[None]:
 
     Processes that are started inside never see Ctrl-C: they are told to stop by a file.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     arrived: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
-    for number in before:
-        signal.signal(number, lambda number, _: arrived.append(number))
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with handled_signals(arrived.append):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for number in arrived[:1]:
         signal.raise_signal(number)
 
