@@ -67,6 +67,7 @@ class TemplateEvaluator:
         self._names = list(config.criteria)
         self._shown_names = [neutralize(name) for name in self._names]
         self._template = config.prompt.template or template
+        self._format.at_end = config.output.instruction is None and prompts.uses(self._template, INSTRUCTION)
 
     def _with_instruction(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables with the output format's instruction, if the template has a placeholder for it.

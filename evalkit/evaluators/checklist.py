@@ -132,15 +132,15 @@ class Checklist(TemplateEvaluator):
         return _reading(request, answers, rung)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
-        sources = marked_texts(request.messages)
+        sources, at_end = marked_texts(request.messages), self._format.at_end
         answers: Mapping[int, tuple[ItemAnswer | None, str]]
         if len(request.items) == 1:
-            cut_off = is_cut_off(completion)
-            answer = read_marked_item(completion.text, self._config.output, cut_off=cut_off, sources=sources)
+            rule: dict[str, Any] = {"cut_off": is_cut_off(completion), "sources": sources, "at_end": at_end}
+            answer = read_marked_item(completion.text, self._config.output, **rule)
             reason = completion.text.rpartition("[[")[0].rstrip("\\ \n")
             answers = {1: (answer, reason)}
         else:
-            answers = read_marked_items(completion.text, len(request.items), sources=sources)
+            answers = read_marked_items(completion.text, len(request.items), sources=sources, at_end=at_end)
         return _reading(request, answers, self._config.output.format)
 
 

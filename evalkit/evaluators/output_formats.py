@@ -57,6 +57,8 @@ class OutputFormat:
 
     decisions: ClassVar[frozenset[Decision]]
     structured: ClassVar[bool] = False
+    at_end = False
+    """Whether evalkit's own instruction asked for the decision at the end of the answer."""
 
     def __init__(self, config: OutputConfig, task: AnswerTask) -> None:
         self.config, self.task = config, task
@@ -155,17 +157,17 @@ class BracketFormat(OutputFormat):
 
     def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
         """Return the winner in double brackets."""
-        return read_verdict(text, self.config, cut_off=cut_off, sources=sources)
+        return read_verdict(text, self.config, cut_off=cut_off, sources=sources, at_end=self.at_end)
 
     def size(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
         """Return the size of the verdict in double brackets."""
         if not self.config.graded:
             return 1.0
-        return abs(read_margin(text, self.config, cut_off=cut_off, sources=sources))
+        return abs(read_margin(text, self.config, cut_off=cut_off, sources=sources, at_end=self.at_end))
 
     def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
         """Return the class in double brackets."""
-        return read_marked_class(text, self.config, self.classes, cut_off=cut_off, sources=sources)
+        return read_marked_class(text, self.config, self.classes, cut_off=cut_off, sources=sources, at_end=self.at_end)
 
 
 class RatingFormat(OutputFormat):
@@ -175,7 +177,7 @@ class RatingFormat(OutputFormat):
 
     def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
         """Return the score in double brackets."""
-        return read_rating(text, self.config, self.scale, cut_off=cut_off, sources=sources)
+        return read_rating(text, self.config, self.scale, cut_off=cut_off, sources=sources, at_end=self.at_end)
 
 
 class RegexFormat(OutputFormat):

@@ -24,6 +24,8 @@ _ANSWERS: Mapping[str, ItemAnswer] = MappingProxyType(
     }
 )
 _NUMBERED = re.compile(r"\A(?P<number>\d{1,5})\s*:\s*(?P<answer>.+)\Z")
+_REST = re.compile(r"[^\w\n]*(?:\n|\Z|\d{1,5}\s*[:：])")
+"""What may follow an answer on its line: nothing, or the next answer."""
 _ENTRY = re.compile(r"item\W{0,3}:", re.I)
 WANTED = "[[met]], [[not met]] or [[cannot assess]]"
 
@@ -90,23 +92,23 @@ def _answer_or_none(value: object) -> ItemAnswer | None:
 
 
 def read_marked_item(
-    text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = ()
+    text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = (), at_end: bool = False
 ) -> ItemAnswer:
     """Return the answer in double brackets; arguments as for `read_verdict`.
 
     Raises:
         UnreadableError: If there is none, an unknown one, or an ambiguous one.
     """
-    return choose_mark(text, marks, read_item_answer, MarkRule(output.take, WANTED, cut_off, sources))
+    return choose_mark(text, marks, read_item_answer, MarkRule(output.take, WANTED, cut_off, sources, at_end=at_end))
 
 
 def read_marked_items(
-    text: str, count: int, *, sources: Collection[str] = ()
+    text: str, count: int, *, sources: Collection[str] = (), at_end: bool = False
 ) -> dict[int, tuple[ItemAnswer | None, str]]:
     """Return the answers in double brackets, `[[2: met]]`, as `read_item_entries` does.
 
     The reason is the text on the mark's line before it. A mark that also occurs in the texts under judgment may be a
-    quotation, so its item is missing.
+    quotation, so its item is missing. So is that of a mark within a sentence, if the judge was asked for it `at_end`.
 
     Raises:
         UnreadableError: If there is no mark with an item's number, or one with another number.
@@ -121,7 +123,8 @@ def read_marked_items(
         number = int(read["number"])
         if not 1 <= number <= count:
             raise UnreadableError("invalid", f"there is no item {number}: items are numbered from 1 to {count}")
-        answer = None if mark.content in quoted else _answer_or_none(read["answer"])
+        within = at_end and not _REST.match(text, mark.end)
+        answer = None if within or mark.content in quoted else _answer_or_none(read["answer"])
         if number in found and found[number][0] != answer:
             answer = None
         found[number] = (answer, _reason(text, mark))

@@ -21,17 +21,20 @@ T = TypeVar("T")
 _DECORATION = " \t*_#`~.。"
 _QUOTES = "[\"'“”‘’「」『』«»]"
 _LABEL = re.compile(rf"(?:(?!{_QUOTES})[^\[\]>]){{1,40}}[:：]")
+_REST = re.compile(r"(?:</\w+>|[^\w\n])*(?:分|星|points?|stars?)?[^\w\n]*(?:\n|\Z)")
+"""What may follow a verdict on its line."""
 _CONTEXT = 8
 _MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A text in the form of a verdict: its content and its span."""
+    """A text in the form of a verdict: its content and its span; `open` if its content is the end of the text."""
 
     content: str
     start: int
     end: int
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ class MarkRule:
 
     `cut_off` means that the text is truncated, so the last mark is unknown. `sources` are the texts under judgment. If
     one of them contains a verdict, the judge may be quoting it, and only a mark at the end of the answer (at the
-    beginning, for `first`) is the judge's own. With `alone`, it must be alone on its line or after a label.
+    beginning, for `first`) is the judge's own. With `alone`, it must be alone on its line or after a label. With
+    `at_end`, the judge was asked for the verdict at the end, so a mark that words follow on its line is none.
     """
 
     take: Take = "last"
@@ -48,6 +52,7 @@ class MarkRule:
     cut_off: bool = False
     sources: Sequence[str] = ()
     alone: bool = True
+    at_end: bool = False
 
 
 def choose_mark(text: str, find: Callable[[str], Sequence[Mark]], read: Callable[[str], T], choice: MarkRule) -> T:
@@ -77,7 +82,26 @@ def choose_mark(text: str, find: Callable[[str], Sequence[Mark]], read: Callable
         _agree([read(content) for content in dict.fromkeys(mark.content for mark in marks)])
     elif choice.cut_off and choice.take == "last":
         _agree(_values(marks, read))
-    return read(marks[0 if choice.take == "first" else -1].content)
+    if choice.at_end and choice.take != "first":
+        marks = _at_end(text, marks, read, choice)
+    mark = marks[0 if choice.take == "first" else -1]
+    if choice.cut_off and mark.open:
+        raise UnreadableError("truncated", "the verdict itself may be truncated")
+    return read(mark.content)
+
+
+def _at_end(text: str, marks: Sequence[Mark], read: Callable[[str], T], choice: MarkRule) -> list[Mark]:
+    """Return the marks that end their lines; what is said after the last one must not contradict it."""
+    ends = [mark for mark in marks if _REST.match(text, mark.end)]
+    if choice.cut_off and ends and "\n" not in text[ends[-1].end :]:  # the line may go on
+        lead = text[: ends[-1].start].rpartition("\n")[2]
+        ends = ends[:-1] if lead.strip(_DECORATION) else ends
+    if not ends:
+        what = f"a verdict counts only at the end of a line: write {choice.wanted} on the last line"
+        raise UnreadableError("no_answer", what)
+    if choice.take == "last":
+        _agree([read(ends[-1].content), *_values([mark for mark in marks if mark.start > ends[-1].start], read)])
+    return ends
 
 
 def _values(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
@@ -159,7 +183,9 @@ _LONGEST_MARK = 40
 _ORDERED = re.compile(r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z")
 
 
-def read_verdict(text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
+def read_verdict(
+    text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = (), at_end: bool = False
+) -> Winner:
     """Return the winner as shown (A = the response shown first), read by the marks or the pattern of `output`.
 
     Args:
@@ -167,17 +193,20 @@ def read_verdict(text: str, output: OutputConfig, *, cut_off: bool = False, sour
         output: The output settings.
         cut_off: Whether the text is truncated.
         sources: The texts under judgment, from which a verdict may be quoted.
+        at_end: Whether the judge was asked for the verdict at the end; a mark within a sentence is then none.
 
     Raises:
         UnreadableError: If there is no verdict, an unknown one, or an ambiguous one.
     """
     if output.format == "regex":
         return Pattern(output, "winner").winner(text, cut_off=cut_off, sources=sources)
-    choice = MarkRule(output.take, "[[A]], [[B]] or [[C]]", cut_off, sources)
+    choice = MarkRule(output.take, "[[A]], [[B]] or [[C]]", cut_off, sources, at_end=at_end)
     return choose_mark(text, marks, _marked, choice)
 
 
-def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
+def read_margin(
+    text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = (), at_end: bool = False
+) -> float:
     """Return the margin as shown, from double brackets: 1 for `A` and `A>>B`, a third for `A>B`, 0 for a tie.
 
     It is positive if the response shown first is better. Arguments are as for `read_verdict`.
@@ -185,12 +214,19 @@ def read_margin(text: str, output: OutputConfig, *, cut_off: bool = False, sourc
     Raises:
         UnreadableError: As for `read_verdict`.
     """
-    choice = MarkRule(output.take, "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]", cut_off, sources)
+    wanted = "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]"
+    choice = MarkRule(output.take, wanted, cut_off, sources, at_end=at_end)
     return choose_mark(text, marks, _graded, choice)
 
 
 def read_rating(
-    text: str, output: OutputConfig, scale: Scale, *, cut_off: bool = False, sources: Sequence[str] = ()
+    text: str,
+    output: OutputConfig,
+    scale: Scale,
+    *,
+    cut_off: bool = False,
+    sources: Sequence[str] = (),
+    at_end: bool = False,
 ) -> float:
     """Return the score in scale units, read by the marks or the pattern of `output`; arguments as for `read_verdict`.
 
@@ -199,19 +235,26 @@ def read_rating(
     """
     if output.format == "regex":
         return Pattern(output, "score").score(text, scale, cut_off=cut_off, sources=sources)
-    choice = MarkRule(output.take, "[[score]]", cut_off, sources)
+    choice = MarkRule(output.take, "[[score]]", cut_off, sources, at_end=at_end)
     return choose_mark(text, _ratings, lambda mark: read_score(mark, scale), choice)
 
 
 def read_marked_class(
-    text: str, output: OutputConfig, classes: Classes, *, cut_off: bool = False, sources: Sequence[str] = ()
+    text: str,
+    output: OutputConfig,
+    classes: Classes,
+    *,
+    cut_off: bool = False,
+    sources: Sequence[str] = (),
+    at_end: bool = False,
 ) -> str:
     """Return the class, or the abstention, in double brackets; arguments as for `read_verdict`.
 
     Raises:
         UnreadableError: If there is no class, an unknown one, or an ambiguous one.
     """
-    choice = MarkRule(output.take, " or ".join(f"[[{name}]]" for name in classes.answers), cut_off, sources)
+    wanted = " or ".join(f"[[{name}]]" for name in classes.answers)
+    choice = MarkRule(output.take, wanted, cut_off, sources, at_end=at_end)
     return choose_mark(text, marks, lambda mark: read_class(mark, classes), choice)
 
 
@@ -271,15 +314,20 @@ class Pattern:
         return MarkRule(self._output.take, "a match of output.pattern", cut_off, sources, alone=False)
 
     def _captured(self, text: str) -> list[Mark]:
-        matches = self._pattern.finditer(text)
-        return [Mark(match[self._group], *match.span()) for match in matches if match[self._group] is not None]
+        matches, last = self._pattern.finditer(text), len(text.rstrip(" \t"))
+        return [
+            Mark(match[self._group], *match.span(), match.end(self._group) >= last)
+            for match in matches
+            if match[self._group] is not None
+        ]
 
     def _numbers(self, text: str) -> list[Mark]:
         plain, found = to_half_width(text), self._pattern.finditer(text)
         spans = [(match, match.span(self._group)) for match in found if match[self._group] is not None]
         whole = [(match, extent(plain, *span)) for match, span in spans]
         return [
-            Mark(plain[begin:end], min(begin, match.start()), max(end, match.end())) for match, (begin, end) in whole
+            Mark(plain[begin:end], min(begin, match.start()), max(end, match.end()), end >= len(text.rstrip(" \t")))
+            for match, (begin, end) in whole
         ]
 
     def _mapped(self, captured: str) -> Winner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +19,7 @@ JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 _REPAIRABLE, _DEEPEST, _NAMES = 50_000, 24, 64
 # Limits of the search for objects in a text: steps per character, failures, objects and leaves.
 _LOOKS, _FAILS, _OBJECTS, _LEAVES = 32, 200, 200, 200
+_QUOTE, _BARE = "[\"'“”‘’]", re.compile(r"[-+.\w]+(?=[],}])")  # of strings; other scalars in a flat text
 _BEGIN, _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"}])"), re.compile(r"\{(?=\s*[\"'“‘}])")
 
 
@@ -113,7 +114,8 @@ def _find(text: str, keys: Collection[str], quoted: _Sources, *, cut_off: bool) 
 
 
 def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
-    complete = [one for one in objects if all(key in one.value for key in keys)]
+    wanted = {_folded(key) for key in keys}
+    complete = [one for one in objects if wanted <= {_folded(name) for name in one.value}]
     if any(one.value != complete[0].value for one in complete):
         raise UnreadableError("ambiguous", f"there are {len(complete)} different JSON objects: write only one")
     if complete and _has_unmatched_brace(complete[0].after):
@@ -252,7 +254,7 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
 
 def _repaired(text: str) -> dict[str, Any] | None:
     body = text[max(text.find("{"), 0) :].rstrip().rstrip("`").rstrip()
-    if "{" not in body or len(body) > _REPAIRABLE or body[-1] in "0123456789.+-" or _is_deep(body):
+    if "{" not in body or len(body) > _REPAIRABLE or _is_deep(body):
         return None
     from json_repair import repair_json
 
@@ -274,25 +276,58 @@ def _is_deep(text: str) -> bool:
 
 
 def _accounts_for(value: dict[str, Any], body: str) -> bool:
-    """Return whether each name is as frequent in `value` as in `body`: repair may take one from a string."""
-    counts = Counter(_keys(value))
-    if len(counts) > _NAMES:
+    """Return whether each name is as frequent in `value` as in `body`, and each of its values is complete there.
+
+    Repair may take a name from a string, and completes a value that was truncated.
+    """
+    members, text = defaultdict[str, list[Any]](list), _flat(body)
+    for name, part in _members_of(value):
+        members[_flat(name)].append(part)
+    if len(members) > _NAMES:
         return False
-    quotes = "[\"'“”‘’]"
-    return all(
-        len(re.findall(rf"(?:{quotes}|[{{,]\s*){re.escape(name)}\\*{quotes}?\s*[:：]", body)) == count
-        for name, count in counts.items()
-    )
+    for name, parts in members.items():
+        starts = [match.end() for match in re.finditer(rf"(?:{_QUOTE}|[{{,]){re.escape(name)}{_QUOTE}?[:：]", text)]
+        if len(starts) != len(parts) or any(_end(part, text, at) < 0 for part, at in zip(parts, starts, strict=True)):
+            return False
+    return True
 
 
-def _keys(value: object) -> Iterator[str]:
+def _flat(text: str) -> str:
+    """Return a text without white space and backslashes, so that a decoded string equals its source."""
+    return "".join(unescape(re.sub(r"\\+[nrtbf]", "", text)).replace("\\", "").split())
+
+
+def _end(value: object, text: str, at: int) -> int:
+    """Return the end of a value that begins at `at` in a flat text; -1 if the value is not complete there."""
+    if isinstance(value, dict) or (isinstance(value, list) and all(isinstance(part, dict) for part in value)):
+        return at  # each member is looked up by its name
+    if isinstance(value, list):
+        for part in value:
+            at = -1 if at < 0 or isinstance(part, dict) else _end(part, text, at + 1)
+        return at + (at >= 0 and text.startswith("]", at))
+    if not isinstance(value, str):
+        written = _BARE.match(text, at)
+        return written.end() if written else -1
+    quotes = re.match(_QUOTE, text[at : at + 1]) is not None
+    end = at + quotes + len(_flat(value))
+    complete = text[at + quotes : end] == _flat(value) and re.match(_QUOTE if quotes else "[],}]", text[end : end + 1])
+    return end + quotes if complete else -1
+
+
+def _members_of(value: object) -> Iterator[tuple[str, Any]]:
+    """Yield each name with its value, at any depth, in the order of the text.
+
+    Raises:
+        UnreadableError: If two names of an object contradict each other.
+    """
     if isinstance(value, dict):
+        _no_duplicates([*value.items()])
         for key, part in value.items():
-            yield key
-            yield from _keys(part)
+            yield key, part
+            yield from _members_of(part)
     elif isinstance(value, list):
         for part in value:
-            yield from _keys(part)
+            yield from _members_of(part)
 
 
 def _decoded(text: str) -> Any:
@@ -303,12 +338,16 @@ def _decoded(text: str) -> Any:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for key, value in pairs:
-        if key in made and made[key] != value:
+        if known.setdefault(_folded(key), value) != value:
             raise UnreadableError("ambiguous", f"'{key[:60]}' is duplicated with different values")
-        made[key] = value
-    return made
+    return dict(pairs)
+
+
+def _folded(name: str) -> str:
+    """Return what is left of a name that was written in another case, as `snake_case`, or with escapes."""
+    return unescape(name).strip().replace("_", "").casefold()
 
 
 def _no_constant(name: str) -> NoReturn:

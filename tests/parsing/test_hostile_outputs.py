@@ -102,7 +102,12 @@ REASONING: list[Row] = [
     ("bracket", "a first thought, then the verdict", "At first [[A]] seemed right.\n\nYet B is complete: [[B]]", "B"),
     ("bracket", "the form explained, then filled", "I am to write [[A]], [[B]] or [[C]].\n\n[[C]]", "TIE"),
     ("bracket", "verdict with a label", "Final verdict: [[A]]", "A"),
-    ("bracket", "verdict in a sentence", "So my final verdict is that [[B]] wins.", "B"),
+    ("bracket", "verdict at the end of a sentence", "So my final verdict is [[B]].", "B"),
+    ("bracket", "verdict in a sentence", "So my final verdict is that [[B]] wins.", NONE),
+    ("bracket", "verdict, then one in a sentence", "[[B]]\nThough [[A]] is shorter.", MANY),
+    ("bracket", "one in a sentence, then the verdict", "Though [[A]] is shorter:\n[[B]]", "B"),
+    ("bracket first", "verdict in a sentence", "I say [[B]] since it is right.", "B"),
+    ("bracket", "verdict in a tag", "<answer>[[B]]</answer>", "B"),
     ("bracket", "a list index in the reasoning", "grid[[0, 1]] is wrong in A.\n[[B]]", "B"),
     ("bracket", "a link in the reasoning", "It cites [[Paris]] twice.\n[[A]]", "A"),
     ("bracket", "kind words after the verdict", "[[A]]\n\nLet me know if I can help further!", "A"),
@@ -123,7 +128,8 @@ REASONING: list[Row] = [
     ("regex shipped", "a comparison only", "Response A is better than Response B.", NONE),
     ("regex shipped", "tie", "They say the same.\n\nTie", "TIE"),
     ("rating", "scores by criterion before", "Accuracy [[2]], tone [[5]].\n\n[[3]]", 3),
-    ("rating", "a rating in a sentence", "I would give this a [[4]] overall.", 4),
+    ("rating", "a rating in a sentence", "I would give this a [[4]] overall.", NONE),
+    ("rating", "a rating with its unit", "I would give this [[4]] points.", 4),
     ("rating", "no brackets", "Rating: 4", NONE),
     ("rating", "one bracket", "Rating: [4]", NONE),
 ]
@@ -311,6 +317,9 @@ CUT_OFF: list[Row] = [
     ("rating", "after two that differ", "Accuracy [[2]], tone [[5]], so ove", CUT, LENGTH),
     ("bracket", "in thinking", "<think>[[A]] is", CUT, LENGTH),
     ("regex (a)/(b)", "verdict only", "Output (b)", "B", LENGTH),
+    ("regex class", "in a class", "Class: pass", CUT, LENGTH),
+    ("regex [RESULT]", "in a score", "[RESULT] 1", CUT, LENGTH),
+    ("bracket", "in a sentence after a verdict", "I would not say [[A]]", CUT, LENGTH),
     ("regex (a)/(b)", "in the reasoning", "Output (a) is short. Output (b) is lo", CUT, LENGTH),
 ]
 
