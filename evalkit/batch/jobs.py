@@ -36,7 +36,7 @@ from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.budget import require_known
 from evalkit.engine.event_loop import on_interrupt
 from evalkit.engine.progress import Tally
-from evalkit.errors import CallError, ConfigError, StoreError
+from evalkit.errors import CallError, ConfigError, StoreError, pasted
 from evalkit.judges.batch_api import BatchApi, BatchStatus
 from evalkit.protocols import ClaimChecker, Evaluator, Judge, Store
 from evalkit.store import shared_state
@@ -46,6 +46,7 @@ _NAMES, _LOCK, _LOCK_SECONDS = "batch/", "batches", 0.2
 _DAY = 86_400.0
 _KEPT_DAYS = 30
 """Days after which a batch that its provider does not know is forgotten; until then, the key may be the wrong one."""
+_FORGOTTEN = "forgotten by the provider"
 _log = logging.getLogger("evalkit.batch")
 
 
@@ -263,27 +264,40 @@ class BatchRun:
         try:
             return await api.look(batch)
         except CallError as error:
-            if error.kind == "not_found" and time() - one.created > _KEPT_DAYS * _DAY:
-                return BatchStatus(batch, "forgotten by the provider", True, 0, (), "")
+            old = time() - one.created > _KEPT_DAYS * _DAY
+            if error.kind == "not_found" and (old or batch in self._config.runner.resend):
+                return BatchStatus(batch, _FORGOTTEN, True, 0, (), "")
             if not error.retryable:
-                remedy = "use the key and address with which it was submitted"
-                raise ConfigError(f"batch {batch}: {error.message}", remedy=remedy) from error
+                raise _blocked(one, error, len(one.rungs)) from error
             _log.warning("batch %s: %s; it is looked up again", batch, error.message)
             return None
 
     async def _collect(self, tag: str, one: PendingBatch, status: BatchStatus) -> None:
         index = RequestIndex()
         index.add(one.file, one.rungs)
+        gone: CallError | None = None
         with TemporaryDirectory(prefix="evalkit-batch-") as folder:
-            paths = [Path(folder, f"{place}.jsonl") for place, _ in enumerate(status.files)]
-            for file, path in zip(status.files, paths, strict=True):
-                await self._api(one.file.target).download(file, path)
+            paths: list[Path] = []
+            for file in status.files:
+                path = Path(folder, f"{len(paths)}.jsonl")
+                try:
+                    await self._api(one.file.target).download(file, path)
+                    paths.append(path)
+                except CallError as error:
+                    if error.retryable:
+                        _log.warning("batch %s: %s; it is looked up again", status.id, error.message)
+                        return
+                    gone = error
             report = await asyncio.to_thread(read_answers, paths, index, self._store)
         found = await asyncio.to_thread(self._store.get_many, list(one.rungs))
+        unknown = len(one.rungs) - len(found.keys() | report.outcomes.keys())
+        if gone is not None and status.id not in self._config.runner.resend:
+            raise _blocked(one, gone, len(one.rungs) - len(found)) from gone
         lost = CallError("bad_response", f"batch {status.id} ({status.status}) has no answer to it", retryable=True)
         self._outcomes |= {key: report.outcomes.get(key, lost) for key in one.rungs if key not in found}
         # What an answer that is not stored cost is not known: it counts as the most that it could.
         unread = sum(count for what, count in report.faults.items() if "bad_resp" in what or "refused" in what)
+        unread += unknown if gone is not None or status.status == _FORGOTTEN else 0
         cost = report.paid.cost_usd
         most = one.reserved if cost is None else cost + one.reserved * unread / len(one.rungs)
         self._spent.usd += min(one.reserved, most)
@@ -302,3 +316,11 @@ class BatchRun:
     async def _save(self, tag: str, one: PendingBatch | None) -> None:
         text = None if one is None else dumps(asdict(one))
         await asyncio.to_thread(self._state.change_state, f"{_NAMES}{tag}", lambda *_: text)
+
+
+def _blocked(batch: PendingBatch, error: CallError, count: int) -> ConfigError:
+    """Return the error for a batch whose answers the provider does not have, with what to do about it."""
+    resend = pasted("runner.resend", batch.batch or "")
+    requests = f"the {count:,} request{'s' * (count > 1)} without an answer"
+    remedy = f"use the key and address with which it was submitted, or send {requests} again with {resend}"
+    return ConfigError(f"batch {batch.batch}: {error.message}", remedy=remedy)

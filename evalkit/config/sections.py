@@ -472,6 +472,8 @@ class RunnerConfig(Section):
     """
     poll: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two looks at running batches."""
+    resend: Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = []
+    """Ids of batches whose answers the provider has lost; their requests without an answer are sent again."""
     workers: Annotated[int, Field(gt=0)] = 2
     """Number of workers of `slurm` and `ray`; each has its own `concurrency`."""
     options: dict[str, Any] = {}

@@ -176,6 +176,41 @@ def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repe
     assert results("batched") == results("online")
 
 
+@pytest.mark.parametrize("file", ["output_file_id", "error_file_id", "batch"])
+def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(
+    call: Call, server: BatchServer, tmp_path: Path, file: str
+) -> None:
+    seen: dict[str, int] = {}
+    server.fate = lambda key: "expire" if seen.setdefault(key, len(seen)) == 0 else "answer"
+    server.looks = 1
+    if file == "batch":
+        server.on = lambda method, path: server.batches.pop("batch_0", None) if path == "/v1/batches" else None
+    else:
+        server.lost = {"file-1" if file == "output_file_id" else "file-2": 404}
+    for _ in range(2):
+        line = call(*words(server, "swap=none"), status=1).err.splitlines()[-1]
+        count = "1 request" if file == "error_file_id" else "8 requests"
+        assert line.startswith("evalkit: batch batch_0: ")
+        assert "404" in line or "No such" in line
+        assert f"or send the {count} without an answer again with runner.resend=batch_0" in line
+        assert '"batch": "batch_0"' in "".join(left(tmp_path).values())
+    server.on, server.fate, before = lambda *_: None, lambda key: "answer", server.submitted.copy()
+    call(*words(server, "swap=none", "runner.resend=batch_0", "runner.retries=0"))
+    again = [key for key in before if server.submitted[key] > before[key]]
+    assert len(again) == (1 if file == "error_file_id" else 8)
+    assert left(tmp_path) == {}
+    call(*words(server, "swap=none", "runner=default", "store.url=online.sqlite", folder="online"))
+    assert results("batched") == results("online")
+
+
+def test_a_file_that_cannot_be_had_now_is_asked_for_again(call: Call, server: BatchServer, tmp_path: Path) -> None:
+    server.lost["file-1"] = 503
+    server.on = lambda method, path: server.lost.clear() if path.endswith("/content") else None
+    assert "it is looked up again" in call(*words(server, "swap=none")).err
+    assert set(server.submitted.values()) == {1}
+    assert left(tmp_path) == {}
+
+
 def test_a_budget_is_kept_at_the_most_that_each_request_can_cost(call: Call, server: BatchServer) -> None:
     # The longest answer costs $10, so two fit into a round.
     call(*words(server, "judge.max_tokens=1000000", "runner.budget_usd=25", "swap=none"))

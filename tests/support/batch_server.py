@@ -23,6 +23,7 @@ class BatchServer:
     """`rule` answers a request, `fate` says what becomes of a line: `answer`, `expire`, `fail` or `lose`.
 
     A batch ends at look number `looks`. `submitted` counts the ids of all lines of batches, `online` the single calls.
+    `lost` has the status with which a file is refused.
     `on` is called with the method and path of each call, after it took effect and before its reply.
     """
 
@@ -34,8 +35,10 @@ class BatchServer:
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
     submitted: Counter[str] = field(default_factory=Counter)
+    lost: dict[str, int] = field(default_factory=dict)
     looked: Counter[str] = field(default_factory=Counter)
     online: int = 0
+    created: int = 0
     port: int = 0
     draw: random.Random = field(default_factory=lambda: random.Random(0))
     lock: Any = field(default_factory=threading.RLock)
@@ -60,10 +63,10 @@ class BatchServer:
         if path == "/v1/batches":
             lines = self.files[body["input_file_id"]].splitlines()
             self.submitted.update(json.loads(line)["custom_id"] for line in lines)
-            name = f"batch_{len(self.batches)}"
+            name, self.created = f"batch_{self.created}", self.created + 1
             self.batches[name] = {
                 "id": name, "object": "batch", "endpoint": body["endpoint"], "input_file_id": body["input_file_id"],
-                "completion_window": "24h", "status": "in_progress", "created_at": 10**10 + len(self.batches),
+                "completion_window": "24h", "status": "in_progress", "created_at": 10**10 + self.created,
                 "metadata": body["metadata"], "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
             }  # fmt: skip
             return 200, self.batches[name]
@@ -73,6 +76,8 @@ class BatchServer:
 
     def get(self, path: str) -> tuple[int, Any]:
         if found := re.fullmatch(r"/v1/files/([^/]+)/content", path):
+            if found[1] in self.lost:
+                return self.lost[found[1]], {"error": {"message": f"No such File object: {found[1]}", "code": None}}
             return 200, self.files[found[1]]
         if found := re.fullmatch(r"/v1/batches/([^/?]+)", path):
             if (batch := self.batches.get(found[1])) is None:
