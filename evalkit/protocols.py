@@ -221,6 +221,15 @@ class Store(CompletionCache, Protocol):
 
 
 @runtime_checkable
+class DamagePruner(Protocol):
+    """What a store also has if it can delete what is damaged in it."""
+
+    def prune_damaged(self) -> int:
+        """Delete the completions that `scan` yields as `None` and the damaged shared texts; return their number."""
+        ...
+
+
+@runtime_checkable
 class StoreBackend(Protocol):
     """A kind of store: a class, registered for the scheme of its URLs in the entry-point group `evalkit.stores`."""
 

@@ -282,7 +282,7 @@ def _add_label(parser: Parser) -> None:
 def _add_store(parser: Parser) -> None:
     parts: dict[str, tuple[str, Callable[[Parser], None]]] = {
         "stats": ("count the answers of each model and what they cost", lambda _: None),
-        "prune": ("delete old answers", _add_age),
+        "prune": ("delete old or damaged answers", _add_age),
         "export": ("write all answers to a file", lambda part: _add_file(part, "the JSONL file to write")),
         "import": (
             "add the answers in a file",
@@ -315,7 +315,8 @@ def _add_stores(parser: Parser) -> None:
 
 
 def _add_age(parser: Parser) -> None:
-    parser.add_argument("--older-than", required=True, metavar="AGE", help="hours (12h), days (30d) or weeks (4w)")
+    parser.add_argument("--older-than", metavar="AGE", help="hours (12h), days (30d) or weeks (4w)")
+    parser.add_argument("--damaged", action="store_true", help="delete the answers that cannot be read")
 
 
 def _add_file(parser: Parser, text: str) -> None:

@@ -16,7 +16,7 @@ from evalkit.cli.parser import check_overrides
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.store import backend_of, open_url, store_location, store_url
-from evalkit.store.maintenance import StoreStats, copy_answers, export_to, import_from, prune, stats
+from evalkit.store.maintenance import StoreStats, copy_answers, export_to, import_from, prune, prune_damaged, stats
 
 _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
@@ -43,12 +43,16 @@ def _stats(url: str, _: Namespace) -> None:
 
 
 def _prune(url: str, arguments: Namespace) -> None:
-    age, where = _age(arguments.older_than), store_location(url)
+    if arguments.older_than is None and not arguments.damaged:
+        raise UsageError("store prune", "needs --older-than or --damaged")
+    age, where = None if arguments.older_than is None else _age(arguments.older_than), store_location(url)
     if not backend_of(url).exists(url):
         raise ConfigError("no such file", where=where, remedy="name the store in store.url or EVALKIT_STORE")
-    with closing(open_url(url)) as store:
-        deleted = prune(store, age)
-    print(f"{deleted:,} answers older than {arguments.older_than} deleted from {where}")
+    with closing(open_url(url, verify=not arguments.damaged)) as store:
+        if arguments.damaged:
+            print(f"{prune_damaged(store):,} damaged answers deleted from {where}")
+        if age is not None:
+            print(f"{prune(store, age):,} answers older than {arguments.older_than} deleted from {where}")
 
 
 def _export(url: str, arguments: Namespace) -> None:
@@ -96,7 +100,7 @@ def _print(found: StoreStats) -> None:
     if found.oldest is not None and found.newest is not None:
         console.print(f"stored between {_day(found.oldest)} and {_day(found.newest)}")
     if found.damaged:
-        console.print(f"{found.damaged:,} are damaged: `evalkit store export FILE.jsonl` saves the others")
+        console.print(f"{found.damaged:,} are damaged: `evalkit store prune --damaged` deletes them")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("model", "answers", "tokens", "cost"):
         table.add_column(column, justify="left" if column == "model" else "right")

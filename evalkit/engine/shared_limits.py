@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from uuid import uuid4
 
 from evalkit.config import RunnerConfig
+from evalkit.errors import StoreError
 from evalkit.protocols import Judge, SharedState
+from evalkit.store.codec import REPAIR
 
 LATE = 0.2
 """Seconds within which a permit is used; the rest of a block is given back. Taken permits count this much longer."""
@@ -80,7 +83,7 @@ class SharedWindow:
                 last[1:] = [now, last[2] + granted - unused, last[3] + granted * tokens + owed]
             return json.dumps({"taken": taken, "workers": workers, "next": start + (granted - unused) / pace})
 
-        self._state.change_state(self._name, change)
+        _change(self._state, self._name, change)
         self._owed -= owed
         return granted, wait
 
@@ -104,12 +107,12 @@ class SharedBudget:
             got = got if got >= need else 0.0
             return repr(taken + got)
 
-        self.state.change_state(self.name, change)
+        _change(self.state, self.name, change)
         return got
 
     def give_back(self, amount: float) -> None:
         """Give back what was taken and not spent."""
-        self.state.change_state(self.name, lambda text, _: repr(max(0.0, float(text or 0.0) - amount)))
+        _change(self.state, self.name, lambda text, _: repr(max(0.0, float(text or 0.0) - amount)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +132,10 @@ class SharedLimits:
         """Return the shared budget; `None` if it is not shared."""
         shared = runner.budget_usd if runner.budget_scope == "store" else None
         return None if shared is None else SharedBudget(self.state, f"budget/{self.study}", shared)
+
+
+def _change(state: SharedState, name: str, change: Callable[[str | None, float], str]) -> None:
+    try:
+        state.change_state(name, change)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise StoreError(f"the store's shared text '{name}' is damaged; {REPAIR}") from error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple
@@ -66,19 +67,25 @@ def row_of(key: str, model: str, created: float, completion: Completion) -> Row:
         raise StoreError(f"the key or model name {model!r} is not valid Unicode; set another judge.model") from error
 
 
-def completion_in(key: bytes, model: bytes, value: bytes, digest: int | None) -> Completion:
+_LAST = 250_000_000_000  # seconds since 1970: the year 9892, which dates can still show
+REPAIR = "delete damaged answers with `evalkit store prune --damaged` (with the same store.url) to request them again"
+
+
+def completion_in(key: object, model: object, value: object, digest: object) -> Completion:
     """Return the completion in a row with texts in UTF-8; rows of older versions have no digest.
 
     Raises:
         ValueError: If the row is damaged.
     """
+    if not (isinstance(key, bytes) and isinstance(model, bytes) and isinstance(value, bytes)):
+        raise ValueError("the row has a value of another type")
     if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
         raise ValueError("the row was changed after it was written")
     return decode(value)
 
 
-def completions_in(rows: Iterable[tuple[bytes, bytes, bytes, int | None]], store: object) -> dict[str, Completion]:
-    """Return the completions in a store's rows by key.
+def completions_in(rows: Iterable[Sequence[Any]], store: object) -> dict[str, Completion]:
+    """Return the completions in a store's rows (key, model, value, digest) by key.
 
     Raises:
         StoreError: If a row is damaged.
@@ -87,18 +94,45 @@ def completions_in(rows: Iterable[tuple[bytes, bytes, bytes, int | None]], store
     for key, model, value, digest in rows:
         try:
             found[key.decode()] = completion_in(key, model, value, digest)
-        except ValueError as error:
-            what = f"{store}: the completion with key {key.decode()[:12]} is damaged"
-            raise StoreError(f"{what}; rerun with store.mode=refresh") from error
+        except (ValueError, AttributeError) as error:
+            shown = key[:64].decode("ascii", "backslashreplace") if isinstance(key, bytes) else repr(key)[:64]
+            what = f"{store}: the completion with key {shown} is damaged; rerun with store.mode=refresh"
+            raise StoreError(f"{what}, or {REPAIR}") from error
     return found
 
 
-def stored_in(key: bytes, model: bytes, created: float, value: bytes, digest: int | None) -> StoredCompletion | None:
+def stored_in(key: object, model: object, created: object, value: object, digest: object) -> StoredCompletion | None:
     """Return the completion in a row with all that is stored about it; `None` if the row is damaged."""
     try:
-        return StoredCompletion(key.decode(), model.decode(), created, completion_in(key, model, value, digest))
+        completion = completion_in(key, model, value, digest)
+        texts = [text.decode() for text in (key, model) if isinstance(text, bytes)]
     except ValueError:
         return None
+    if not isinstance(created, float | int) or not abs(created) < _LAST:
+        return None
+    return StoredCompletion(texts[0], texts[1], created, completion)
+
+
+def state_in(store: object, name: bytes, value: bytes) -> tuple[str, str]:
+    """Return a text that the users of a store share, with its name.
+
+    Raises:
+        StoreError: If it is damaged.
+    """
+    try:
+        return name.decode(), value.decode()
+    except (ValueError, AttributeError) as error:
+        shown = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else repr(name)
+        raise StoreError(f"{store}: the shared text '{shown[:200]}' is damaged; {REPAIR}") from error
+
+
+def is_damaged_state(name: bytes, value: bytes) -> bool:
+    """Return whether a shared text is damaged: each that evalkit stores is JSON."""
+    try:
+        json.loads(state_in("", name, value)[1])
+    except (ValueError, RecursionError, StoreError):
+        return True
+    return False
 
 
 @cache

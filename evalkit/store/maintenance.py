@@ -14,7 +14,7 @@ from typing import Any
 from evalkit.core.atomic_files import write_file
 from evalkit.core.display import shorten
 from evalkit.errors import StoreError
-from evalkit.protocols import Store
+from evalkit.protocols import DamagePruner, Store
 from evalkit.store.codec import decode, encode
 from evalkit.types import StoredCompletion
 
@@ -91,6 +91,18 @@ def prune(store: Store, older_than: float, *, now: float | None = None) -> int:
         StoreError: If the store cannot be written; then nothing is deleted.
     """
     return store.prune((time.time() if now is None else now) - older_than)
+
+
+def prune_damaged(store: Store) -> int:
+    """Delete what is damaged, and return how much it was.
+
+    Raises:
+        StoreError: If the store cannot do that or cannot be written; then nothing is deleted.
+    """
+    if not isinstance(store, DamagePruner):
+        what = f"{store.describe().location}: this store cannot delete single answers"
+        raise StoreError(f"{what}; copy the readable ones with `evalkit store copy FROM TO`")
+    return store.prune_damaged()
 
 
 def export_to(store: Store, path: Path) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from evalkit.core.display import shorten
 from evalkit.core.redaction import redact, without_password
 from evalkit.errors import StoreError
 from evalkit.protocols import Store
-from evalkit.store.codec import Row, completions_in, row_of, stored_in
+from evalkit.store.codec import Row, completions_in, is_damaged_state, row_of, state_in, stored_in
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ class PostgresStore(Store):
         """Return the texts whose names start with `prefix`."""
         query = "SELECT name, value FROM evalkit_state WHERE substring(name FOR %s) = %b ORDER BY name"
         rows = self._fetched(query, len(prefix.encode()), prefix.encode())
-        return {name.decode(): value.decode() for name, value in rows}
+        return dict(state_in(self._database.name, *row) for row in rows)
 
     def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
         """Replace a text by what `change` returns for it and the server's time."""
@@ -343,7 +343,7 @@ class PostgresStore(Store):
                 # Another statement: one that waits for the lock sees what was there before.
                 query = f"SELECT (SELECT value {row}), extract(epoch FROM clock_timestamp())"
                 old, now = _one(connection, query, key)
-                new = change(None if old is None else bytes(old).decode(), float(now))
+                new = change(None if old is None else state_in(self._database.name, key, bytes(old))[1], float(now))
                 connection.execute(f"DELETE {row}", (key,))
                 if new is not None:
                     connection.execute("INSERT INTO evalkit_state VALUES (%b, %b)", (key, new.encode()))
@@ -366,11 +366,31 @@ class PostgresStore(Store):
         Raises:
             StoreError: If the server fails.
         """
+        for _, row in self._rows():
+            yield row
+
+    def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
         query = f"SELECT place, {_ROW} FROM evalkit_completions WHERE place > %s ORDER BY place LIMIT %s"
         place = 0
         while rows := self._fetched(query, place, CHUNK):
-            for place, *row in rows:  # noqa: B007
-                yield stored_in(*row)
+            for place, *row in rows:
+                yield place, stored_in(*row)
+
+    def prune_damaged(self) -> int:
+        """Delete the rows and shared texts that are damaged, and return how many."""
+        rows = [place for place, row in self._rows() if row is None]
+        states = [
+            name
+            for name, value in self._fetched("SELECT name, value FROM evalkit_state")
+            if is_damaged_state(name, value)
+        ]
+
+        def work(connection: Connection) -> int:
+            with connection.transaction():
+                gone = connection.execute("DELETE FROM evalkit_completions WHERE place = ANY (%s)", (rows,)).rowcount
+                return gone + connection.execute("DELETE FROM evalkit_state WHERE name = ANY (%s)", (states,)).rowcount
+
+        return self._writer.run(work)
 
     def prune(self, before: float) -> int:
         """Delete the rows stored before a time, make their room usable again, and return how many."""

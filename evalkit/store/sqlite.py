@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from evalkit.errors import StoreError
 from evalkit.protocols import Store
 from evalkit.store.claims import Claims
-from evalkit.store.codec import Row, completions_in, row_digest, row_of, stored_in
+from evalkit.store.codec import Row, completions_in, is_damaged_state, row_digest, row_of, state_in, stored_in
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
@@ -159,6 +159,9 @@ _INSERT = (
     "value = excluded.value, digest = excluded.digest"
 )
 _STATE = "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL)"  # older versions ignore it
+# As bytes: a damaged text may not be UTF-8.
+_BYTES = "CAST(key AS BLOB), CAST(model AS BLOB)"
+_STATES = "SELECT CAST(name AS BLOB), CAST(value AS BLOB) FROM state"
 _ADD = "INSERT OR IGNORE INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?)"
 RECENT_ROWS = 5_000
 """The number of last rows to search for a model's recent completions: there is no index by model."""
@@ -273,8 +276,9 @@ class SqliteStore(Store):
         Raises:
             StoreError: If the file cannot be read.
         """
-        query = "SELECT name, value FROM state WHERE substr(name, 1, ?) = ? ORDER BY name"
-        return dict(self._in_state(lambda db: db.execute(query, (len(prefix), prefix)).fetchall()))
+        query = f"{_STATES} WHERE substr(name, 1, ?) = ? ORDER BY name"
+        rows = self._in_state(lambda db: db.execute(query, (len(prefix), prefix)).fetchall())
+        return dict(state_in(self.path, *row) for row in rows)
 
     def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
         """Replace a text by what `change` returns for it and the machine's time.
@@ -284,8 +288,8 @@ class SqliteStore(Store):
         """
 
         def work(db: sqlite3.Connection) -> None:
-            row = db.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
-            new = change(None if row is None else row[0], time.time())
+            row = db.execute(f"{_STATES} WHERE name = ?", (name,)).fetchone()
+            new = change(None if row is None else state_in(self.path, *row)[1], time.time())
             db.execute("DELETE FROM state WHERE name = ?", (name,))
             if new is not None:
                 db.execute("INSERT INTO state VALUES (?, ?)", (name, new))
@@ -309,10 +313,10 @@ class SqliteStore(Store):
             StoreError: If the file cannot be read.
         """
         last = "rowid > (SELECT max(rowid) FROM completions) - ?"
-        query = f"SELECT key, model, created, value, NULL FROM completions WHERE {last} AND model = ?"
+        query = f"SELECT {_BYTES}, 0, CAST(value AS BLOB), NULL FROM completions WHERE {last} AND model = ?"
         values = (RECENT_ROWS, model, limit)
         rows = self.locked(lambda db: db.execute(f"{query} ORDER BY rowid DESC LIMIT ?", values).fetchall())
-        completions = (_stored(Row(*row)) for row in rows)
+        completions = (stored_in(*row) for row in rows)
         return [one.completion for one in completions if one is not None]
 
     def scan(self) -> Iterator[StoredCompletion | None]:
@@ -321,13 +325,35 @@ class SqliteStore(Store):
         Raises:
             StoreError: If the list of rows cannot be read.
         """
+        for _, row in self._rows():
+            yield row
+
+    def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
         for (row_id,) in self.row_ids():
             try:
                 rows = self.read_row(row_id)
             except StoreError:
-                yield None
+                yield row_id, None
                 continue
-            yield from map(_stored, rows)
+            for row in rows:
+                yield row_id, stored_in(*row)
+
+    def prune_damaged(self) -> int:
+        """Delete the rows and shared texts that are damaged, and return their number.
+
+        Raises:
+            StoreError: If the file cannot be written; then nothing is deleted.
+        """
+        rows = [(row_id,) for row_id, row in self._rows() if row is None]
+
+        def work(db: sqlite3.Connection) -> int:
+            query = _STATES.replace("SELECT", "SELECT rowid,")
+            states = [(row_id,) for row_id, *state in db.execute(query).fetchall() if is_damaged_state(*state)]
+            db.executemany("DELETE FROM completions WHERE rowid = ?", rows)
+            db.executemany("DELETE FROM state WHERE rowid = ?", states)
+            return len(rows) + len(states)
+
+        return self._in_state(work)
 
     def prune(self, before: float) -> int:
         """Delete the rows stored before a time, free their space, and return their number.
@@ -370,14 +396,14 @@ class SqliteStore(Store):
         """
         return self.locked(lambda db: db.execute("SELECT rowid FROM completions ORDER BY rowid").fetchall())
 
-    def read_row(self, row_id: int) -> list[Row]:
-        """Return the row with an id, or an empty list if it was deleted.
+    def read_row(self, row_id: int) -> list[tuple[Any, ...]]:
+        """Return the row with an id, its texts as bytes, or an empty list if it was deleted.
 
         Raises:
             StoreError: If the file is damaged there.
         """
-        query = f"SELECT key, model, created, value, {self._digest} FROM completions WHERE rowid = ?"
-        return self.locked(lambda db: [Row(*values) for values in db.execute(query, (row_id,))])
+        query = f"SELECT {_BYTES}, created, CAST(value AS BLOB), {self._digest} FROM completions WHERE rowid = ?"
+        return self.locked(lambda db: db.execute(query, (row_id,)).fetchall())
 
     def locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Call `work` with the connection, while no other thread uses it.
@@ -467,13 +493,6 @@ class SqliteStore(Store):
             raise
         self._identity = _identity_of(self.path)
         return db
-
-
-def _stored(row: Row) -> StoredCompletion | None:
-    try:
-        return stored_in(row.key.encode(), row.model.encode(), row.created, row.value.encode(), row.digest)
-    except ValueError:
-        return None
 
 
 def _shrink(db: sqlite3.Connection) -> None:

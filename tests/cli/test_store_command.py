@@ -57,7 +57,7 @@ def test_prune_takes_out_what_is_older(path, words, capsys):
     [
         ([], "evalkit store: needs an action: stats, prune, export, import, copy; try evalkit store --help"),
         (["prunes"], "evalkit store: no such action 'prunes'; did you mean 'prune'?"),
-        (["prune"], "evalkit store prune: needs --older-than; try evalkit store prune --help"),
+        (["prune"], "evalkit store prune: needs --older-than or --damaged; try evalkit store prune --help"),
         (["prune", "--older-than", "30"], "30: is not an age"),
         (["export"], "evalkit store export: needs FILE"),
         (["import", "--all"], "evalkit store import: no such option --all"),

@@ -15,7 +15,7 @@ from evalkit.core.redaction import secrets_of
 from evalkit.errors import StoreError
 from evalkit.store import open_store, open_url, store_location
 from evalkit.store import postgres as module
-from evalkit.store.maintenance import stats
+from evalkit.store.maintenance import prune_damaged, stats
 from evalkit.store.postgres import PostgresStore
 from evalkit.store.sqlite import SqliteStore
 from evalkit.testing import ODD, check_store
@@ -101,6 +101,37 @@ def test_a_batch_with_a_key_twice_is_written_as_if_one_after_the_other(store):
     assert store.add_many(rows) == 1
     assert store.get_many(["c"])["c"].text == "1"
     assert [row.key for row in store.scan()] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "value = '\\\\xff'", "value = '{'", "model = '\\\\xff'", "digest = 0",
+        "key = '\\\\xff'", "created = 'NaN'", "created = 'Infinity'", "created = 1e18",
+    ],
+)  # fmt: skip
+def test_a_damaged_row_is_named_and_can_be_deleted(store, url, damage):
+    keys = [str(number) * 64 for number in range(3)]
+    store.put_many([(key, "m", Completion("x")) for key in keys])
+    execute(url, f"UPDATE evalkit_completions SET {damage} WHERE key = %b", keys[1].encode())
+    if not damage.startswith(("created", "key")):
+        with pytest.raises(StoreError, match=rf"key {keys[1]} is damaged; .*`evalkit store prune --damaged`"):
+            store.get_many(keys)
+    assert [row and row.key for row in store.scan()] == [keys[0], None, keys[2]]
+    assert stats(store).damaged == 1
+    assert prune_damaged(store) == 1
+    assert sorted(store.get_many(keys)) == [keys[0], keys[2]]
+
+
+def test_a_damaged_shared_text_is_named_and_can_be_deleted(store, url):
+    for name in ("budget/x", "budget/y"):
+        store.change_state(name, lambda *_: "0.5")
+    execute(url, "UPDATE evalkit_state SET value = %b WHERE name = %b", b"\xff", b"budget/x")
+    for work in (lambda: store.states("budget/"), lambda: store.change_state("budget/x", lambda *_: "1")):
+        with pytest.raises(StoreError, match=r"shared text 'budget/x' is damaged; .*`evalkit store prune --damaged`"):
+            work()
+    assert prune_damaged(store) == 1
+    assert dict(store.states("budget/")) == {"budget/y": "0.5"}
 
 
 def test_a_changed_byte_is_noticed(store, url):

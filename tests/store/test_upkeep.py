@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sqlite3
 import stat
 from pathlib import Path
 
 import pytest
 
+from evalkit.cli import main
+from evalkit.engine.shared_limits import SharedBudget
 from evalkit.errors import StoreError
-from evalkit.store.maintenance import export_to, import_from, prune, stats
+from evalkit.store.maintenance import export_to, import_from, prune, prune_damaged, stats
 from evalkit.store.sqlite import SCHEMA_VERSION, SqliteStore, pragma
-from evalkit.types import Completion, TokenLogprob, Usage
+from evalkit.types import Completion, StoreDescription, TokenLogprob, Usage
 
 FULL = Completion(
     'a "text"\u2028中文',
@@ -145,7 +148,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path):
     store = SqliteStore(path)
     assert pragma(store._db, "user_version") == SCHEMA_VERSION
     assert [row.completion.text for row in store.scan()] == ["é0", "é1", "é2"]
-    assert all(row.digest is not None for (row_id,) in store.row_ids() for row in store.read_row(row_id))
+    assert all(row[-1] is not None for (row_id,) in store.row_ids() for row in store.read_row(row_id))
     assert store.get_many([key(2)])[key(2)].text == "é2"
     store.close()
 
@@ -197,3 +200,95 @@ def test_flipped_bits_never_give_another_answer_and_what_can_be_read_is_saved(tm
         lines = [json.loads(line) for line in file.read_text().splitlines()] if saved else []
         assert all(line["completion"]["text"] == kept[line["key"]].text for line in lines)
         saving.close()
+
+
+UNREADABLE = {
+    "a value that is not UTF-8": "value = CAST(x'ff' AS TEXT), digest = NULL",
+    "a value that is not JSON": "value = '{', digest = NULL",
+    "a value of bytes": "value = x'80'",
+    "no value": "value = NULL, digest = NULL",
+    "a number for a value": "value = 7, digest = NULL",
+    "a value nested too deeply": f"value = '{'[' * 5000}', digest = NULL",
+    "a model that is not UTF-8": "model = CAST(x'ff' AS TEXT)",
+    "no model": "model = NULL",
+    "a text for a digest": "digest = 'x'",
+    "bytes for a digest": "digest = x'00ff'",
+}
+UNDATED = {
+    "a text for a time": "created = 'yesterday'",
+    "bytes for a time": "created = x'ff'",
+    "no time": "created = NULL",
+    "an endless time": "created = 9e999",
+    "a time beyond all dates": "created = 1e18",
+}
+
+
+@pytest.mark.parametrize("damage", UNREADABLE | UNDATED)
+def test_a_damaged_row_is_named_and_can_be_deleted(tmp_path, damage, capsys):
+    """The file may be damaged so that SQLite no longer knows what its columns must hold."""
+    path = tmp_path / "answers.sqlite"
+    store = SqliteStore(path)
+    store.put_many([(key(n), "m", Completion(f"é{n}")) for n in range(3)])
+    store.locked(lambda db: db.executescript(
+        "ALTER TABLE completions RENAME TO old; CREATE TABLE completions (key TEXT PRIMARY KEY, model, created, value, "
+        "digest); INSERT INTO completions SELECT * FROM old; DROP TABLE old"
+    ))  # fmt: skip
+    change = (UNREADABLE | UNDATED)[damage]
+    store.locked(lambda db: db.execute(f"UPDATE completions SET {change} WHERE key = ?", (key(1),)))
+    if damage in UNREADABLE:
+        with pytest.raises(StoreError) as error:
+            store.get_many([key(n) for n in range(3)])
+        assert str(error.value).startswith(f"{path}: the completion with key {key(1)} is damaged; ")
+        assert "`evalkit store prune --damaged`" in str(error.value)
+        assert "\n" not in str(error.value)
+    assert [row and row.key for row in store.scan()] == [key(0), None, key(2)]
+    assert len(store.recent("m")) in (2, 3)
+    assert stats(store).damaged == 1
+    store.close()
+    for command in (["stats"], ["export", str(tmp_path / "out.jsonl")], ["copy", str(path), str(tmp_path / "copy")]):
+        assert main(["store", *command, *([] if "copy" in command else [f"store.url={path}"])]) == 0
+        assert re.search(r"(?m)(^|; )1 (are|were) damaged", capsys.readouterr().out)
+    assert main(["store", "prune", "--damaged", f"store.url={path}"]) == 0
+    assert capsys.readouterr().out == f"1 damaged answers deleted from {path}\n"
+    store = SqliteStore(path)
+    assert sorted(store.get_many([key(n) for n in range(3)])) == [key(0), key(2)]
+    store.close()
+
+
+@pytest.mark.parametrize("value", ["CAST(x'ff' AS TEXT)", "x'80ff'", "'{'"])
+def test_a_damaged_shared_text_is_named_and_can_be_deleted(store, value):
+    store.change_state("budget/x", lambda *_: "0.5")
+    store.change_state("budget/y", lambda *_: "0.5")
+    store.locked(lambda db: db.execute(f"UPDATE state SET value = {value} WHERE name = 'budget/x'"))
+    with pytest.raises(StoreError, match=r"the (store's )?shared text 'budget/x' is damaged; .*prune --damaged"):
+        SharedBudget(store, "budget/x", 1.0).take(0.1)
+    assert prune_damaged(store) == 1
+    assert dict(store.states("budget/")) == {"budget/y": "0.5"}
+    assert SharedBudget(store, "budget/x", 1.0).take(0.1) == 0.1
+
+
+def test_a_third_party_store_says_how_to_save_what_is_readable():
+    class Memory:
+        def describe(self):
+            return StoreDescription("memory://x", 1, None)
+
+    with pytest.raises(StoreError, match="memory://x: this store cannot delete single answers; copy the readable ones"):
+        prune_damaged(Memory())
+
+
+def test_a_run_on_a_damaged_store_names_the_row_and_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "judge=simulated/good", "dataset.limit=2", "tracking=none", f"store.url={tmp_path}/a.sqlite"]
+    path = tmp_path / "a.sqlite"
+    assert main([*words, "hydra.run.dir=one"]) == 0
+    store = SqliteStore(path)
+    [(name,), *_] = store.locked(lambda db: db.execute("SELECT key FROM completions").fetchall())
+    store.locked(lambda db: db.execute("UPDATE completions SET value = CAST(x'ff' AS TEXT) WHERE key = ?", (name,)))
+    store.close()
+    capsys.readouterr()
+    for command in ([*words, "hydra.run.dir=two"], ["plan", *words[1:]]):
+        assert main(command) == 1
+        [line] = [one for one in capsys.readouterr().err.splitlines() if one.startswith("evalkit: ")]
+        assert line.startswith(f"evalkit: {path}: the completion with key {name} is damaged; rerun with store.mode=")
+    assert main(["store", "prune", "--damaged", words[-1]]) == 0
+    assert main([*words, "hydra.run.dir=two"]) == 0
