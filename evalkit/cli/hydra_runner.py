@@ -92,6 +92,7 @@ class Job:
 
     `recordings` records sequential jobs in the background, unless the next job needs the result of this one.
     `overwrite`: whether to replace another run in the folder. `spent`: what earlier jobs spent of a shared budget.
+    `noted`: the notes on configs that this command has printed.
     """
 
     config: RunConfig
@@ -100,6 +101,7 @@ class Job:
     recordings: BackgroundRecordings | None = None
     overwrite: bool = False
     spent: Spent | None = None
+    noted: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -118,6 +120,7 @@ class Driver:
     recordings: BackgroundRecordings = field(default_factory=BackgroundRecordings)
     overwrite: bool = False
     spent: Spent = field(default_factory=Spent)
+    noted: set[str] = field(default_factory=set)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job as Hydra's task function; return its status, or the value of `objective` if it is set."""
@@ -141,9 +144,9 @@ class Driver:
             sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
             if sweep is None or not self._sequential():
                 _check_budget(config)
-                return self.work(Job(config, folder, sweep, overwrite=self.overwrite))
+                return self.work(Job(config, folder, sweep, overwrite=self.overwrite, noted=self.noted))
             recordings = None if searched else self.recordings
-            return self.work(Job(config, folder, sweep, recordings, self.overwrite, self.spent))
+            return self.work(Job(config, folder, sweep, recordings, self.overwrite, self.spent, self.noted))
         except EvalkitError as error:
             complain(error)
             return int(error.status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from signal import SIGINT
 
@@ -59,7 +59,9 @@ def run_job(job: Job) -> int:
     if job.sweep is not None and _is_finished(job):
         return _resume_finished(job)
     for note in job.config.notes():
-        log("note", note)
+        if note not in job.noted:
+            log("note", note)
+            job.noted.add(note)
     with ProgressDisplay(job) as display, log_handler():
         try:
             result = judge_and_score(
@@ -82,7 +84,7 @@ def run_job(job: Job) -> int:
         except TrackingError as error:
             log("error", str(error))
             status = ExitStatus.NOT_TRACKED
-    _print_result(result)
+    _print_result(result, job.noted)
     for line in failure_lines(result.judgments):
         log("failure", line)
     if lacking := shortfall(job.config, result):
@@ -141,9 +143,9 @@ def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
         yield f"{count} failed ({kind}), for example case {example.case_id} by {example.judge}: {example.error}"
 
 
-def _print_result(result: RunResult) -> None:
+def _print_result(result: RunResult, noted: Collection[str]) -> None:
     if not log_style():
-        print_summary(result)
+        print_summary(result, noted)
         return
     values = {name: metric.value for name, metric in result.metrics.items() if metric.value is not None}
     calls = {name: getattr(result.calls, name) for name in ("planned", "stored", "sent", "retried", "failed")}

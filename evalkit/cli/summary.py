@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +105,8 @@ def _of(metrics: Mapping[str, Metric], judge: str, name: str) -> Metric | None:
     return metric if metric is not None and metric.value is not None else None
 
 
-def print_summary(result: RunResult) -> None:
-    """Print a finished run on standard output."""
+def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
+    """Print a finished run on standard output, without the notes that the command has already printed."""
     console = plain_console()
     manifest = result.manifest
     rows = manifest["dataset"]["rows"]
@@ -125,7 +125,7 @@ def print_summary(result: RunResult) -> None:
     if gate := manifest.get(GATE):
         console.print("\n".join([*gate_lines(gate), ""]))
     _print_calls(console, result)
-    for note in manifest.get("notes", []):
+    for note in [note for note in manifest.get("notes", []) if note not in noted]:
         console.print(f"note: {note}")
     _print_places(console, result)
 

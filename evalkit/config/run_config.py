@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from math import isfinite
 from typing import Any, Literal, Self
 
+import yaml
 from pydantic import Field, model_validator
 
 from evalkit.config.data import DatasetConfig
@@ -15,6 +17,7 @@ from evalkit.config.sections import (
     CHECKLIST,
     Criteria,
     JudgeConfig,
+    Levels,
     ModeConfig,
     OutputConfig,
     ProbeConfig,
@@ -30,8 +33,17 @@ from evalkit.config.sections import (
 )
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
+from evalkit.core.resources import shipped
 
 _CHINESE = re.compile("[\u3400-\u9fff]")
+
+
+@cache
+def _shipped_levels() -> tuple[Levels, ...]:
+    """Return the levels of every shipped rubric."""
+    files = sorted((shipped("conf") / "rubric").glob("*.yaml"))
+    rubrics = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files]
+    return tuple(rubric["levels"] for rubric in rubrics if rubric.get("levels"))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -320,10 +332,11 @@ class RunConfig(Section):
         """Yield notes on missing calibration examples."""
         rubric = self.rubric
         if not rubric.examples:
-            yield (
-                "rubric.examples is empty, so no level has a calibration example: set rubric.examples or "
-                "rubric.examples_path, or use rubric=likert5_examples with criteria=general"
-            )
+            if rubric.levels in _shipped_levels():  # of a custom rubric, its author decides
+                yield (
+                    "rubric.examples is empty, so no level has a calibration example: set rubric.examples or "
+                    "rubric.examples_path, or use rubric=likert5_examples with criteria=general"
+                )
             return
         shown = {score for example in rubric.examples for _, score in example.scored()}
         if bare := [rubric.scale.text(level) for level in rubric.calibrated_levels() if level not in shown]:

@@ -113,7 +113,7 @@ class JudgeConfig(Section):
     @model_validator(mode="after")
     def _one_or_many(self) -> Self:
         if self.judges is None and not self.model:
-            raise ValueError("model is not set: choose a LiteLLM model, for example judge.model=openai/gpt-4o-mini")
+            raise ValueError("model is not set: choose a LiteLLM model, for example model=openai/gpt-4o-mini")
         if self.judges is not None and not self.judges:
             raise ValueError("judges is empty: a panel needs at least one judge")
         return self

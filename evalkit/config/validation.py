@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any, get_origin
@@ -41,6 +42,20 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
             if path and (found := _line(root, path)) is not None and _has_value(found[1], value):
                 return f"{relative(file)}:{found[0]}"
     return ""
+
+
+def _option(group: str, section: Mapping[str, Any], files: Sequence[Path]) -> str:
+    """Return the option file that sets most keys of an invalid section, and no other value; empty if there is none."""
+    agreeing: dict[str, int] = {}
+    for file in [file for file in files if file.parent.name == group]:
+        with suppress(OSError, yaml.YAMLError, UnicodeDecodeError):
+            values = yaml.safe_load(file.read_text(encoding="utf-8"))
+            given = {
+                key: part for key, part in (values if isinstance(values, dict) else {}).items() if key != "defaults"
+            }
+            if given and all(section.get(key) == part for key, part in given.items()):
+                agreeing[str(relative(file))] = len(given)
+    return max(agreeing, key=lambda file: agreeing[file], default="")
 
 
 def _has_value(node: yaml.Node, value: Any) -> bool:
@@ -109,11 +124,16 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
         loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
         key, message = named[1], message[named.end() :]
     location = locate(loc, files, first.get("input")) if loc else ""
+    if len(loc) == 1 and not location and isinstance(section := first.get("input"), Mapping):
+        location = _option(str(loc[0]), section, files)
     if loc[:1] == ["gate"] and len(loc) > 1:  # a rule may be a text instead of a mapping
         location = location or locate(loc[:-1], files)
     where = f"{location}: {key}" if location else key
     if first["type"] == "extra_forbidden":
         return no_such("key", where, str(loc[-1]), known_keys(loc[:-1]))
+    if first["type"] == "missing":
+        in_list = any(isinstance(part, int) for part in loc)
+        return ConfigError("is not set", where=where, remedy="add it" if in_list else f"give {key}=…")
     if first["type"] in ("dict_type", "model_type"):
         message = "is not a mapping: write {name: value, ...}"
     if first["type"] in ("tuple_type", "list_type"):
@@ -182,5 +202,7 @@ def _section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
 def no_such(what: str, where: str, name: str, known: Sequence[str]) -> ConfigError:
     """Return the error for a name that is not one of the `known` names."""
     if name in known:  # it exists, but not in this form
-        return ConfigError("cannot be set in this way", where=where, remedy=f"write {name}=OPTION or {name}.KEY=VALUE")
+        items = where.rpartition(".")[0]
+        remedy = f"set the whole list: '{items}=[{{{name}: VALUE}}]'" if items else f"write {name}.KEY=VALUE"
+        return ConfigError("cannot be set in this way", where=where, remedy=remedy)
     return ConfigError(f"no such {what}", where=where, remedy=did_you_mean(name, known))

@@ -30,6 +30,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path
 from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, not_utf8
+from evalkit.hydra_app.non_ascii import with_decoded_keys
 from evalkit.hydra_app.sweep_jobs import SweepPlace, apply_values, constant_keys, job_signature, sweep_jobs, sweep_place
 from evalkit.plugins import CONF, allowing_code, folders
 from evalkit.runs.config_file import DEFAULTS as RUN_DEFAULTS
@@ -108,6 +109,7 @@ FREE_FORM = (
     "tracking",
 )
 """Sections whose keys Hydra does not check: they are free, or checked when the config is frozen."""
+_SCALE = frozenset(("min", "max", "levels", "classes"))
 
 
 def user_folders() -> list[Path]:
@@ -186,7 +188,9 @@ def add_study(path: Path) -> str:
         raise ConfigError("is not a mapping of config groups", where=str(path), remedy="see `evalkit run --cfg job`")
     _with_named_criteria(node)
     name = STUDY + _slug(path.stem)
-    if node.get("defaults") == RUN_DEFAULTS:
+    if "defaults" not in node:
+        node = _with_default_options(node, str(path))
+    elif node.defaults == RUN_DEFAULTS:
         node = _with_recorded_options(node, str(path))
     check_search_path(node)
     ConfigStore.instance().store(name=name, node=node, provider=str(path))
@@ -211,6 +215,36 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
     return OmegaConf.create({**values, "defaults": defaults})
 
 
+def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
+    """Start a study without `defaults` from the default run, and register each of its sections as an option.
+
+    A judge, criteria and the scale or classes of a rubric replace the default ones; other sections change them.
+
+    Raises:
+        ConfigError: if a section is neither a mapping nor the name of an option.
+    """
+    values = OmegaConf.to_container(study)
+    assert isinstance(values, dict)
+    entries = OmegaConf.load(shipped("conf") / f"{DEFAULT}.yaml").defaults
+    default = {group: option for entry in entries if OmegaConf.is_dict(entry) for group, option in entry.items()}
+    chosen: list[Any] = []
+    for group in GROUPS:
+        if group not in values:
+            continue
+        section = values.pop(group)
+        if isinstance(section, dict):
+            replaces = group in ("judge", "criteria") or (group == "rubric" and not _SCALE.isdisjoint(section))
+            base = [] if replaces or default[group] is None else [default[group]]
+            node = {"defaults": [*base, "_self_"], **section}
+            ConfigStore.instance().store(group=group, name=RECORDED, node=node, provider=provider)
+            section = RECORDED
+        elif not isinstance(section, str | None):
+            remedy = f"write {group}: {{KEY: VALUE}}, or {group}: NAME for an option"
+            raise ConfigError("is neither a mapping nor an option", where=f"{provider}: {group}", remedy=remedy)
+        chosen.append({f"override /{group}": section})
+    return OmegaConf.create({**values, "defaults": [DEFAULT, *chosen, "_self_"]})
+
+
 def _with_named_criteria(study: DictConfig) -> None:
     """Turn a study's list of criteria into a mapping that replaces its group's, and make its sweep readable for Hydra.
 
@@ -229,7 +263,7 @@ def _with_named_criteria(study: DictConfig) -> None:
     params = OmegaConf.select(study, "hydra.sweeper.params")
     for key in [key for key in params or () if isinstance(params[key], str)]:
         name, _, value = for_hydra([f"{key}={params[key]}"])[0].partition("=")
-        if name != key:
+        if (name, value) != (key, params[key]):
             del params[key]
             params[name] = value
 
@@ -246,10 +280,10 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
         ConfigError: if the config is invalid; it names file and line or the command line, the key and a remedy.
     """
     try:
-        values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+        values = with_decoded_keys(OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
         if isinstance(values, dict):
             values["criteria"] = put_in_place(values.get("criteria"))
-        values = adjust(values) if adjust else values  # type: ignore[arg-type]
+        values = adjust(values) if adjust else values
         return with_examples(RunConfig.model_validate(values), base=project())
     except ValidationError as error:
         raise config_error(error, sources) from None

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -174,6 +176,9 @@ def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[st
             yield key, "names code that Hydra would run"
     for key in ("job_logging", "hydra_logging"):
         logging = part.get(key) or {}
+        if logging == _hydra_default(key):
+            remedy = "write `- config` first, and `- override /GROUP: OPTION` for other options"
+            raise ConfigError("the defaults list does not start with evalkit's", where="defaults", remedy=remedy)
         if not isinstance(logging, dict) or set(logging) - _NO_LOGGING or logging.get("root") is not None:
             yield key, "sets up logging, which can name code"
     if part["job"].get("env_set") or part["job"].get("env_copy"):
@@ -183,6 +188,12 @@ def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[st
     for key in ("sweeper", "launcher"):
         found = _targets(hydra, key, part[key], _installed(key))
         yield from ((where, f"names code ({what})") for where, what in found)
+
+
+@cache
+def _hydra_default(key: str) -> Any:
+    """Return Hydra's own logging, which only a study without evalkit's defaults has."""
+    return OmegaConf.to_container(OmegaConf.load(str(files("hydra") / "conf" / "hydra" / key / "default.yaml")))
 
 
 def _targets(hydra: DictConfig, where: str, value: Any, installed: Collection[str] = ()) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 
 from evalkit.config import criteria_by_name
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.hydra_app.non_ascii import as_typed, decoded, encoded, in_ascii, quoted, with_decoded_keys
 
 _WORD: Final = re.compile(
     r"(?P<sign>\+\+|\+|~)?criteria\.(?P<name>[^=]+?)(?P<field>\.(?:description|weight|levels(?:\.[^=.]+)?))?"
@@ -29,7 +30,10 @@ _INLINE_RUBRIC: Final = re.compile(r"rubric=(?P<value>\{.*\})", re.DOTALL)
 _MERGED: Final = re.compile(
     r"(?P<group>method|mode|judge|swap|rubric|output|dataset)=\[(?P<options>[^\[\]]+,[^\[\]]+)\]"
 )
-_JUDGE: Final = re.compile(r"(?:probe\.rewriter|swap\.arbiter)(?:=(?P<name>(?!null$)[\w/.,-]+)|\.[\w.]+=.*)", re.ASCII)
+_JUDGE: Final = re.compile(
+    r"(?:probe\.rewriter|swap\.arbiter)(?:=(?P<name>(?!null$)[\w/.,-]+)|\.[\w.]+=.*)|judge\.price\.\w+=.*",
+    re.ASCII | re.DOTALL,
+)
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _PATH: Final = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*", re.ASCII)
 _SPELLED: Final = re.compile(r"(?:\+\+)?criteria\._(?:(set|add)_(\w+)|(del)_(\w+)=true)", re.ASCII)
@@ -39,15 +43,15 @@ INLINE: Final = "write 'criteria={NAME: {description: \"TEXT\", weight: 0.5}}', 
 
 
 def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
-    """Return the words of a command with overrides of criteria in a form that Hydra can parse; others are unchanged.
+    """Return the words of a command in a form that Hydra can parse: overrides of criteria, and texts in any script.
 
     In a sweep, a list of options of a group is one job per option. `probe.rewriter` and `swap.arbiter`, which no
-    file sets, are an option of the group `judge`, or have its keys.
+    file sets, are an option of the group `judge`, or have its keys; nor does a file set `judge.price`.
 
     Raises:
         ConfigError: if inline criteria cannot be parsed, or a single run has several options of a group.
     """
-    return [new for word in words for new in _spelled(_as_choices(_as_judge(word), sweep))]
+    return [in_ascii(new) for word in words for new in _spelled(_as_choices(_as_judge(word), sweep))]
 
 
 def _as_judge(word: str) -> str:
@@ -67,13 +71,13 @@ def _as_choices(word: str, sweep: bool) -> str:
 
 
 def as_written(text: str) -> str:
-    """Return a text with the names of criteria as the user wrote them."""
+    """Return a text with the names of criteria, and texts in any script, as the user wrote them."""
 
     def named(found: re.Match[str]) -> str:
         how, name = found[1] or found[3], found[2] or found[4]
-        return f"{_SIGN[how]}criteria.{_name(name)}"
+        return f"{_SIGN[how]}criteria.{decoded(name)}"
 
-    return _SPELLED.sub(named, text)
+    return as_typed(_SPELLED.sub(named, text))
 
 
 def put_in_place(values: Any) -> Any:
@@ -88,7 +92,7 @@ def put_in_place(values: Any) -> Any:
     for key, value in values.items():
         if (spelled := _KEY.fullmatch(str(key))) is None:
             continue
-        how, name = spelled[1], _name(spelled[2])
+        how, name = spelled[1], decoded(spelled[2])
         if how != "add" and name not in found:
             raise no_such_criterion(name, list(found), addable=how == "set")
         if how == "del":
@@ -102,11 +106,12 @@ def put_in_place(values: Any) -> Any:
 
 
 def as_composed(text: str) -> str:
-    """Return a config that Hydra printed, with encoded criteria merged."""
-    composed = yaml.safe_load(text)
-    if not isinstance(composed, dict) or "criteria" not in composed:
+    """Return a config that Hydra printed, with encoded keys decoded and encoded criteria merged."""
+    composed = with_decoded_keys(yaml.safe_load(text))
+    if not isinstance(composed, dict):
         return text
-    composed["criteria"] = put_in_place(composed["criteria"])
+    if "criteria" in composed:
+        composed["criteria"] = put_in_place(composed["criteria"])
     return OmegaConf.to_yaml(OmegaConf.create(composed))
 
 
@@ -133,21 +138,11 @@ def _spelled(word: str) -> Iterator[str]:
     value = "" if found["value"] is None else f"={_as_text(found['value'], field)}"
     plain = _PLAIN.fullmatch(name)
     if sign == "~" and not value:
-        yield word if _KEY.fullmatch(name) else f"++criteria.{_key('del', name)}=true"
+        yield word if _KEY.fullmatch(name) else f"++criteria.{encoded('del', name)}=true"
     elif _KEY.fullmatch(name) or (plain and sign) or (not plain and not field and _PATH.fullmatch(name)):
         yield f"{sign}criteria.{name}{field}{value}"
     else:
-        yield f"++criteria.{_key('add' if sign else 'set', name)}{field}{value}"
-
-
-def _key(how: str, name: str) -> str:
-    """Return a key for a name: ASCII letters and digits unchanged, other UTF-8 bytes as `_` and two hex digits."""
-    spelled = "".join(chr(b) if chr(b).isalnum() and b < 128 else f"_{b:02x}" for b in name.encode())
-    return f"_{how}_{spelled}"
-
-
-def _name(spelled: str) -> str:
-    return re.sub(rb"_([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), spelled.encode()).decode()
+        yield f"++criteria.{encoded('add' if sign else 'set', name)}{field}{value}"
 
 
 def _as_text(value: str, field: str) -> str:
@@ -180,7 +175,7 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"'{repeated[0]}' is named twice", where="criteria", remedy="give each its own name")
     for name, settings in entries:
-        key = name if _PLAIN.fullmatch(name) else _key("add", name)
+        key = name if _PLAIN.fullmatch(name) else encoded("add", name)
         yield f"++criteria.{key}={_hydra(settings)}"
 
 
@@ -210,6 +205,4 @@ def _hydra(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
         return str(value)
-    quoted = re.sub(r"(\\*)'", lambda found: found[1] * 2 + "\\'", str(value))
-    trailing = re.search(r"\\*$", quoted)
-    return f"'{quoted}{trailing[0] if trailing else ''}'".replace("${", "\\${")
+    return quoted(str(value)).replace("${", "\\${")

@@ -63,6 +63,9 @@ def hydra_error(error: Exception) -> EvalkitError:
         if "is not in struct" in str(cause) or "is not in struct" in str(error):
             return _unknown_key(str(cause.full_key), cause)
         return ConfigError(str(cause).partition("\n")[0], where=as_written(str(cause.full_key)))
+    if "missing `_self_`" in str(error):
+        remedy = "write `- _self_` last, so that the file's own keys apply"
+        return ConfigError("the defaults list has no _self_", where="defaults", remedy=remedy)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, ConfigCompositionException) and (key := re.search(r"override '([^']+)'", str(error))):
         return _unknown_key(key[1]) if "is not in struct" in str(error.__cause__ or error) else ConfigError(lines[0])

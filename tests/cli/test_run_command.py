@@ -261,3 +261,32 @@ def test_a_label_map_as_text(call: Call, provider: Provider) -> None:
         load_config(overrides=words(provider, 'dataset.label_map="A>B=A, B>A"'))
     config = load_config(overrides=words(provider, 'dataset.label_map="good=3, bad=-0.5"'))
     assert dict(config.dataset.label_map) == {"good": 3.0, "bad": -0.5}
+
+
+SCORED = ("mode=pointwise", "dataset=sample", "dataset.limit=3", "scoring.bootstrap=20", "tracking=none")
+UNCALIBRATED = "rubric.examples is empty"
+
+
+@pytest.mark.parametrize(
+    ("more", "count"),
+    [
+        (["judge=simulated/good"], 1),
+        (["judge=simulated/good,simulated/noisy", "-m"], 1),
+        (["judge=simulated/good", "rubric=likert10"], 1),
+        (["judge=simulated/good", "rubric=own", "rubric.max=3"], 0),
+        (["judge=simulated/good", "rubric.levels={1: bad, 5: good}"], 0),
+    ],
+)
+def test_a_note_on_the_config_is_printed_once(call: Call, more: list[str], count: int) -> None:
+    done = call("run", *SCORED, *more)
+    assert (done.err + done.out).count(UNCALIBRATED) == count
+    assert done.err.count(UNCALIBRATED) == count  # before the first call
+
+
+def test_any_script_may_be_typed(call: Call, provider: Provider, tmp_path: Path) -> None:
+    (tmp_path / "data.jsonl").rename(tmp_path / "数据.jsonl")
+    given = [word for word in words(provider, "judge.name=裁判") if not word.startswith("dataset.path")]
+    call("run", *given, "dataset.path=数据.jsonl", "hydra.run.dir=输出")
+    assert json.loads((tmp_path / "输出" / "manifest.json").read_text("utf-8"))["judge"] == "裁判"
+    printed = call("run", *given, "tracking.tags.组=甲", "--cfg", "job").out
+    assert "    组: 甲\n" in printed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.config import JudgeConfig
+from evalkit.config import JudgeConfig, Price
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.hydra_app import find_study, load_config, load_jobs
@@ -284,3 +284,29 @@ def test_a_second_judge_is_a_name_with_keys(key: str) -> None:
     assert chosen("=null") is None
     with pytest.raises(ConfigError, match="no such judge; did you mean 'gpt-4o'"):
         chosen("=gpt4o")
+
+
+def test_prices_are_set_one_by_one() -> None:
+    config = load_config(overrides=["judge.price.input=0.1", "judge.price.output=0.4"])
+    assert config.judge.price == Price(input=0.1, output=0.4)
+    assert said(["judge.price.input=0.1"]) == "judge.price.output: is not set; give judge.price.output=…"
+    assert said(["judge.judges=[{name: x, price: {input: 1}}]"]).endswith(": is not set; add it")
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["judge.price.input", "dataset.sample.n", "dataset.split.column", "swap.arbiter.model", "probe.rewriter.model"],
+)
+def test_a_key_of_a_section_that_no_file_sets_can_be_set(key: str) -> None:
+    more = ["judge.price.output=1"] if key == "judge.price.input" else []
+    config = load_config(
+        overrides=[f"{key}='1'" if key.endswith(("model", "column")) else f"{key}=1", *more, "dataset.path=x"]
+    )
+    assert config.dump()
+
+
+def test_a_key_inside_a_list_is_told_to_set_the_list() -> None:
+    line = said(["judge.judges.model=x"])
+    assert line == "judge.judges.model: cannot be set in this way; set the whole list: 'judge.judges=[{model: VALUE}]'"
+    config = load_config(overrides=["judge.judges=[{model: x}]", "judge.model=null"])
+    assert [judge.model for judge in config.judge.members] == ["x"]
