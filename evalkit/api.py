@@ -18,7 +18,7 @@ from evalkit.batch.requests import reason_against
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
-from evalkit.datasets import CaseStream, Dataset, Fetch, iter_cases, load_cases, with_examples
+from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, iter_cases, load_cases, with_examples
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.event_loop import run_async
@@ -34,6 +34,7 @@ from evalkit.runs import check_free, check_no_sweep, unused_folder
 from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.runs.openings import NOTE as OPENED
 from evalkit.runs.openings import count_opening, opening_note
+from evalkit.runs.records import decoder
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.self_preference import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
@@ -74,18 +75,7 @@ def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = N
     """
     evaluator = build_evaluator(config)
     container = partial(Spool[Case], folder=folder or Path.cwd())
-    dataset = load_cases(
-        config.dataset,
-        mode=config.mode.name,
-        base=project(),
-        frame=cases,
-        fetch=_fetch(config),
-        describe=_describe,
-        container=container,
-        items=config.mode.items,
-        classes=config.rubric.named_classes,
-    )
-    return Materials(dataset, evaluator)
+    return Materials(load_cases(config.dataset, frame=cases, container=container, **_how_to_read(config)), evaluator)
 
 
 def stream_cases(config: RunConfig) -> CaseStream:
@@ -94,15 +84,19 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset cannot be used.
     """
-    return iter_cases(
-        config.dataset,
-        mode=config.mode.name,
-        base=project(),
-        fetch=_fetch(config),
-        describe=_describe,
-        items=config.mode.items,
-        classes=config.rubric.named_classes,
-    )
+    return iter_cases(config.dataset, **_how_to_read(config))
+
+
+def _how_to_read(config: RunConfig) -> dict[str, Any]:
+    return {
+        "mode": config.mode.name,
+        "base": project(),
+        "fetch": _fetch(config),
+        "describe": _describe,
+        "items": config.mode.items,
+        "classes": config.rubric.named_classes,
+        "decode": decoder(Case) if config.dataset.format == RECORDED else None,
+    }
 
 
 def build_evaluator(config: RunConfig) -> Evaluator:

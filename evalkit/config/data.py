@@ -140,7 +140,7 @@ class DatasetConfig(PluginSection):
     path: str | None = None
     """File, folder, glob, `-` (stdin), `evalkit:…`, `mlflow:…`, `runs:/…`, or the name of a Hugging Face dataset."""
     format: str | None = None
-    """Format of the file, or the name of a plug-in's format; by default detected."""
+    """Format of the file, `cases` for a run's `cases.jsonl`, or the name of a plug-in's format; by default detected."""
     benchmark: str | None = None
     """Published benchmark: its files are read as its authors publish them, and its own metrics are added."""
     baseline: str | None = None

@@ -279,7 +279,7 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in 
     Raises:
         ConfigError: If there is no such format.
     """
-    name = (format or inner_suffix(path)).lower()
+    name = "jsonl" if format == RECORDED else (format or inner_suffix(path)).lower()
     if name not in _READERS:
         if other := other_reader(format or name):
             return other
@@ -388,6 +388,8 @@ def _row(header: list[str], cells: list[str], place: str) -> Row:
     return dict(zip(header, cells, strict=True))
 
 
+RECORDED = "cases"
+"""The format of a run's `cases.jsonl`, whose rows are cases as they were judged."""
 _READERS: dict[str, Reader] = {
     "jsonl": _read_jsonl,
     "ndjson": _read_jsonl,

@@ -19,7 +19,7 @@ from evalkit.core.spool import ReorderedSequence, Spool
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import Columns
-from evalkit.datasets.formats import Row
+from evalkit.datasets.formats import RECORDED, Row
 from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
@@ -138,6 +138,7 @@ def duplicate_id_error(id_: str, before: str, place: str) -> DatasetError:
 
 
 _UNLIKE = re.compile(r"no column |not [A-Z]|the file is not one JSON array|.* is (a list|an object), not a text")
+Decode = Callable[[Row], Case]
 Describe = Callable[[Path], str | None]
 """Returns what a file contains and what to do with it; `None` if unknown."""
 
@@ -176,6 +177,7 @@ class CaseStream:
         describe: Describes a file that has no cases, if it knows its content.
         items: The checklist items of all cases.
         classes: The classes of the rubric, which labels name.
+        decode: Decodes a row of a run's `cases.jsonl`, for `dataset.format=cases`.
     """
 
     def __init__(
@@ -188,6 +190,7 @@ class CaseStream:
         describe: Describe | None = None,
         items: tuple[ChecklistItem, ...] = (),
         classes: Classes | None = None,
+        decode: Decode | None = None,
     ) -> None:
         self.source = source.name
         self.benchmark = None if config.benchmark is None else find_benchmark(config.benchmark)
@@ -196,6 +199,7 @@ class CaseStream:
         self._left_out = source.left_out
         self._joins = build_joins(config.join, base, self._tally)
         self._reader = CaseReader(config, mode, self._joins, self._tally, items, classes)
+        self._decode = decode if config.format == RECORDED else None
         self._choice = Choice(config, self._division())
         self._ids = Ids()
         self._labeled = self.rows = 0
@@ -212,7 +216,8 @@ class CaseStream:
             raise self._with_hint(bad) from None
 
     def _each(self) -> Iterator[Case]:
-        any_row, read, add = False, self._reader.read, self._ids.add
+        any_row, add = False, self._ids.add
+        read = self._reader.read if self._decode is None else self._recorded
         for number, place, row in self._choice.choose(self._all):
             any_row = True
             case = read(row, number, place)
@@ -227,6 +232,13 @@ class CaseStream:
             what = "every row was dropped" if any_row else "the file has no rows"
             raise DatasetError(what, where=self.source, remedy="use a file with at least one case")
         self._finish()
+
+    def _recorded(self, row: Row, number: int, place: str) -> Case:  # noqa: ARG002 - as CaseReader.read
+        assert self._decode is not None
+        try:
+            return self._decode(row)
+        except ValueError as bad:
+            raise DatasetError(str(bad), where=place, remedy="restore the file of the run") from None
 
     @property
     def order(self) -> Sequence[int] | None:
@@ -284,10 +296,13 @@ def iter_cases(
     describe: Describe | None = None,
     items: tuple[ChecklistItem, ...] = (),
     classes: Classes | None = None,
+    decode: Decode | None = None,
 ) -> CaseStream:
     """Return a stream of the cases of a config; see `load_cases`."""
     source = open_source(config, base=base, frame=frame, fetch=fetch)
-    return CaseStream(config, source, mode=mode, base=base, describe=describe, items=items, classes=classes)
+    return CaseStream(
+        config, source, mode=mode, base=base, describe=describe, items=items, classes=classes, decode=decode
+    )
 
 
 def load_cases(
@@ -301,6 +316,7 @@ def load_cases(
     container: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
     items: tuple[ChecklistItem, ...] = (),
     classes: Classes | None = None,
+    decode: Decode | None = None,
 ) -> Dataset:
     """Load the cases of a config.
 
@@ -314,13 +330,22 @@ def load_cases(
         container: Makes a sequence of the cases; by default one that keeps many of them in a file.
         items: The checklist items of all cases.
         classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
+        decode: Decodes a row of a run's `cases.jsonl`, for `dataset.format=cases`.
 
     Raises:
         ConfigError: If the settings are invalid.
         DatasetError: If a file or a row cannot be read as cases; the message names file and line.
     """
     stream = iter_cases(
-        config, mode=mode, base=base, frame=frame, fetch=fetch, describe=describe, items=items, classes=classes
+        config,
+        mode=mode,
+        base=base,
+        frame=frame,
+        fetch=fetch,
+        describe=describe,
+        items=items,
+        classes=classes,
+        decode=decode,
     )
     sha = Fingerprint()
     cases = container(sha.through(stream))

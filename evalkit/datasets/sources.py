@@ -44,16 +44,14 @@ def find_files(named: str, base: Path | None, *, key: str = KEY, format: str | N
     """
     if named.startswith(SHIPPED):
         return [_shipped(named.removeprefix(SHIPPED))]
-    path = Path(named).expanduser()
-    places = (path, *([base / path] if base else []))
-    for place in places:
+    for place in _places(named, base):
         if place.is_dir():
             return _inside(place, format)
         if place.exists():
             return [place]
     if not has_magic(named):
-        raise _not_there(path, key)
-    for place in places:
+        raise _not_there(_places(named, None)[0], key)
+    for place in _places(named, base):
         if found := _matching(place):
             return found
     raise DatasetError("no file matches", where=f"{key}={named}", remedy="fix the glob")
@@ -65,11 +63,26 @@ def find_place(named: str, base: Path | None) -> Path:
     Raises:
         DatasetError: If there is none.
     """
-    path = Path(named).expanduser()
-    for place in (path, *([base / path] if base else [])):
+    for place in _places(named, base):
         if place.exists():
             return place
-    raise _not_there(path, KEY)
+    raise _not_there(_places(named, None)[0], KEY)
+
+
+def is_missing(config: DatasetConfig, base: Path | None) -> bool:
+    """Return whether the path of a config is not set, or a file, folder or glob that cannot be found."""
+    named = config.path
+    if named is None:
+        return True
+    if named == STDIN or _SCHEME.match(named) or (config.format or "").lower() == HUB:
+        return False
+    return not any(place.exists() or (has_magic(named) and _matching(place)) for place in _places(named, base))
+
+
+def _places(named: str, base: Path | None) -> tuple[Path, ...]:
+    """Return where a path of the config can be: in the current folder, then in `base`."""
+    path = Path(named).expanduser()
+    return (path, *([base / path] if base else []))
 
 
 def standard_input() -> Path:
@@ -173,8 +186,7 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
     except ImportError:
         remedy = f"install it: pip install '{DISTRIBUTION}[hf]'"
         raise ConfigError("format hf needs the library datasets", where="dataset.format", remedy=remedy) from None
-    path = Path(named).expanduser()
-    folder = next((p for p in (path, *([base / path] if base else [])) if p.is_dir()), None)
+    folder = next((place for place in _places(named, base) if place.is_dir()), None)
     try:
         library.disable_progress_bars()
         if folder is not None and any((folder / f).is_file() for f in ("state.json", "dataset_dict.json")):
@@ -369,6 +381,4 @@ def _fetched(named: str, format: str | None, fetch: Mapping[str, Fetch]) -> Sour
 
 def _is_saved(named: str, base: Path | None, format: str | None) -> bool:  # noqa: A002 - as in the config
     """Return whether a folder was written by `save_to_disk` of the library `datasets`."""
-    path = Path(named).expanduser()
-    folders = (path, *([base / path] if base else []))
-    return format is None and any((folder / name).is_file() for folder in folders for name in _SAVED)
+    return format is None and any((folder / name).is_file() for folder in _places(named, base) for name in _SAVED)

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
@@ -21,10 +22,11 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ValidationError
 
-from evalkit.config import RunConfig, criteria_by_name, defaults
+from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
 from evalkit.config.validation import config_error
 from evalkit.core.resources import PROJECT_VARIABLE, project, shipped
-from evalkit.datasets import with_examples
+from evalkit.datasets import RECORDED as RECORDED_CASES
+from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path
@@ -35,6 +37,7 @@ from evalkit.hydra_app.sweep_jobs import SweepPlace, apply_values, constant_keys
 from evalkit.plugins import CONF, allowing_code, folders
 from evalkit.runs.config_file import DEFAULTS as RUN_DEFAULTS
 from evalkit.runs.config_file import escaped
+from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
 
 if TYPE_CHECKING:
@@ -284,11 +287,36 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
         if isinstance(values, dict):
             values["criteria"] = put_in_place(values.get("criteria"))
         values = adjust(values) if adjust else values
-        return with_examples(RunConfig.model_validate(values), base=project())
+        config = RunConfig.model_validate(values)
+        if sources and sources[0].name == RUN_CONFIG:
+            config = _with_own_cases(config, sources[0])
+        return with_examples(config, base=project())
     except ValidationError as error:
         raise config_error(error, sources) from None
     except Exception as error:
         raise hydra_error(error) from None
+
+
+KEPT = ("benchmark", "baseline", "label_map")
+"""The settings of a dataset that also apply to its cases after they were read."""
+
+
+def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
+    """Return the config of a finished run with the cases in its folder, if its dataset is not found from here.
+
+    What an override sets applies to these cases.
+    """
+    cases, dataset = file.parent / RUN_CASES, config.dataset
+    if not cases.is_file() or not is_missing(dataset, project()):
+        return config
+    recorded = yaml.safe_load(file.read_text(encoding="utf-8"))
+    before = recorded.get("dataset") or {}
+    if recorded.get("defaults") != RUN_DEFAULTS or before.get("path") != dataset.path:
+        return config
+    values = dataset.model_dump(mode="json")
+    changed = {key: value for key, value in values.items() if key in KEPT or value != before.get(key, value)}
+    own = {**changed, "path": str(cases), "format": RECORDED_CASES}
+    return config.model_copy(update={"dataset": DatasetConfig(**own)})
 
 
 @contextmanager
