@@ -49,7 +49,15 @@ __all__ = [
 Winner: TypeAlias = Literal["A", "B", "TIE"]
 Status: TypeAlias = Literal["ok", "repaired", "unparseable", "refused", "failed"]
 Reason: TypeAlias = Literal[
-    "judged", "threshold", "swap_disagreement", "forced", "missing", "split", "equal_scores", "abstained"
+    "judged",
+    "threshold",
+    "swap_disagreement",
+    "forced",
+    "missing",
+    "split",
+    "equal_scores",
+    "abstained",
+    "criteria_cancel",
 ]
 ItemAnswer: TypeAlias = Literal["met", "not_met", "cannot_assess"]
 ItemReason: TypeAlias = Literal["judged", "prerequisite", "undetermined", "split", "missing"]
@@ -402,7 +410,8 @@ class Verdict:
         winner: The winner of a pair; `None` if it is missing.
         score: The score of a single response; `None` if it is missing.
         reason: The source of the winner. `split` is a tie that no judge chose: the `votes` of a panel have no common
-            winner, or the samples of one judge cancel out. `equal_scores` is a tie of two separately scored responses.
+            winner, or the samples of one judge cancel out. `criteria_cancel` is a tie because
+            the weighted winners by criterion cancel out. `equal_scores` is a tie of two separately scored responses.
             For a class, `split` is a vote that no class won, and `abstained` is the judge's answer that it cannot tell.
         margin: The margin of the unit's first response, in [-1, 1].
         confidence: The confidence, in [0, 1].

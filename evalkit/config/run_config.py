@@ -194,7 +194,7 @@ class RunConfig(Section):
                 f"'{self.output.format}': set output=json, or judge.logprobs=false"
             )
         if (
-            self.scoring.aggregate == "criteria"
+            self.scoring.aggregate in ("criteria", "criteria_first")
             and self.mode.name == "pairwise"
             and self.output.format in ("bracket", "rating", "regex")
         ):
@@ -258,15 +258,16 @@ class RunConfig(Section):
         """Return whether the criteria's own weights differ."""
         return len({one.weight for one in self.criteria.values()}) > 1
 
-    def aggregate(self, *, by_criterion: bool = True) -> Literal["overall", "criteria"]:
+    def aggregate(self, *, by_criterion: bool = True) -> Literal["overall", "criteria", "criteria_first"]:
         """Return how a pair's margin is computed.
 
-        `auto` means `criteria` if there are winners by criterion and the effective weights differ, and else `overall`.
+        `auto` means `criteria_first` if there are winners by criterion and the effective weights differ, and else
+        `overall`.
         """
         how = self.scoring.aggregate
         if how != "auto":
             return how
-        return "criteria" if by_criterion and len({*self.raw_weights().values()}) > 1 else "overall"
+        return "criteria_first" if by_criterion and len({*self.raw_weights().values()}) > 1 else "overall"
 
     def notes(self, *, judged: bool = True) -> list[str]:
         """Return notes for the user on how this config was interpreted.

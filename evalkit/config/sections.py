@@ -417,9 +417,10 @@ class ScoringConfig(Section):
     """How each judge's scores are normalized before they are compared."""
     weights: dict[str, Weight] = {}
     """Weights of criteria for scoring only; they override `criteria.NAME.weight`."""
-    aggregate: Literal["auto", "overall", "criteria"] = "auto"
-    """What a pair's margin is: the judge's `overall` winner, or the weighted mean of its winners by `criteria`; `auto`
-    uses the criteria if their weights differ and the answer names a winner for each.
+    aggregate: Literal["auto", "overall", "criteria", "criteria_first"] = "auto"
+    """What a pair's margin is: the judge's `overall` winner, or the weighted mean of its winners by `criteria`, which
+    can cancel out to a tie. With `criteria_first`, the overall winner then decides. `auto` is `criteria_first` if the
+    weights differ and the answer names a winner for each criterion, and otherwise `overall`.
     """
     combine: Literal["mean", "median", "majority"] = "mean"
     """How several samples become one number; `majority` takes the mean of the most frequent values."""

@@ -46,6 +46,7 @@ CAUSES = {
     "equal_scores": gettext("because the two scores are equal"),
     "threshold": gettext("because of tie.threshold or tie.min_confidence"),
     "split": gettext("because votes or samples cancel out"),
+    "criteria_cancel": gettext("because the weighted criteria cancel out, which scoring.aggregate=overall avoids"),
 }
 MISSING = {
     "unparseable": gettext("{n:,} unparseable"),

@@ -109,6 +109,7 @@ SCRIPT: dict[str, Words] = _words(
         "swap_disagreement": gettext("the orders disagree"),
         "forced": gettext("forced"),
         "split": gettext("split vote"),
+        "criteria_cancel": gettext("the criteria cancel out"),
         "equal_scores": gettext("equal scores"),
         "votes": gettext("votes"),
         "met": gettext("met"),

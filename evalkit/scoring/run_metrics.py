@@ -36,6 +36,7 @@ from evalkit.scoring.metrics.position import length_statistics, order_statistics
 from evalkit.scoring.metrics.ppi import corrected_details, corrected_statistics, pair_targets, score_target
 from evalkit.scoring.metrics.ranking import games_of, rank_systems
 from evalkit.scoring.metrics.rates import (
+    canceled_rate,
     forced_rate,
     missing_statistics,
     missing_table,
@@ -124,6 +125,7 @@ def optional_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Sta
     """Return the metrics of optional settings; those of orders and samples are for single judges only."""
     found: list[Statistic] = [] if config.tie.allow else [forced_rate(verdicts)]
     passes = verdicts.passes
+    found += [canceled_rate(verdicts)] if passes is not None and len(config.criteria) > 1 else []
     if verdicts.panel is not None:
         return found
     if config.mode.samples > 1:

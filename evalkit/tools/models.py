@@ -138,8 +138,8 @@ class PairwiseCompareResult(ToolModel):
     reason: Reason = Field(
         description="Source of the winner: judged (the judge's choice), threshold (a tie, because the difference or "
         "the confidence is below the threshold), swap_disagreement (a tie, because the two orders disagree), split (a "
-        "tie, because samples or judges cancel out), forced (a tie that had to be resolved), or missing (no usable "
-        "answer)."
+        "tie, because samples or judges cancel out), criteria_cancel (a tie, because weighted criteria cancel out), "
+        "forced (a tie that had to be resolved), or missing (no usable answer)."
     )
     comparison: list[CriterionComparison] | None = Field(
         description="One entry per criterion; empty if no usable answer has them, null if the output format has none."

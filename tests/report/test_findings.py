@@ -94,6 +94,10 @@ def test_ties_that_are_disagreements_are_told_apart():
     text = texts(tie_rate=(0.4, 0.3, 0.5), **{"tie_rate__swap_disagreement": (0.3, 0.2, 0.4)})[1]
     assert text == "40% [30, 50] of pairs are ties, most of them because the two orders disagree (30% [20, 40])."
     assert "disagree" not in texts(tie_rate=(0.4, 0.3, 0.5))[1]
+    cancel = {"tie_rate__judged": 0.0, "tie_rate__criteria_cancel": (0.4, 0.3, 0.5)}
+    assert texts(tie_rate=(0.4, 0.3, 0.5), **cancel)[1] == (
+        "40% [30, 50] of pairs are ties because the weighted criteria cancel out, which scoring.aggregate=overall avoids."
+    )
 
 
 def test_conflicts_are_a_finding_only_where_they_are_possible():

@@ -66,6 +66,17 @@ VERDICT_ROWS: Final = (
         needs="samples or a panel",
     ),
     MetricSpec(
+        "tie_rate/criteria_cancel",
+        "Ties from criteria that cancel out",
+        "Share of pairs with a verdict that are ties because the weighted winners by criterion cancel out, and the "
+        "judge's overall winner does not decide.",
+        better="lower",
+        headline=True,
+        hidden_at_zero=True,
+        modes=PAIRS,
+        needs="several criteria",
+    ),
+    MetricSpec(
         "forced_rate",
         "Ties forced to a winner",
         "Share of pairs with a verdict that would be ties but were given a winner because ties are forbidden.",

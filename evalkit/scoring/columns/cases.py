@@ -40,7 +40,7 @@ def kind_of(judgment: Judgment) -> str:
     return "budget" if cut_off else judgment.status
 
 
-JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL, ABSTENTION = range(8)
+JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL, ABSTENTION, CANCELED = range(9)
 REASONS: tuple[Reason, ...] = (
     "judged",
     "threshold",
@@ -50,6 +50,7 @@ REASONS: tuple[Reason, ...] = (
     "split",
     "equal_scores",
     "abstained",
+    "criteria_cancel",
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns.cases import (
+    CANCELED,
     DISAGREEMENT,
     EQUAL,
     FORCED,
@@ -28,7 +29,7 @@ from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
-from evalkit.scoring.verdicts.weighting import OVERALL, WEIGHED, given_by, judges_asked, weigh
+from evalkit.scoring.verdicts.weighting import OVERALL, WEIGHED, given_by, judges_asked, pair_margins, weigh
 from evalkit.types import Metric, Unit
 
 
@@ -56,6 +57,13 @@ def split_rate(verdicts: VerdictColumns) -> Statistic:
     tied, present = (verdicts.winner == TIE) & (verdicts.reason == SPLIT), verdicts.present
     why = "no pair has a verdict"
     return verdicts.tally.rate("tie_rate/split", tied, present, ~present, why=why)
+
+
+def canceled_rate(verdicts: VerdictColumns) -> Statistic:
+    """Return `tie_rate/criteria_cancel`: ties because the weighted winners by criterion cancel out."""
+    tied, present = (verdicts.winner == TIE) & (verdicts.reason == CANCELED), verdicts.present
+    why = "no pair has a verdict"
+    return verdicts.tally.rate("tie_rate/criteria_cancel", tied, present, ~present, why=why)
 
 
 def score_mean(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
@@ -262,9 +270,11 @@ def overall_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int
     """
     if config.output.format != "json" and not np.isfinite(judgments.criteria).any():
         return []
-    overall, weighted = sign(judgments.value), sign(weigh(judgments, config.weights()))
+    follows = config.aggregate() == "overall"
+    margins = weigh(judgments, config.weights()) if follows else pair_margins(config, judgments)
+    overall, weighted = sign(judgments.value), sign(margins)
     known = (overall != NONE) & (weighted != NONE)
-    note = WEIGHED if config.aggregate() == "criteria" else OVERALL
+    note = OVERALL if follows else WEIGHED
     why = "no judgment has an overall winner and winners by criterion"
     rate = Tally(judgments.case, cases).rate(
         "criteria/overall_disagreement", overall != weighted, known, ~known, note=note, why=why

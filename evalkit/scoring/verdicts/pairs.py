@@ -16,6 +16,7 @@ from evalkit.config import RunConfig, TieConfig
 from evalkit.core.hashing import digest
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns.cases import (
+    CANCELED,
     DISAGREEMENT,
     FORCED,
     JUDGED,
@@ -32,7 +33,7 @@ from evalkit.scoring.columns.cases import (
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, combine, group_mean
-from evalkit.scoring.verdicts.weighting import confidence_in, pair_margins
+from evalkit.scoring.verdicts.weighting import cancels, confidence_in, pair_margins
 from evalkit.types import Case
 
 
@@ -231,19 +232,32 @@ def resolve_pairs(
             passes = _one_order(passes)
         found = _resolve_one(judgments, pairs, passes)
         settled = np.zeros(len(pairs), dtype=bool)
-    # Ties that the judge did not call, because its samples cancel out.
-    split = (found.lean == TIE) & (found.reason == JUDGED)
-    split &= ~(_most_say_tie(judgments, margins, pairs, passes.asked) | settled)
-    reason = np.where(split, SPLIT, found.reason).astype(np.int8)
-    return apply_ties(replace(found, reason=reason), config.tie, cases)
+    tied, canceled = (found.lean == TIE) & (found.reason == JUDGED), cancels(config, judgments, margins)
+    why = _why_tied(judgments, margins, pairs, passes.asked, settled, canceled)
+    return apply_ties(replace(found, reason=np.where(tied, why, found.reason).astype(np.int8)), config.tie, cases)
 
 
-def _most_say_tie(judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, asked: Bools) -> Bools:
-    """Return for which pairs more samples in the requested orders say TIE than A, and than B."""
+def _why_tied(
+    judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, asked: Bools, settled: Bools, canceled: Bools
+) -> Codes:
+    """Return the reason of each pair if it is a tie: the judge's own, or because its samples or criteria cancel out.
+
+    It is a split unless more samples in the requested orders say TIE than A, and than B.
+
+    Args:
+        judgments: the judgments of pairs.
+        margins: (n,) their margins.
+        pairs: the pairs.
+        asked: (pairs, 2) whether the order was requested.
+        settled: (pairs,) which pairs are ties by two of three judgments.
+        canceled: (n,) which margins are 0 because criteria cancel out.
+    """
     place, winner = passes_of(judgments, pairs), sign(margins)
-    counts = (np.bincount(place[winner == code], minlength=2 * len(pairs)).reshape(-1, 2) for code in (A, TIE, B))
-    a, tie, b = (np.where(asked, count, 0).sum(axis=1) for count in counts)
-    return np.asarray((tie > a) & (tie > b))
+    rows = (winner == A, winner == TIE, winner == B, canceled)
+    counts = (np.bincount(place[one], minlength=2 * len(pairs)).reshape(-1, 2) for one in rows)
+    a, tie, b, arithmetic = (np.where(asked, count, 0).sum(axis=1) for count in counts)
+    most = ((tie > a) & (tie > b)) | settled
+    return np.select([~most, 2 * arithmetic > tie], [SPLIT, CANCELED], JUDGED).astype(np.int8)
 
 
 def combine_samples(judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, how: str) -> PassColumns:

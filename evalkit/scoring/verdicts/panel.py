@@ -11,7 +11,19 @@ import numpy as np
 
 from evalkit.config import RunConfig, TieConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.cases import DISAGREEMENT, JUDGED, MISSING, NONE, SPLIT, THRESHOLD, TIE, A, B, sign
+from evalkit.scoring.columns.cases import (
+    CANCELED,
+    DISAGREEMENT,
+    JUDGED,
+    MISSING,
+    NONE,
+    SPLIT,
+    THRESHOLD,
+    TIE,
+    A,
+    B,
+    sign,
+)
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats
@@ -177,8 +189,8 @@ def _vote_lead(winners: Codes) -> Floats:
 def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
     """Return the reasons: a majority tie has the judges' own reason, the least forced one, any other tie is a split."""
     a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
-    has_reason = [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in (JUDGED, DISAGREEMENT, SPLIT)]
-    own = np.select(has_reason, (JUDGED, DISAGREEMENT, SPLIT), THRESHOLD)
+    least = (JUDGED, DISAGREEMENT, SPLIT, CANCELED)
+    own = np.select([((winners == TIE) & (reasons == reason)).any(axis=0) for reason in least], least, THRESHOLD)
     tied = np.where((tie > a) & (tie > b), own, SPLIT)
     return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, JUDGED)).astype(np.int8)
 

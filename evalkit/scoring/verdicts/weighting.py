@@ -13,12 +13,14 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.columns.cases import NONE, TIE, sign
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.stats.arrays import Bools, Floats
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats
 
 AGGREGATE: Final = "scoring.aggregate="
 """Prefix of notes about the setting."""
 WEIGHED: Final = "verdicts are the weighted mean of the winners by criterion"
 OVERALL: Final = "verdicts are the judge's overall winner"
+DECIDING: Final = 0.001
+"""The margin of an overall winner that decides because the weighted criteria cancel out: less than any of these."""
 
 
 def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
@@ -38,9 +40,10 @@ def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str,
         return (
             (f"{name}: {OVERALL}; weights have no effect: the output names no winners by criterion",) if unequal else ()
         )
-    if config.aggregate() == "criteria":
+    if (how := config.aggregate()) != "overall":
         shares = ", ".join(f"{criterion} {share:.3g}" for criterion, share in config.weights().items())
-        return (f"{name}: {WEIGHED} ({shares})",)
+        rest = "; where they cancel out, the judge's overall winner" if how == "criteria_first" else ""
+        return (f"{name}: {WEIGHED} ({shares}){rest}",)
     why = "; weights have no effect" if unequal else ", since all weights are equal"
     return (f"{name}: {OVERALL}{why}",) if len(weights) > 1 else ()
 
@@ -48,22 +51,32 @@ def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str,
 def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
     """Return each judgment's margin: the judge's overall margin, or the weighted mean of its margins by criterion.
 
-    A judgment that lacks a criterion with a weight above 0 has no weighted margin. For a whole run, `auto` is resolved
-    first.
+    With `criteria_first`, a weighted mean of 0 becomes a margin of `DECIDING` for the judge's overall winner: smaller
+    than any that the criteria give, so that it only breaks ties. A judgment that lacks a criterion with a weight above
+    0 has no weighted margin. For a whole run, `auto` is resolved first.
 
     Raises:
         ConfigError: if criteria are to be weighted and no judgment has any.
     """
     has_criteria = bool(np.isfinite(judgments.criteria).any())
-    if config.aggregate(by_criterion=has_criteria) == "overall":
+    if (how := config.aggregate(by_criterion=has_criteria)) == "overall":
         return judgments.value
     if np.isfinite(judgments.value).any() and not has_criteria:
         raise ConfigError(
-            "scoring.aggregate=criteria needs winners by criterion, and the judge gave none",
+            f"scoring.aggregate={how} needs winners by criterion, and the judge gave none",
             where="scoring.aggregate",
             remedy="use output=json, or set scoring.aggregate=auto",
         )
-    return weigh(judgments, config.weights())
+    margins, overall = weigh(judgments, config.weights()), sign(judgments.value)
+    breaks = (margins == 0) & (overall != NONE) & (judgments.i != judgments.j) & (how == "criteria_first")
+    return np.where(breaks, DECIDING * overall, margins)
+
+
+def cancels(config: RunConfig, judgments: JudgmentColumns, margins: Floats) -> Bools:
+    """Return which margins are ties that the judge did not call: criteria with weights cancel out, (n,)."""
+    weights = config.weights()
+    counted = judgments.criteria[:, [weights[name] > 0 for name in judgments.names]]
+    return (sign(margins) == TIE) & (sign(judgments.value) != TIE) & (np.abs(counted) > FUZZ).any(axis=1)
 
 
 def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
@@ -78,12 +91,15 @@ def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
 
 
 def weigh(judgments: JudgmentColumns, weights: dict[str, float]) -> Floats:
-    """Return the weighted mean of each judgment's criteria, NaN if one with a weight above 0 is missing."""
+    """Return the weighted mean of each judgment's criteria, NaN if one with a weight above 0 is missing.
+
+    Criteria that cancel out give exactly 0, whatever the rounding of their weights and their order.
+    """
     total = np.zeros(len(judgments))
     for place, name in enumerate(judgments.names):
         if weights[name] > 0:
             total = total + weights[name] * judgments.criteria[:, place]
-    return total
+    return np.where(np.abs(total) <= FUZZ, 0.0, total)
 
 
 def judgment_values(config: RunConfig, verdicts: VerdictColumns) -> Floats:
