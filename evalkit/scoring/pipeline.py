@@ -18,10 +18,16 @@ from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.labels_needed import labels_needed
 from evalkit.scoring.metrics.agreement import panel_agreement
 from evalkit.scoring.metrics.checklists import checklist_statistics
-from evalkit.scoring.metrics.classes import class_extras, class_panel_agreement, class_statistics
+from evalkit.scoring.metrics.classes import (
+    class_extras,
+    class_panel_agreement,
+    class_statistics,
+    split_class_rate,
+)
 from evalkit.scoring.metrics.cost import cost_statistics
 from evalkit.scoring.metrics.decision_inputs import class_decision_statistics, item_decision_statistics
 from evalkit.scoring.metrics.rates import missing_statistics, weight_statistics
+from evalkit.scoring.metrics.samples import class_sample_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
@@ -200,7 +206,12 @@ def _score_classes(
     verdicts, each = class_verdicts(config, cases, judgments, names, given)
     more, details = class_extras(config, verdicts.columns, clusters)
     panel = class_panel_agreement(verdicts.columns, [one.columns for one in each.values()]) if each else []
-    found = [
+    repeated = config.mode.samples > 1
+    if repeated and not each:
+        panel += class_sample_statistics(verdicts.columns, judgments)
+    if repeated or each:
+        panel.append(split_class_rate(verdicts.columns))
+    found: list[Statistic | Metric] = [
         *class_statistics(verdicts.columns),
         *class_decision_statistics(verdicts.columns, None if each else judgments),
         *missing_statistics(judgments, len(cases)),
@@ -210,9 +221,12 @@ def _score_classes(
         *cost_statistics(judgments, len(cases)),
     ]
     for name, one in each.items():
-        own = judgments.select(name)
-        decided = class_decision_statistics(one.columns, own)
-        found += prefix_judge(name, [*class_statistics(one.columns), *decided, *missing_statistics(own, len(cases))])
+        asked = judgments.select(name)
+        decided = class_decision_statistics(one.columns, asked)
+        own = [*class_statistics(one.columns), *decided, *missing_statistics(asked, len(cases))]
+        if repeated:
+            own += [*class_sample_statistics(one.columns, asked), split_class_rate(one.columns)]
+        found += prefix_judge(name, own)
     return ScoredRun(ClassVerdictObjects(cases, verdicts), found, (), details, clusters)
 
 

@@ -96,7 +96,8 @@ def test_ties_that_are_disagreements_are_told_apart():
     assert "disagree" not in texts(tie_rate=(0.4, 0.3, 0.5))[1]
     cancel = {"tie_rate__judged": 0.0, "tie_rate__criteria_cancel": (0.4, 0.3, 0.5)}
     assert texts(tie_rate=(0.4, 0.3, 0.5), **cancel)[1] == (
-        "40% [30, 50] of pairs are ties because the weighted criteria cancel out, which scoring.aggregate=overall avoids."
+        "40% [30, 50] of pairs are ties because the weighted criteria cancel out, which scoring.aggregate=overall "
+        "avoids."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ import pytest
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.classes import ABSTAINED, MISSING
+from evalkit.scoring.columns.classes import ABSTAINED, MISSING, SPLIT
 from evalkit.scoring.columns.judgments import read_judgments
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.verdicts.classes import class_verdicts, elect
-from evalkit.types import Case, Judgment, Response, Verdict, WeightedJudgment
+from evalkit.types import Case, Judgment, Metric, Response, Verdict, WeightedJudgment
 
 RUBRIC = {"classes": {"pass": "", "fail": "", "other": ""}, "abstain": "unsure", "positive": "fail"}
 CASE = Case("c", "q", (Response("a", class_name="pass"), Response("b")), labels={"ann": ("pass", None)})
@@ -135,11 +136,72 @@ def test_probabilities_are_those_of_the_classes_averaged_over_samples() -> None:
 def test_random_votes_agree_with_counting() -> None:
     rng = np.random.default_rng(5)
     counts = rng.integers(0, 4, (500, 4)).astype(float)
-    winners, split = elect(counts)
-    for row, winner, tied in zip(counts, winners, split, strict=True):
+    for row, winner in zip(counts, elect(counts), strict=True):
         first = [place for place, count in enumerate(row) if count == row.max() and count > 0]
-        expected = MISSING if len(first) != 1 else ABSTAINED if first[0] == 3 else first[0]
-        assert (winner, tied) == (expected, len(first) > 1)
+        expected = MISSING if not first else SPLIT if len(first) > 1 else ABSTAINED if first[0] == 3 else first[0]
+        assert winner == expected
+
+
+def test_a_panel_of_split_judges_is_split_and_one_without_answers_is_missing() -> None:
+    split = [judged(said, sample, judge) for judge in "xy" for sample, said in enumerate(("pass", "fail"))]
+    assert verdict(split, config("x", "y")).reason == "split"
+    unread = [judged(None, sample, judge) for judge in "xy" for sample in range(2)]
+    assert verdict(unread, config("x", "y")).reason == "missing"
+
+
+def repeated(answers: Sequence[Sequence[str | None]], **more: Any) -> dict[str, Metric]:
+    """Return the metrics of cases that are all labeled 'pass' or, every other one, 'fail'."""
+    made = config(**more)
+    made = made.model_copy(update={"mode": made.mode.model_copy(update={"samples": len(answers[0])})})
+    cases = [Case(f"c{n}", "", (Response("a", class_name=("pass", "fail")[n % 2]),)) for n in range(len(answers))]
+    judgments = [
+        replace(judged(said, sample), case_id=case.id)
+        for case, row in zip(cases, answers, strict=True)
+        for sample, said in enumerate(row)
+    ]
+    return dict(score_run(made, cases, judgments).metrics)
+
+
+@pytest.mark.parametrize("samples", [2, 4])
+def test_samples_that_contradict_each_other_are_not_missing(samples: int) -> None:
+    """A coin for each sample: half of two samples are split; agreement beyond chance is 0, and nothing is missing."""
+    coins = np.random.default_rng(samples).integers(0, 2, (200, samples))
+    found = repeated([[("pass", "fail")[coin] for coin in row] for row in coins])
+    split = float((2 * coins.sum(axis=1) == samples).mean())
+    assert found["class/split"].value == split
+    assert found["agreement/accuracy"].missing == found["class/split"].missing == 0
+    assert found["agreement/accuracy"].n == 200 - round(200 * split)
+    assert f"{200 - round(200 * split)} of 200 answers name a class" in str(found["agreement/accuracy"].note)
+    assert found["samples/flip_rate"].value == pytest.approx(0.5, abs=0.05)
+    alpha = found["samples/alpha"]
+    assert alpha.low is not None
+    assert alpha.high is not None
+    assert alpha.low < 0 < alpha.high
+
+
+def test_agreement_of_samples_is_corrected_for_chance() -> None:
+    """A judge that says one class in 97% of its answers, at random, agrees with itself in 94% of them by chance."""
+    rare = np.random.default_rng(1).random((2000, 2)) < 0.03
+    found = repeated([[("pass", "fail")[int(one)] for one in row] for row in rare])
+    assert found["samples/flip_rate"].value == pytest.approx(0.06, abs=0.01)
+    assert found["samples/alpha"].value == pytest.approx(0.0, abs=0.06)
+
+
+def test_missing_samples_are_missing_and_an_abstention_is_an_answer() -> None:
+    found = repeated([["pass", "pass"], ["unsure", "fail"], ["pass", None], [None, None]])
+    assert (found["samples/flip_rate"].value, found["samples/flip_rate"].n) == (0.5, 2)
+    assert found["samples/alpha"].missing == found["samples/unanimous"].missing == 2
+    assert (found["class/split"].n, found["class/split"].missing) == (3, 1)
+    assert found["agreement/accuracy"].missing == 1
+
+
+def test_samples_of_each_judge_of_a_panel_are_compared() -> None:
+    made = config("x", "y")
+    made = made.model_copy(update={"mode": made.mode.model_copy(update={"samples": 2})})
+    said = [judged(answer, sample, judge) for judge in "xy" for sample, answer in enumerate(("pass", "fail"))]
+    metrics = score_run(made, [CASE], said).metrics
+    assert metrics["judge/x/samples/flip_rate"].value == metrics["class/split"].value == 1.0
+    assert "samples/flip_rate" not in metrics
 
 
 @pytest.mark.parametrize(

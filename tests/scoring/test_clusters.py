@@ -22,8 +22,16 @@ SPEC = importlib.util.spec_from_file_location(
     "coverage_simulations", Path(__file__).parents[2] / "benchmarks" / "coverage.py"
 )
 COPIES = 3
-OF_ROWS = ("conflict/nodes", "conflict/triads", "conflict/reversals", "variance/", "jnd/noise", "human/alpha")
-"""Totals, parts of a variance whose unit is the case, and what is corrected for the number of labels."""
+OF_ROWS = (
+    "conflict/nodes",
+    "conflict/triads",
+    "conflict/reversals",
+    "variance/",
+    "jnd/noise",
+    "human/alpha",
+    "samples/alpha",
+)
+"""Totals, parts of a variance whose unit is the case, and what is corrected for the number of answers."""
 
 
 @pytest.fixture(scope="module")

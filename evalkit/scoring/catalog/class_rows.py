@@ -160,6 +160,18 @@ CLASS_ROWS: Final = (
         needs="an abstention",
         interval=JEFFREYS,
     ),
+    MetricSpec(
+        "class/split",
+        "Answers that contradict each other",
+        "Share of the responses with answers for which no class has the most votes, because the judge's samples, or "
+        "the judges of a panel, contradict each other; they are not missing, and all metrics of classes omit them.",
+        better="lower",
+        headline=True,
+        hidden_at_zero=True,
+        modes=CLASSES,
+        needs="samples or a panel",
+        interval=JEFFREYS,
+    ),
 )
 
 CORRECTED_CLASS_ROWS: Final = (

@@ -174,9 +174,11 @@ VERDICT_ROWS: Final = (
     MetricSpec(
         "samples/flip_rate",
         "Two repeats differ",
-        "Probability that two samples of one question differ in the winner (pairs) or in the score (responses).",
+        "Probability that two samples of one question differ in the winner (pairs), or in the score or class "
+        "(responses).",
         better="lower",
         headline=True,
+        modes=EVERY,
         needs="samples",
     ),
     MetricSpec(
@@ -184,6 +186,21 @@ VERDICT_ROWS: Final = (
         "All repeats agree",
         "Share of questions with at least two readable samples whose samples all agree.",
         better="higher",
+        modes=EVERY,
+        needs="samples",
+    ),
+    MetricSpec(
+        "samples/alpha",
+        "Agreement of repeats beyond chance",
+        "Krippendorff's alpha of the samples of a question: 1 if the judge always repeats itself, and 0 if its samples "
+        "agree as often as its answers to different questions do.",
+        "nominal for winners and classes, interval for scores; questions with at least two readable samples",
+        unit="coefficient",
+        low=-1.0,
+        better="higher",
+        chance=0.0,
+        source="Krippendorff 2004, Content Analysis, ch. 11",
+        modes=EVERY,
         needs="samples",
     ),
     # Length.

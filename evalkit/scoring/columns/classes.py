@@ -19,6 +19,8 @@ MISSING: Final = -1
 """The code of a missing answer, label or annotation."""
 ABSTAINED: Final = -2
 """The code of an answer that declines to choose a class (`rubric.abstain`)."""
+SPLIT: Final = -3
+"""The code of a vote of samples or judges that no class won: there are answers, and they contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class ClassColumns:
         case: (n,) the index of each row's case.
         index: (n,) the index of its response in the case.
         cases: the number of cases.
-        verdicts: (n,) the class of the verdict, or MISSING (also a vote without a majority) or ABSTAINED.
+        verdicts: (n,) the class of the verdict, or MISSING, ABSTAINED or SPLIT.
         labels: (n,) the class of the label, or MISSING.
         annotators: by name, (n,) the class that the annotator gave, or MISSING.
         probabilities: (n, classes) the probability of each class, summing to 1 in each row; NaN in rows without
@@ -69,6 +71,16 @@ class ClassColumns:
     def abstained(self) -> Bools:
         """Which rows have an abstention, (n,)."""
         return np.asarray(self.verdicts == ABSTAINED)
+
+    @property
+    def split(self) -> Bools:
+        """Which rows have answers that contradict each other, (n,)."""
+        return np.asarray(self.verdicts == SPLIT)
+
+    @property
+    def undecided(self) -> Bools:
+        """Which rows have answers, but no class, (n,)."""
+        return self.abstained | self.split
 
     @property
     def labeled(self) -> Bools:

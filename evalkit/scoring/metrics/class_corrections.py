@@ -28,13 +28,13 @@ SINGULAR: Final = "the judge's errors do not tell the classes apart (no usable i
 INVERTED: Final = (
     "corrected/rate inverts the matrix of the judge's errors on the labels. Its condition number says how much it "
     "magnifies their noise. It assumes that the judge errs as often without labels. Prediction-powered inference needs "
-    "only that the labels are a random subset. Abstentions are left out of both."
+    "only that the labels are a random subset. Abstentions and split votes are left out of both."
 )
 
 
 def class_targets(columns: ClassColumns) -> list[Target]:
-    """Return the rate of each class to correct; answers that abstain are left out."""
-    kept = ~columns.abstained
+    """Return the rate of each class to correct; answers that name none are left out."""
+    kept = ~columns.undecided
     decided, labeled = columns.decided[kept], columns.labeled[kept]
     return [
         Target(

@@ -1,7 +1,8 @@
 """Metrics of class verdicts: rates, agreement with labels, the confusion matrix, and calibration by class.
 
-A missing answer could have named any class, which the bounds cover. An abstention is neither missing nor a class: rates
-are shares of the answers that name a class, and `class/abstained` is the share of answers that do not.
+A missing answer could have named any class, which the bounds cover. An abstention, and a split vote of samples or
+judges, is neither missing nor a class: rates are shares of the answers that name a class, and `class/abstained` and
+`class/split` are the shares of answers that do not.
 """
 
 from __future__ import annotations
@@ -82,6 +83,11 @@ def _abstained(columns: ClassColumns) -> list[Statistic]:
     return [_rate(columns, "class/abstained", columns.abstained, ~columns.missing, why="no answer could be read")]
 
 
+def split_class_rate(columns: ClassColumns) -> Statistic:
+    """Return `class/split`: the share of responses whose samples, or whose judges, contradict each other."""
+    return _rate(columns, "class/split", columns.split, ~columns.missing, why="no answer could be read")
+
+
 def _rate(
     columns: ClassColumns, name: str, hit: Bools, among: Bools, *, note: str | None = None, why: str = NO_CLASS
 ) -> Statistic:
@@ -92,10 +98,12 @@ def _rate(
 def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | None:
     """Return how many of the answers, among the selected rows, name a class; `None` if no answer abstains."""
     among = ~columns.missing if rows is None else rows & ~columns.missing
-    answers, abstained = int(among.sum()), int((among & columns.abstained).sum())
-    if not abstained:
+    others = {"abstain": columns.abstained, "are split votes": columns.split}
+    counts = {what: count for what, rows in others.items() if (count := int((among & rows).sum()))}
+    if not counts:
         return None
-    return f"{answers - abstained} of {answers} answers name a class, the others abstain"
+    answers = int(among.sum())
+    return f"{answers - sum(counts.values())} of {answers} answers name a class, the others {' or '.join(counts)}"
 
 
 class LabeledClasses:

@@ -107,7 +107,7 @@ def class_annotator_results(
 ) -> tuple[list[Statistic | Metric], list[dict[str, Any]]]:
     """Return the metrics of annotators' classes, and the table of annotators; empty without annotators.
 
-    The judge is compared with annotators where it did not abstain.
+    The judge is compared with annotators where its answers name a class.
 
     Args:
         columns: the class verdicts.
@@ -117,7 +117,7 @@ def class_annotator_results(
     every = read_class_annotations(columns, np.ones(len(columns), dtype=bool))
     if every is None:
         return [], []
-    found = read_class_annotations(columns, ~columns.abstained)
+    found = read_class_annotations(columns, ~columns.undecided)
     if found is None:
         return [annotators_alpha(every)], []
     contest = Contest.of(found, clusters)

@@ -1,7 +1,7 @@
 """Class verdicts: samples vote for each judge, then judges vote for a panel.
 
 The most frequent answer wins. An abstention is one of the answers that are counted, so an abstention by all is an
-abstention. Several most frequent answers are a split: the verdict is missing, never the first class.
+abstention. Several most frequent answers are a split: no class, never the first one, and not a missing answer.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from evalkit.core.annotations import annotation_classes
 from evalkit.core.classes import Classes
 from evalkit.core.spool import LazySequence
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.cases import ABSTENTION, JUDGED, REASONS, SPLIT
+from evalkit.scoring.columns.cases import ABSTENTION, JUDGED, REASONS
 from evalkit.scoring.columns.cases import MISSING as MISSING_REASON
-from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.columns.cases import SPLIT as SPLIT_REASON
+from evalkit.scoring.columns.classes import ABSTAINED, MISSING, SPLIT, ClassColumns
 from evalkit.scoring.columns.judgments import JudgmentColumns, of_one_judge
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, group_mean, round_metric
+from evalkit.scoring.stats.arrays import FUZZ, Codes, Floats, Ints, group_mean, round_metric
 from evalkit.scoring.verdicts.panel import Panel
 from evalkit.types import Case, Verdict
 
@@ -31,22 +32,20 @@ class ClassVerdicts:
 
     Attributes:
         columns: the verdicts, with labels.
-        split: (n,) which verdicts are missing because a vote had no majority.
         judge: the name of the judge or the panel.
         votes: (n,) the verdicts of each judge of a panel, by name.
     """
 
     columns: ClassColumns
-    split: Bools
     judge: str
     votes: Mapping[str, Ints] = field(default_factory=dict)
 
     @property
     def reason(self) -> Codes:
         """The reason of each verdict, an index into `REASONS`, (n,)."""
-        verdicts = self.columns.verdicts
-        found = np.select([self.split, verdicts == ABSTAINED, verdicts == MISSING], [SPLIT, ABSTENTION, MISSING_REASON])
-        return np.where(found == 0, JUDGED, found).astype(np.int8)
+        columns = self.columns
+        rows, reasons = (columns.split, columns.abstained, columns.missing), (SPLIT_REASON, ABSTENTION, MISSING_REASON)
+        return np.select(rows, reasons, JUDGED).astype(np.int8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,31 +122,35 @@ def vote_samples(responses: LabeledResponses, cases: Sequence[Case], judgments: 
     counts = np.zeros((len(responses.case), width + 1))
     voted = own.readable & (own.choice != MISSING)
     np.add.at(counts, (place[voted], _column(own.choice[voted], width)), 1.0)
-    verdicts, split = elect(counts)
     size = len(responses.case)
     chances = np.stack([group_mean(place, np.where(voted, one, np.nan), size) for one in own.chances.T], axis=1)
-    return ClassVerdicts(responses.columns(verdicts, chances), split, "".join(own.by))
+    return ClassVerdicts(responses.columns(elect(counts), chances), "".join(own.by))
 
 
 def vote_panel(responses: LabeledResponses, panel: Panel, name: str, each: Sequence[ClassVerdicts]) -> ClassVerdicts:
-    """Return a panel's class of each response: the vote of its judges that chose a class or abstained."""
+    """Return a panel's class of each response: the vote of its judges that chose a class or abstained.
+
+    A judge whose samples are split has no vote. If this leaves fewer votes than the quorum, the panel is split too.
+    """
     votes, width = np.stack([one.columns.verdicts for one in each]), len(responses.classes)
-    voted = votes != MISSING
+    answered = votes != MISSING
+    voted = answered & (votes != SPLIT)
     weights = np.where(voted, panel.weights, 0.0)
     counts = np.zeros((votes.shape[1], width + 1))
     rows = np.broadcast_to(np.arange(votes.shape[1]), votes.shape)
     np.add.at(counts, (rows[voted], _column(votes[voted], width)), weights[voted])
     counts[~panel.has_quorum(voted)] = 0.0
-    verdicts, split = elect(counts)
+    verdicts = elect(counts)
+    verdicts[(verdicts == MISSING) & panel.has_quorum(answered)] = SPLIT
     unknown = np.full((votes.shape[1], width), np.nan)
     given = [unknown if one.columns.probabilities is None else one.columns.probabilities for one in each]
     chances = _mean_chances(np.stack(given), weights)
     judges = {judge: one.columns.verdicts for judge, one in zip(panel.names, each, strict=True)}
-    return ClassVerdicts(responses.columns(verdicts, chances), split, name, judges)
+    return ClassVerdicts(responses.columns(verdicts, chances), name, judges)
 
 
-def elect(counts: Floats) -> tuple[Ints, Bools]:
-    """Return the winner of each row of votes, and which rows are split.
+def elect(counts: Floats) -> Ints:
+    """Return the winner of each row of votes, SPLIT where several lead, and MISSING where there are none.
 
     Args:
         counts: (n, classes + 1) the votes for each class, and in the last column for the abstention.
@@ -157,7 +160,7 @@ def elect(counts: Floats) -> tuple[Ints, Bools]:
     number = leads.sum(axis=1)
     first = np.argmax(leads, axis=1)
     winner = np.where(first == counts.shape[1] - 1, ABSTAINED, first)
-    return np.where(number == 1, winner, MISSING).astype(np.int64), number > 1
+    return np.select([number == 1, number > 1], [winner, SPLIT], MISSING).astype(np.int64)
 
 
 def _column(codes: Ints, width: int) -> Ints:

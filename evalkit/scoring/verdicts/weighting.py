@@ -76,7 +76,8 @@ def cancels(config: RunConfig, judgments: JudgmentColumns, margins: Floats) -> B
     """Return which margins are ties that the judge did not call: criteria with weights cancel out, (n,)."""
     weights = config.weights()
     counted = judgments.criteria[:, [weights[name] > 0 for name in judgments.names]]
-    return (sign(margins) == TIE) & (sign(judgments.value) != TIE) & (np.abs(counted) > FUZZ).any(axis=1)
+    named = (np.abs(counted) > FUZZ).any(axis=1)
+    return np.asarray((sign(margins) == TIE) & (sign(judgments.value) != TIE) & named)
 
 
 def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
