@@ -1,17 +1,49 @@
-"""One annotator's labels of a case, pair by pair; a plain choice is between the first two responses."""
+"""One annotator's labels of a case, pair by pair; a plain choice is between the first two responses.
+
+And the probability with which a case was chosen for labeling.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
 
-from evalkit.types import Annotation, Unit, Winner
+from evalkit.errors import ConfigError
+from evalkit.types import Annotation, Case, Unit, Winner
 
 Vote = TypeVar("Vote", bound=str)
 
 FIRST: Unit = (0, 1)
 """The pair of a case's own label and of a plain choice."""
+
+
+INCLUSION: Final = "inclusion_probability"
+"""The metadata of a case with the probability that it was chosen for labeling."""
+UNKNOWN: Final = "unknown"
+"""Its value if the case was picked for labeling, and the probability is not known."""
+
+
+def inclusion(case: Case) -> float | Literal["unknown"] | None:
+    """Return the probability that a case was chosen for labeling; `None` if it was not chosen by a sample.
+
+    Raises:
+        ConfigError: if it is not a number above 0 and at most 1.
+    """
+    given = case.metadata.get(INCLUSION)
+    if given is None or given == "":
+        return None
+    if given == UNKNOWN:
+        return UNKNOWN
+    try:
+        probability = float(given)
+    except (TypeError, ValueError):
+        probability = 0.0
+    if not 0 < probability <= 1 or isinstance(given, bool):
+        what = f"'{given!s:.40}' is not the probability that a case is chosen for labeling"
+        remedy = f"write a number above 0 and at most 1 in {INCLUSION}, or leave it out"
+        raise ConfigError(what, where=f"case '{case.id}'", remedy=remedy)
+    return probability
 
 
 def pair_key(unit: Unit) -> str:

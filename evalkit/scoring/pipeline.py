@@ -15,6 +15,7 @@ from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.decision import judges_of, metrics_of
 from evalkit.scoring.frontier import FrontierPoint, frontier
+from evalkit.scoring.label_weights import given_weights, label_weights, weigh_labels
 from evalkit.scoring.labels_needed import labels_needed
 from evalkit.scoring.metrics.agreement import panel_agreement
 from evalkit.scoring.metrics.checklists import checklist_statistics
@@ -109,7 +110,8 @@ def score_without_intervals(
     """
     clusters = clusters or Clusters.of(config, cases)
     score = _score_checklists if config.mode.name == CHECKLIST else _score_judgments
-    return score(config, cases, judgments, clusters)
+    scored, chosen = score(config, cases, judgments, clusters), label_weights(cases)
+    return scored if chosen is None else replace(scored, found=[*weigh_labels(scored.found, chosen)])
 
 
 def _score_checklists(
@@ -204,7 +206,7 @@ def _score_classes(
     """Score a run whose judges choose classes: each judge, and the panel if there are several."""
     given, names = _judges(config, set(judgments.by))
     verdicts, each = class_verdicts(config, cases, judgments, names, given)
-    more, details = class_extras(config, verdicts.columns, clusters)
+    more, details = class_extras(config, verdicts.columns, clusters, given_weights(cases))
     panel = class_panel_agreement(verdicts.columns, [one.columns for one in each.values()]) if each else []
     repeated = config.mode.samples > 1
     if repeated and not each:

@@ -12,6 +12,7 @@ from evalkit.errors import EvalkitError, PluginError
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.label_weights import given_weights
 from evalkit.scoring.metrics.agreement import (
     agreement_statistics,
     confusion_statistics,
@@ -33,7 +34,13 @@ from evalkit.scoring.metrics.humans import (
 from evalkit.scoring.metrics.jnd import jnd_details, jnd_statistics
 from evalkit.scoring.metrics.length import length_models
 from evalkit.scoring.metrics.position import length_statistics, order_statistics, position_statistics
-from evalkit.scoring.metrics.ppi import corrected_details, corrected_statistics, pair_targets, score_target
+from evalkit.scoring.metrics.ppi import (
+    corrected_details,
+    corrected_statistics,
+    pair_targets,
+    score_target,
+    weigh_targets,
+)
 from evalkit.scoring.metrics.ranking import games_of, rank_systems
 from evalkit.scoring.metrics.rates import (
     canceled_rate,
@@ -220,6 +227,7 @@ def _ranking(
 def _corrected(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> ExtraResults:
     scored = verdicts.scores if verdicts.passes is None else None
     targets = pair_targets(verdicts, len(cases)) if scored is None else [score_target(scored, len(cases))]
+    targets = weigh_targets(targets, given_weights(cases))
     return ExtraResults(
         corrected_statistics(config, targets), {"corrected": corrected_details(config, targets, clusters)}
     )

@@ -250,6 +250,30 @@ DIAGNOSTIC_ROWS: Final = (
         source="Luce 1959, Individual Choice Behavior, section 2.B",
         needs="labels",
     ),
+    # Labels of cases that were chosen.
+    MetricSpec(
+        "labels/effective",
+        "Labels, as many random ones",
+        "Number of labeled cases of a simple random sample that would be as precise as the labels, which are of cases "
+        "chosen with known, unequal probabilities; comparisons with labels weight each case by 1 / its probability.",
+        "(Σ w)² / Σ w²",
+        unit="cases",
+        high=None,
+        source="Kish 1965, Survey Sampling, section 11.7; Horvitz and Thompson 1952, J. Am. Stat. Assoc. 47, 663-685",
+        modes=EVERY,
+        needs="labels of a sample",
+        interval=NO_INTERVAL,
+    ),
+    MetricSpec(
+        "labels/picked",
+        "Labels of picked cases",
+        "Share of the labeled cases that were picked for labeling with an unknown probability: comparisons with labels "
+        "are about these cases, and not about the data set.",
+        better="lower",
+        modes=EVERY,
+        needs="labels of a sample",
+        interval=NO_INTERVAL,
+    ),
     # Rates corrected by labels.
     MetricSpec(
         "corrected/win_rate/a",

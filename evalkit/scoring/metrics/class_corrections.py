@@ -16,6 +16,7 @@ from evalkit.scoring.metrics.ppi import (
     label_plan,
     onto_simplex,
     prediction_powered,
+    weigh_targets,
 )
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic
@@ -50,22 +51,28 @@ def class_targets(columns: ClassColumns) -> list[Target]:
     ]
 
 
-def corrected_class_statistics(columns: ClassColumns) -> list[Statistic]:
-    """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference."""
-    errors, targets = ErrorMatrix(columns), class_targets(columns)
+def corrected_class_statistics(columns: ClassColumns, weights: Floats | None = None) -> list[Statistic]:
+    """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
+
+    Args:
+        columns: the class verdicts.
+        weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
+    """
+    errors, targets = ErrorMatrix(columns, weights), weigh_targets(class_targets(columns), weights)
     return [*errors.statistics(), *(prediction_powered(target, targets) for target in targets)]
 
 
 class ErrorMatrix:
     """How often the judge gives each class to responses of each labeled class."""
 
-    def __init__(self, columns: ClassColumns) -> None:
+    def __init__(self, columns: ClassColumns, weights: Floats | None = None) -> None:
         self._columns, k = columns, len(columns.names)
         self._used: Bools = columns.labeled & columns.decided
         cells = np.where(self._used, columns.labels * k + columns.verdicts, -1)
         tally = columns.tally
         judged = [tally(columns.verdicts == c) for c in range(k)]
-        self._table = np.stack([*judged, *(tally(cells == cell) for cell in range(k * k))], axis=1)
+        given = 1.0 if weights is None else weights
+        self._table = np.stack([*judged, *(given * tally(cells == cell) for cell in range(k * k))], axis=1)
 
     def statistics(self) -> list[Statistic]:
         """Return `corrected/rate/NAME`: the rates that, with these errors, give the observed rates of answers.
@@ -175,12 +182,14 @@ def corrected_rates(totals: Floats, k: int) -> Floats:
     return found
 
 
-def corrected_class_details(columns: ClassColumns, confidence: float, clusters: Clusters) -> dict[str, Any]:
+def corrected_class_details(
+    columns: ClassColumns, confidence: float, clusters: Clusters, weights: Floats | None = None
+) -> dict[str, Any]:
     """Return the content of corrected.json: each rate as judged, labeled and corrected, and the matrix of errors."""
-    targets = class_targets(columns)
+    targets = weigh_targets(class_targets(columns), weights)
     return {
         "confidence": confidence,
         "targets": [label_plan(target, targets, confidence, clusters) for target in targets],
         "notes": [INVERTED],
-        **ErrorMatrix(columns).details(),
+        **ErrorMatrix(columns, weights).details(),
     }

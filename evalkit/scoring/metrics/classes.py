@@ -51,7 +51,7 @@ def class_statistics(columns: ClassColumns) -> list[Statistic | Metric]:
 
 
 def class_extras(
-    config: RunConfig, columns: ClassColumns, clusters: Clusters
+    config: RunConfig, columns: ClassColumns, clusters: Clusters, weights: Floats | None = None
 ) -> tuple[list[Statistic | Metric], dict[str, Any]]:
     """Return the metrics of corrections and annotators, and tables by the name of their file in the run folder.
 
@@ -59,13 +59,14 @@ def class_extras(
         config: the run's config.
         columns: the class verdicts of the judge or the panel.
         clusters: the clusters of the cases.
+        weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
     """
     people, annotators = class_annotator_results(columns, clusters, config.scoring.alt_test_epsilon)
-    corrected = corrected_class_details(columns, config.scoring.confidence, clusters)
+    corrected = corrected_class_details(columns, config.scoring.confidence, clusters, weights)
     details: dict[str, Any] = {"annotators": annotators} if annotators else {}
     if columns.labeled.any():
         details["confusion"] = class_confusion(columns)
-    return [*corrected_class_statistics(columns), *people], details | {"corrected": corrected}
+    return [*corrected_class_statistics(columns, weights), *people], details | {"corrected": corrected}
 
 
 def _rates(columns: ClassColumns) -> list[Statistic]:

@@ -20,6 +20,7 @@ from evalkit.scoring.stats.clusters import Clusters
 
 RANDOM = "valid if the labels are a random subset"
 """In the note of a rate that is corrected because some answers have no label; reports look for it."""
+SAMPLED = "labels weighted by 1 / the probability that their case was chosen"
 SAME_ERRORS = "valid if the judge errs as often without labels"
 NO_LABEL = "no answer has a label: the effect of the judge's errors is not identified"
 FEW_LABELS = "fewer than two answers have a label"
@@ -45,6 +46,7 @@ class Target:
         labels: (rows,) the labels, NaN if missing.
         cases: the number of cases.
         proportion: whether the values are 0 and 1.
+        weights: (rows,) the weights of labels that were sampled with unequal probabilities.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Target:
     labels: Floats
     cases: int
     proportion: bool
+    weights: Floats | None = None
 
     @property
     def labeled(self) -> Bools:
@@ -93,6 +96,11 @@ def score_target(scored: ScoreColumns, cases: int) -> Target:
     return Target("corrected/score_mean", "score/mean", scored.case, scored.raw, scored.grade, cases, proportion=False)
 
 
+def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Target]:
+    """Return targets whose labels have the weights of their cases, (cases,), if there are weights."""
+    return [one if weights is None else replace(one, weights=weights[one.case]) for one in targets]
+
+
 def corrected_statistics(config: RunConfig, targets: Sequence[Target]) -> list[Statistic]:
     """Return each target corrected by prediction-powered inference, and two-level targets also by Rogan and Gladen."""
     found = [prediction_powered(target, share_targets(targets)) for target in targets]
@@ -112,7 +120,8 @@ def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statist
 
     The estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y, answers f, labeled rows L and unlabeled rows U.
     The k with the smallest variance is cov(y, f) / ((1 + |L|/|U|) var(f)) (Angelopoulos et al. 2023, arXiv 2301.09633,
-    for k = 1; Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, section 6, for this k).
+    for k = 1; Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, section 6, for this k). If labels have weights,
+    means over L are weighted, and U is all rows, because those without a label are not a random subset.
 
     If the target is one of the `shares` of a whole, one k minimizes the sum of their variances, so that they sum to 1.
     Negative shares are then projected to the nearest point of the simplex (Duchi et al. 2008, Efficient projections).
@@ -130,17 +139,18 @@ def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statist
         missing=target.unanswered,
         # Equal labels do not vary between resamples, and have the exact interval.
         proportion=target.proportion and (not others or (n > 0 and bool(np.ptp(target.labels[labeled]) == 0))),
-        note=rest or f"{n} labels and {others} answers without a label; {RANDOM}",
+        note=rest
+        or f"{n} labels and {others} answers without a label; {RANDOM if target.weights is None else SAMPLED}",
         why=NO_LABEL if not n else FEW_LABELS,
     )
 
 
 def _sums(target: Target) -> Floats:
-    tally = Tally(target.case, target.cases)
-    labeled, unlabeled = target.labeled, target.unlabeled
+    tally, weighted = Tally(target.case, target.cases), target.weights is not None
+    labeled, others = target.labeled, np.isfinite(target.judged) if weighted else target.unlabeled
     y, f = np.where(labeled, target.labels, 0.0), np.where(labeled, target.judged, 0.0)
-    rest = np.where(unlabeled, target.judged, 0.0)
-    columns = (labeled, y, f, y * f, unlabeled, rest, f * f + rest * rest)
+    rest, weights = np.where(others, target.judged, 0.0), 1.0 if target.weights is None else target.weights
+    columns = (labeled * weights, y * weights, f * weights, y * f * weights, others, rest, f * f + rest * rest)
     return np.stack([tally(column.astype(np.float64)) for column in columns], axis=1)
 
 
@@ -199,7 +209,9 @@ def rogan_gladen(target: Target) -> Statistic:
     labeled, answered = target.labeled, np.isfinite(target.judged)
     tally = Tally(target.case, target.cases)
     judged, labels = answered & (target.judged == 1), labeled & (target.labels == 1)
-    columns = (judged, answered, judged & labels, labels, judged & labeled & ~labels, labeled & ~labels)
+    cells = (judged & labels, labels, judged & labeled & ~labels, labeled & ~labels)
+    weights = 1.0 if target.weights is None else target.weights
+    columns = (judged, answered, *(cell * weights for cell in cells))
     positives, n = int(labels.sum()), int(labeled.sum())
     one_class = positives in (0, n)
     return Statistic(
@@ -247,21 +259,29 @@ def corrected_details(config: RunConfig, targets: Sequence[Target], clusters: Cl
 def label_plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> dict[str, Any]:
     """Return a target's means as judged, labeled and corrected, and the interval widths for more labels."""
     totals = np.concatenate([_sums(one).sum(axis=0) for one in shares or (target,)])[None]
-    n, others = int(totals[0, 0]), int(totals[0, 4])
+    n, others = int(target.labeled.sum()), int(target.unlabeled.sum())
     judged = target.judged[np.isfinite(target.judged)]
     plan: dict[str, Any] = {
         "metric": target.name,
         "judge": round_metric(judged.mean()) if len(judged) else None,
-        "people": round_metric(target.labels[target.labeled].mean()) if n else None,
+        "people": round_metric(np.average(target.labels[target.labeled], weights=_label_weights(target)))
+        if n
+        else None,
         "corrected": round_metric(prediction_powered(target, shares).observed()),
         "labelled": n,
         "unlabelled": others,
     }
+    if target.weights is not None:
+        return plan | {"more_labels": [], "note": SAMPLED}
     if n < 2 or not others:
         return plan | {"more_labels": [], "note": "every answer has a label" if n > 1 else NO_LABEL}
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     widths = _widths(target, shares or (target,), z, clusters)
     return plan | {"trust_in_judge": round_metric(tuning(totals)[0]), "more_labels": widths}
+
+
+def _label_weights(target: Target) -> Floats | None:
+    return None if target.weights is None else target.weights[target.labeled]
 
 
 def _widths(target: Target, shares: Sequence[Target], z: float, clusters: Clusters) -> list[dict[str, float | None]]:

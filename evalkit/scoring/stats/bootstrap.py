@@ -108,6 +108,8 @@ class Statistic:
         ends: the bounds of the values whose mean it is, the first column divided by the second.
         pseudo: what its interval adds to the resampled totals, for statistics that do not vary between resamples of few
             cases although another sample of cases would differ.
+        weights: (cases,) the weights of cases that its columns include, if they differ: they count as fewer clusters.
+        unread: (cases,) the missing units of each case, if it is a share.
     """
 
     name: str
@@ -125,6 +127,8 @@ class Statistic:
     gaps: int = 0
     ends: tuple[float, float] | None = None
     pseudo: PseudoCounts | None = None
+    weights: Floats | None = None
+    unread: Floats | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Table.of(self.columns))
@@ -135,14 +139,17 @@ class Statistic:
         return Table.of(self.columns)
 
     def clusters(self, clusters: Clusters) -> int:
-        """Return the number of clusters it depends on."""
-        if self.covered is not None:
-            return clusters.covered(self.covered)
-        table = self.table
-        some = np.zeros(table.cases, dtype=bool)
-        for column in table.columns:
-            some |= column != 0
-        return clusters.covered(some)
+        """Return the number of clusters it depends on: of weighted ones, the effective number (Kish 1965)."""
+        table, some = self.table, self.covered
+        if some is None:
+            some = np.zeros(table.cases, dtype=bool)
+            for column in table.columns:
+                some |= column != 0
+        count = clusters.covered(some)
+        if self.weights is None or not count:
+            return count
+        sums = clusters.sums(np.where(some, self.weights, 0.0))
+        return max(min(2, count), int(sums.sum() ** 2 / (sums**2).sum() + 1e-9))
 
     def observed(self) -> float:
         """Return the value on the observed cases."""
@@ -236,6 +243,7 @@ class Tally:
             proportion=True,
             note=note,
             why=why,
+            unread=self(unread),
         )
 
 

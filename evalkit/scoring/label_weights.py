@@ -1,0 +1,155 @@
+"""Weights of labels that were sampled with unequal probabilities, such as those of the most informative cases.
+
+Each labeled case stands for 1 / p cases, where p is the probability that it was chosen for labeling (Horvitz and
+Thompson 1952, J. Am. Stat. Assoc. 47, 663-685). Ratios of weighted sums are Hájek's (1971): shares, and through the
+weighted confusion matrix or weighted moments every coefficient of agreement. A labeled case without a probability was
+labeled anyway, and has weight 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from evalkit.core.annotations import UNKNOWN, inclusion
+from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.stats.arrays import Floats, round_metric
+from evalkit.scoring.stats.bootstrap import Bounds, Statistic, share
+from evalkit.types import Case, Metric
+
+GROUPS: Final = frozenset({"agreement", "human", "calibration"})
+"""Groups of metrics that compare the judge with labels."""
+LABELED: Final = frozenset(
+    {
+        *(f"checklist/{name}" for name in ("accuracy", "kappa", "tpr", "tnr")),
+        *(f"class/{{class}}/{name}" for name in ("precision", "recall", "f1", "youden_j", "ece", "brier")),
+        *(f"class/{name}" for name in ("tpr", "tnr", "balanced_accuracy", "macro_f1", "mcc", "youden_j")),
+        "jnd/labels",
+        "self/preference",
+    }
+)
+"""Other metrics that do."""
+UNWEIGHTED: Final = frozenset({"length/slope_at_label", "length/score_slope_at_grade"})
+"""Metrics that hold the label constant by a regression, whose intervals have no weights."""
+ONLY_LABELED: Final = "not weighted: about the labeled cases only"
+"""Note of a metric that compares with labels and has no weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelWeights:
+    """How the labeled cases of a run were chosen.
+
+    Attributes:
+        weights: (cases,) the weight of each case, whose mean over the labeled cases is 1.
+        labeled: the number of labeled cases.
+        unknown: how many of them were picked with an unknown probability, so that nothing can be weighted.
+    """
+
+    weights: Floats
+    labeled: int
+    unknown: int = 0
+
+    @property
+    def effective(self) -> float:
+        """The number of labels of a simple random sample that would be as precise (Kish 1965, section 11.7)."""
+        return float(self.weights.sum() ** 2 / (self.weights**2).sum())
+
+
+def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
+    """Return the weights of a run's labeled cases; `None` if they are equal, or nothing says how cases were chosen.
+
+    Raises:
+        ConfigError: if a probability is invalid.
+    """
+    known = [inclusion(case) for case in cases]
+    labeled = np.array([_is_labeled(case) for case in cases], dtype=bool)
+    if not labeled.any() or labeled.all():
+        return None
+    chosen = [one for one, use in zip(known, labeled, strict=True) if use]
+    shares = np.array([one if isinstance(one, float) else 1.0 for one in chosen])
+    if any(isinstance(one, float) for one in chosen):
+        if np.ptp(shares) == 0:
+            return None
+        weights = np.zeros(len(cases))
+        weights[labeled] = 1 / shares
+        return LabelWeights(weights / weights[labeled].mean(), len(chosen))
+    unknown = chosen.count(UNKNOWN)
+    return LabelWeights(labeled.astype(np.float64), len(chosen), unknown) if unknown else None
+
+
+def given_weights(cases: Sequence[Case]) -> Floats | None:
+    """Return the weights of cases by which comparisons with labels are weighted; `None` if there are none."""
+    chosen = label_weights(cases)
+    return None if chosen is None or chosen.unknown else chosen.weights
+
+
+def _is_labeled(case: Case) -> bool:
+    graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
+    return case.label is not None or graded or bool(case.labels) or any(item.labels for item in case.checklist)
+
+
+def weigh_labels(found: Sequence[Statistic | Metric], chosen: LabelWeights) -> Iterator[Statistic | Metric]:
+    """Yield metrics with those that compare with labels weighted, after those on the sample of labels."""
+    yield from _sample_metrics(chosen)
+    scaled: dict[int, Floats] = {}
+    for one in found:
+        spec = CATALOG.spec(one.name)
+        if chosen.unknown or spec is None or not _compares(spec.name, spec.group):
+            yield one
+        elif isinstance(one, Metric) or spec.name in UNWEIGHTED:
+            yield replace(one, note="; ".join(note for note in (one.note, ONLY_LABELED) if note))
+        elif spec.group == "corrected":  # its labels are weighted already, and its other columns have no weights
+            yield replace(one, weights=chosen.weights)
+        else:
+            yield _weighted(one, chosen.weights, scaled)
+
+
+def _compares(name: str, group: str) -> bool:
+    return group in GROUPS or group == "corrected" or name in LABELED or name in UNWEIGHTED
+
+
+def _sample_metrics(chosen: LabelWeights) -> Iterator[Metric]:
+    n = chosen.labeled
+    if chosen.unknown:
+        note = "labels picked with unknown probabilities: comparisons with labels are not about the data set"
+        yield Metric("labels/picked", round_metric(chosen.unknown / n), n=n, note=note)
+    else:
+        note = "labels weighted by 1 / the probability that their case was chosen"
+        yield Metric("labels/effective", round_metric(chosen.effective), n=n, note=note)
+
+
+def _weighted(statistic: Statistic, weights: Floats, scaled: dict[int, Floats]) -> Statistic:
+    """Return a statistic under weights of cases; its bounds over missing answers too, if it is a rate.
+
+    Args:
+        statistic: the statistic.
+        weights: (cases,) the weights.
+        scaled: the weighted columns by table, which statistics share.
+    """
+    table = statistic.table
+    if id(table) not in scaled:
+        columns = np.stack(table.columns, axis=1, dtype=np.float64) if table.columns else np.zeros((table.cases, 0))
+        scaled[id(table)] = columns * weights[:, None]
+    value = statistic.value
+    made = replace(
+        statistic,
+        columns=scaled[id(table)],
+        value=(lambda rows: value(rows * weights)) if statistic.weighted else value,
+        weights=weights,
+    )
+    return replace(made, worst=_worst(made, weights))
+
+
+def _worst(statistic: Statistic, weights: Floats) -> Bounds:
+    if statistic.worst == (None, None):
+        return None, None
+    if statistic.unread is not None:
+        hits, read = (float(column.sum()) for column in statistic.table.columns)
+        unknown = float((statistic.unread * weights).sum())
+        return share(hits, read + unknown, unknown)
+    if statistic.missing:
+        return None, None
+    return statistic.observed(), statistic.observed()
