@@ -138,6 +138,13 @@ def _slug(*names: str | None) -> str:
     return re.sub(r"[^\w.-]+", "_", str(name).rsplit("/", 1)[-1])
 
 
+def _localized(rubric: str, language: str | None) -> str:
+    """Return the option of a rubric with level texts in a language: `NAME_LANGUAGE` where there is one."""
+    places = (shipped("conf"), *folders(CONF), *user_folders())
+    own = f"{rubric}_{language}"
+    return own if any((place / "rubric" / f"{own}.yaml").is_file() for place in places) else rubric
+
+
 @cache
 def _schema() -> DictConfig:
     node = OmegaConf.create(dict(defaults()))
@@ -150,6 +157,7 @@ def _schema() -> DictConfig:
 def register() -> None:
     """Register evalkit's schema, search path and resolver with Hydra; repeated calls are harmless."""
     OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
+    OmegaConf.register_new_resolver("evalkit.localized", _localized, replace=True)
     if "schema.yaml" not in ConfigStore.instance().repo:  # storing it takes as long as reading ten files
         ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
     Plugins.instance().register(EvalkitSearchPath)

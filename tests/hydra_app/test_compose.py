@@ -310,3 +310,28 @@ def test_a_key_inside_a_list_is_told_to_set_the_list() -> None:
     assert line == "judge.judges.model: cannot be set in this way; set the whole list: 'judge.judges=[{model: VALUE}]'"
     config = load_config(overrides=["judge.judges=[{model: x}]", "judge.model=null"])
     assert [judge.model for judge in config.judge.members] == ["x"]
+
+
+@pytest.mark.parametrize("method", ["mode=pointwise", "method=direct5", "method=direct10", "method=percent"])
+def test_level_texts_are_in_the_language_of_the_prompt_unless_a_rubric_is_chosen(method: str) -> None:
+    english = load_config(overrides=[method]).rubric
+    chinese = load_config(overrides=[method, "prompt=zh", "criteria=general_zh"])
+    name = {5: "likert5", 10: "likert10", 100: "percent100"}[int(english.max)]
+    assert english == load_config(overrides=[method, f"rubric={name}"]).rubric
+    assert chinese.rubric == load_config(overrides=[method, f"rubric={name}_zh"]).rubric != english
+    assert not any("not in Chinese" in note for note in chinese.notes())
+    assert load_config(overrides=[method, "prompt=zh", f"rubric={name}"]).rubric == english
+
+
+def test_a_study_and_a_folder_of_the_user_select_level_texts_by_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, text in (("prompt", "language: fr"), ("rubric", "levels: {1: mauvais, 5: bon}")):
+        (tmp_path / "conf" / folder).mkdir(parents=True)
+        name = "fr" if folder == "prompt" else "likert5_fr"
+        (tmp_path / "conf" / folder / f"{name}.yaml").write_text(text)
+    monkeypatch.setenv("EVALKIT_CONF", str(tmp_path / "conf"))
+    study = tmp_path / "study.yaml"
+    study.write_text("defaults: [config, override /prompt: fr, override /mode: pointwise, _self_]\n")
+    assert load_config(str(study)).rubric.levels == {1: "mauvais", 5: "bon"}
+    assert load_config(str(study), ["prompt=zh"]).rubric == load_config(overrides=["rubric=likert5_zh"]).rubric
