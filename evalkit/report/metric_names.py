@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.scoring.catalog import CATALOG, Match
+from evalkit.scoring.catalog.notes import note_text
 
 Words: TypeAlias = tuple[str, str]
 """A text in English and in Chinese."""
@@ -42,3 +43,8 @@ def _measure(found: Match) -> Text:
 def metric_words(name: str) -> Words:
     """Return what a metric is called, in every language."""
     return in_every_language(metric_title(name))
+
+
+def note_words(note: str) -> Words:
+    """Return a note of a metric or of a run, in every language."""
+    return in_every_language(note_text(note))

@@ -17,7 +17,7 @@ from evalkit.report.case_list import Asked
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
-from evalkit.report.metric_names import Words, metric_words
+from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
 from evalkit.scoring.stats.clusters import Clusters
@@ -138,8 +138,10 @@ def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
         "start": language_of(result.config),
         "level": level,
         "facts": _facts(result),
-        "notes": [*_gate(result), *(result.manifest.get("notes") or [])],
-        "metrics": [(metric_words(m.name), m) for m in result.metrics.values() if m.value is not None],
+        "notes": [note_words(note) for note in (*_gate(result), *(result.manifest.get("notes") or []))],
+        "metrics": [
+            (metric_words(m.name), m, note_words(m.note or "")) for m in result.metrics.values() if m.value is not None
+        ],
         "undetermined": _undetermined(result.metrics.values()),
         "embedded": _embedded(cases),
         "flags": [(name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()],
@@ -161,12 +163,12 @@ def _embedded(cases: CaseData) -> list[Words]:
     return [filled(PAGE[name], **counts) for name in ("short", "left_out", "unlike") if getattr(cases, name)]
 
 
-def _undetermined(metrics: Iterable[Metric]) -> dict[str, list[str]]:
+def _undetermined(metrics: Iterable[Metric]) -> dict[Words, list[str]]:
     """Return the names of metrics without a value by the reason why."""
-    found: dict[str, list[str]] = {}
+    found: dict[Words, list[str]] = {}
     for metric in metrics:
         if metric.value is None:
-            found.setdefault(metric.note or "", []).append(metric.name)
+            found.setdefault(note_words(metric.note or ""), []).append(metric.name)
     return found
 
 

@@ -62,11 +62,15 @@ def test_findings_come_before_numbers_and_cases(make_run):
 
 
 def test_a_metric_without_a_value_shows_why_and_no_number(make_run):
-    page = render_report(
-        make_run(4, metrics={"conflict/rate": Metric("conflict/rate", None, note="too few responses")})
-    )
-    seen = page.split("<script")[0]
-    assert "(too few responses): <code>conflict/rate</code>" in seen
+    why = "every case has a tie, and zeta needs cases without ties (7 cases)"
+    metrics = {
+        "conflict/rate": Metric("conflict/rate", None, note=why),
+        "tie_rate": Metric("tie_rate", 1.0, note="all 7 cases agree: exact binomial interval"),
+    }
+    seen = render_report(make_run(4, metrics=metrics)).split("<script")[0]
+    shown = '(<span class="en" lang="en">{}</span><span class="zh" lang="zh">{}</span>): <code>conflict/rate</code>'
+    assert shown.format(why, "每个样本都有平局，而 zeta 需要没有平局的样本（7 个样本）") in seen
+    assert '<span class="zh" lang="zh">7 个样本全部一致：精确二项区间</span></td>' in seen
     assert "Cases with a cycle" not in seen
     assert "None" not in seen
     assert "nan" not in seen.lower()
