@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
+from evalkit.core.translation import add_translations
 from evalkit.errors import ConfigError, EvalkitError, PluginError, did_you_mean
 from evalkit.protocols import Benchmark
 
@@ -35,7 +37,7 @@ EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
 )
 STORES = "evalkit.stores"
 BENCHMARKS, JUDGES, PROBES = "evalkit.benchmarks", "evalkit.judges", "evalkit.probes"
-PROMPTS, CONF = "evalkit.prompts", "evalkit.conf"
+PROMPTS, CONF, LOCALE = "evalkit.prompts", "evalkit.conf", "evalkit.locale"
 GROUPS = MappingProxyType(
     {
         EVALUATORS: "mode",
@@ -48,10 +50,11 @@ GROUPS = MappingProxyType(
         PROBES: "probe",
         PROMPTS: "prompts",
         CONF: "configs",
+        LOCALE: "translations",
     }
 )
 """The entry-point groups for other packages, and the purpose of each."""
-FOLDERS = (PROMPTS, CONF)
+FOLDERS = (PROMPTS, CONF, LOCALE)
 VARIABLE = "EVALKIT_PLUGINS"
 ALLOW, ALLOW_FLAG = "EVALKIT_ALLOW_CODE", "--allow-code"
 TRUST = f"if you trust the author of the config, add {ALLOW_FLAG} or set {ALLOW}=1"
@@ -350,11 +353,21 @@ def _normalized(package: str) -> str:
 def load_only(group: str, name: str, where: str) -> Any:
     """Import and return what a package registers under a name; `None` if no package does.
 
+    From then on, reports find the translations of plug-ins.
+
     Raises:
-        PluginError: If two packages register it, or it cannot be imported.
+        PluginError: If two packages register it, or it or translations cannot be read.
     """
     found = [point for point in entry_points_in(group) if point.name == name]
-    return _load(_only(found, where).value, where) if found else None
+    if not found:
+        return None
+    for folder in folders(LOCALE):
+        try:
+            add_translations(folder)
+        except (OSError, ValueError, struct.error) as error:
+            what, remedy = f"its translations cannot be read ({error})", "compile them again, as with `msgfmt`"
+            raise PluginError(what, where=str(folder), remedy=remedy) from None
+    return _load(_only(found, where).value, where)
 
 
 def _only(found: list[EntryPoint], where: str) -> EntryPoint:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Final, TypeAlias
 
 DOMAIN: Final = "evalkit"
@@ -100,6 +101,13 @@ def translator(language: str) -> Translator:
     """Return the translator for a language; it returns English if the language has no translations."""
     with as_file(files("evalkit") / "locale") as folder:
         return catalogs.translation(DOMAIN, folder, [language], fallback=True)
+
+
+@cache
+def add_translations(folder: Path) -> None:
+    """Add another package's `LANGUAGE/LC_MESSAGES/evalkit.mo`, for texts that have no translation yet."""
+    for language in LANGUAGES:
+        translator(language).add_fallback(catalogs.translation(DOMAIN, folder, [language], fallback=True))
 
 
 def in_every_language(message: Message) -> tuple[str, str]:

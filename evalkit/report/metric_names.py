@@ -35,9 +35,11 @@ def _title(found: Match) -> Text:
 
 
 def _measure(found: Match) -> Text:
-    own = bool(found.values.keys() & {"criterion", "system", "class"})  # named by the user
-    values = found.values if own else {key: found.spec.words.get(value, value) for key, value in found.values.items()}
-    return Text(found.spec.title, values)
+    if found.values.keys() & {"criterion", "system", "class"}:  # named by the user
+        return Text(found.spec.title, found.values)
+    words = {key: found.spec.words.get(value) for key, value in found.values.items()}
+    values = {key: Text(word) if isinstance(word, str) else word for key, word in words.items() if word}
+    return Text(found.spec.title, {**found.values, **values})
 
 
 def metric_words(name: str) -> Words:

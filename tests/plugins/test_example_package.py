@@ -24,7 +24,7 @@ from evalkit.gating import check_gate
 from evalkit.hydra_app import load_config
 from evalkit.report.diagnostics import label_words
 from evalkit.report.findings import findings
-from evalkit.report.metric_names import metric_words
+from evalkit.report.metric_names import metric_words, note_words
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import MetricSpec, catalog_of
 from evalkit.scoring.catalog.availability import available_names
@@ -40,7 +40,7 @@ TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\n
 def test_everything_found_is_listed_with_where_it_is_from(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plugins"]) == 0
     out = capsys.readouterr().out
-    assert out.count("evalkit-example 0.3.0") == 10
+    assert out.count("evalkit-example 0.3.0") == 11
     for what in plugins.GROUPS.values():
         assert any(line.startswith(what) for line in out.splitlines())
     assert str(example / "duel.py") in out
@@ -419,6 +419,30 @@ def test_a_benchmark_names_the_values_of_its_own_placeholders(example: Path, mon
     check_gate(config.model_copy(update={"gate": GateConfig.model_validate({"riddles/long": ">= 0"})}), [])
     with pytest.raises(ConfigError, match="no such metric"):
         check_gate(config.model_copy(update={"gate": GateConfig.model_validate({"riddles/easy": ">= 0"})}), [])
+
+
+def test_a_package_brings_the_translations_of_its_benchmark(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evalkit_example import riddles
+
+    rows = (*riddles.RIDDLES.metrics, MetricSpec("riddles/{level}", "solved, {level}", "A share."))
+    changed = {"metrics": rows, "values": {"level": ("short",)}, "words": {"short": "solved"}}
+    monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, **changed))
+    assert metric_words("riddles/solved") == ("Riddles: solved", "Riddles：解出的谜语")
+    assert metric_words("riddles/short") == ("Riddles: solved, solved", "Riddles：solved, 解出的谜语")
+    assert note_words("no riddle could be read; no pair has a verdict")[1] == "没有可读的谜语；没有成对回答有结论"
+    assert metric_words("tie_rate")[1] == "平局率"
+
+
+def test_translations_that_cannot_be_read_are_one_line(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = tmp_path / "zh" / "LC_MESSAGES" / "evalkit.mo"
+    compiled.parent.mkdir(parents=True)
+    compiled.write_bytes(b"msgid")
+    monkeypatch.setattr(plugins, "folders", lambda group: [tmp_path])
+    with pytest.raises(PluginError, match=r"its translations cannot be read .* compile them again") as caught:
+        plugins.find_benchmark("riddles")
+    assert str(tmp_path) in str(caught.value)
 
 
 def test_a_benchmark_is_held_to_what_loading_and_scoring_need(
