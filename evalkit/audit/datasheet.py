@@ -20,7 +20,7 @@ from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.report.counts import as_markdown
 from evalkit.report.diagnostics import simulated
-from evalkit.report.metric_names import metric_words
+from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page import filled, language_of, level_of, render
 from evalkit.report.page_text import PAGE
 from evalkit.runs.layout import DATASHEET, simulated_judges
@@ -313,12 +313,12 @@ def datasheet_files(sheet: Mapping[str, Any], result: RunResult) -> dict[str, st
     words = {key: filled(text, level=level) for key, text in WORDS.items()}
     title = " · ".join(str(part) for part in (sheet["mode"], sheet["judge"], sheet["dataset"]["name"]) if part)
     groups = {state: [p for p in sheet["probes"] if p["state"] == state] for state in ("falls", "withstands", "open")}
-    names = {name: metric_words(name) for name in sheet["agreement"]}
-    shown = {"sheet": sheet, "groups": groups, "names": names, "metric": as_metric, "quantity": quantity}
+    agreement = [(metric_words(name), _outcome(numbers)) for name, numbers in sheet["agreement"].items()]
+    shown = {"sheet": sheet, "groups": groups, "agreement": agreement, "metric": as_metric, "quantity": quantity}
     page = render("datasheet.html.j2", _frame(sheet, words, title, language) | shown | {"level": level}, data={})
     return {
         f"{DATASHEET}.json": json.dumps(sheet, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-        f"{DATASHEET}.md": _markdown(sheet, words, title, groups, int(language == "zh")),
+        f"{DATASHEET}.md": _markdown(sheet, words, title, groups, agreement, int(language == "zh")),
         f"{DATASHEET}.html": page,
     }
 
@@ -346,8 +346,20 @@ def quantity(numbers: Mapping[str, Any] | None, *, share: bool = False) -> str:
     return (percent if share else interval)(as_metric(numbers))
 
 
+def _outcome(numbers: Mapping[str, Any]) -> Words:
+    """Return the value, interval and n of a metric, or why it has none."""
+    if numbers["value"] is None:
+        return note_words(numbers["note"] or "")
+    return (f"{quantity(numbers)} (n = {numbers['n']:,})",) * 2
+
+
 def _markdown(
-    sheet: Mapping[str, Any], words: Mapping[str, Any], title: str, groups: Mapping[str, Any], language: int
+    sheet: Mapping[str, Any],
+    words: Mapping[str, Any],
+    title: str,
+    groups: Mapping[str, Any],
+    agreement: Sequence[tuple[Words, Words]],
+    language: int,
 ) -> str:
     key = ("text", "text_zh")[language]
     say = {name: as_markdown(text[language]) for name, text in words.items()}
@@ -363,8 +375,7 @@ def _markdown(
                 lines += [f"  - {as_markdown(case['case'])}: {before} → {after}"]
         lines += [*([] if groups[state] else [say["nothing" if state == "falls" else "none"]]), ""]
     lines += [f"## {say['agreement']}", ""]
-    for name, numbers in sheet["agreement"].items():
-        lines += [f"- {metric_words(name)[language]}: {quantity(numbers)} (n = {numbers['n']:,})"]
+    lines += [f"- {name[language]}: {as_markdown(found[language])}" for name, found in agreement]
     lines += ["", f"## {say['probes']}", ""]
     lines += [
         f"- **{as_markdown(p['name'])}**: {say['assumes']}: {as_markdown(p['assumes'][key])}" for p in sheet["probes"]

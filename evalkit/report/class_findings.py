@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evalkit.core.display import interval, percent
-from evalkit.core.translation import gettext
+from evalkit.core.translation import gettext, ngettext
 from evalkit.report.agreement_findings import agreement
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.scoring.decision import BALANCED, SOME_ABSTAINED, missed_classes
@@ -26,26 +26,35 @@ def class_names(metrics: Metrics) -> list[str]:
     ]
 
 
-def class_agreement(metrics: Metrics, mode: str) -> Iterator[Finding]:
-    """Yield how classes agree with labels, by which class, and how often the judge abstains."""
+def class_agreement(metrics: Metrics, mode: str, *, positive: str | None) -> Iterator[Finding]:
+    """Yield how classes agree with labels, by which class, and how often the judge abstains.
+
+    Args:
+        metrics: The metrics of the run.
+        mode: The mode of the run.
+        positive: The positive class, if there is one.
+    """
     yield from agreement(metrics, mode)
-    yield from _by_class(metrics)
+    yield from _by_class(metrics, positive)
     if (abstained := known(metrics, ABSTAINED)) is not None and abstained.value:
         text = gettext("Abstains in {rate} of {n:,} answers; all other numbers are about the rest.")
         tone: Tone = "warn" if abstained.value >= SOME_ABSTAINED else "info"
         yield finding(ABSTAINED, tone, text.fill(rate=percent(abstained), n=abstained.n))
 
 
-def _by_class(metrics: Metrics) -> Iterator[Finding]:
+def _by_class(metrics: Metrics, positive: str | None) -> Iterator[Finding]:
     tpr, tnr, youden = (known(metrics, f"class/{name}") for name in ("tpr", "tnr", "youden_j"))
-    if tpr is not None and tnr is not None and youden is not None:
+    if positive is not None and tpr is not None and tnr is not None and youden is not None:
+        of = ngettext(
+            "Of {n:,} response labeled '{name}' it finds {rate}",
+            "Of {n:,} responses labeled '{name}' it finds {rate}",
+            tpr.n,
+        )
+        others = ngettext("of {n:,} other it excludes {rate}", "of {n:,} others it excludes {rate}", tnr.n)
         text = gettext(
-            "Of {positive:,} responses labeled with the positive class it finds {tpr}, and of {negative:,} others it "
-            "excludes {tnr}: Youden's J {youden}.",
-            positive=tpr.n,
-            negative=tnr.n,
-            tpr=percent(tpr),
-            tnr=percent(tnr),
+            "{found}, and {excluded}: Youden's J {youden}.",
+            found=of.fill(name=positive, rate=percent(tpr)),
+            excluded=others.fill(rate=percent(tnr)),
             youden=interval(youden),
         )
         yield finding("class/youden_j", "info" if side(youden, 0.0) == "above" else "warn", text)

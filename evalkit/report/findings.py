@@ -7,6 +7,7 @@ whatever the point estimate. A difference that was not found is never called abs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from evalkit.core.display import estimate, interval, percent
@@ -66,16 +67,23 @@ def findings_of(result: RunResult, details: Mapping[str, Any] | None = None) -> 
     embedded = any(str(one.get("model") or "").startswith(LOCAL) for one in result.manifest.get("judges") or ())
     if not first and not embedded:
         first = [headline(metrics, result.config.scoring.confidence)]
-    return [*first, *findings(metrics, mode, details)]
+    return [*first, *findings(metrics, mode, details, positive=result.config.rubric.positive)]
 
 
-def findings(metrics: Metrics, mode: str, details: Mapping[str, Any] | None = None) -> list[Finding]:
+def findings(
+    metrics: Metrics, mode: str, details: Mapping[str, Any] | None = None, *, positive: str | None = None
+) -> list[Finding]:
     """Return the findings on the metrics of a run, most important first.
 
-    `details` has the content of the run folder's detail files, by name: with it, the ranking names its systems.
+    Args:
+        metrics: The metrics of the run.
+        mode: Its mode.
+        details: The content of the run folder's detail files, by name: with it, the ranking names its systems.
+        positive: The positive class, if there is one.
     """
     classes = has_classes(metrics)
-    found = [finding for find in (_CLASS_FINDERS if classes else _FINDERS) for finding in find(metrics, mode)]
+    finders = (partial(class_agreement, positive=positive), *_CLASS_FINDERS) if classes else _FINDERS
+    found = [finding for find in finders for finding in find(metrics, mode)]
     ties, missing = known(metrics, "tie_rate"), known(metrics, "agreement/accuracy")
     lost = missing.missing / (missing.n + missing.missing) if missing is not None and missing.missing else 0.0
     many = ties is not None and (ties.value or 0) >= MANY_TIES and not _has_two_scores(metrics)
@@ -369,5 +377,5 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _calibration,
     _panel,
 )
-_CLASS_FINDERS = (class_agreement, benchmark_finding, _missing, bias_findings, _calibration, _panel)
-"""The findings of a run whose judge chooses classes."""
+_CLASS_FINDERS = (benchmark_finding, _missing, bias_findings, _calibration, _panel)
+"""The findings of a run whose judge chooses classes, after those on their agreement with labels."""

@@ -132,3 +132,16 @@ def test_mlflow_has_the_datasheet(call: Call, mlflow_store: str) -> None:
         "audit/padding/shift",
         "audit/master_key/passed",
     }
+
+
+@pytest.mark.parametrize(("language", "reason"), [("en", "no pair has a label"), ("zh", "没有成对回答有标注")])
+def test_a_datasheet_says_why_a_number_is_absent(call: Call, language: str, reason: str) -> None:
+    rows = [{"id": f"c{k}", "prompt": f"p{k}", "response_a": f"a{k}" * 9, "response_b": "b"} for k in range(6)]
+    Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    words = ["judge=simulated/good", "dataset=file", "dataset.path=pairs.jsonl", "probe=authority", *SAMPLE[1:]]
+    call("audit", *words, f"prompt={language}", "--output", "audit")
+    lines = Path("audit/datasheet.md").read_text("utf-8").splitlines()
+    (accuracy,) = [line for line in lines if line.startswith(("- Accuracy", "- 准确率"))]
+    assert accuracy.endswith(f": {reason}")
+    assert not [line for line in lines if "(n = 0)" in line]
+    assert f'lang="{language}">{reason}</span>' in Path("audit/datasheet.html").read_text("utf-8")

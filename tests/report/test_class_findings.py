@@ -125,6 +125,22 @@ def test_sentences_follow_the_intervals(rows):
     assert any("abstain" in one.text.lower() for one in said) or not metrics["class/abstained"].value
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([(0, 0), (1, 1)], "Of 1 response labeled 'refuse' it finds 100%; of 1 other it excludes 100%"),
+        (RIGHT * 2 + [(1, 0)], "Of 3 responses labeled 'refuse' it finds 67%; of 2 others it excludes 100%"),
+    ],
+)
+def test_the_positive_class_is_named_and_one_response_is_singular(rows, expected):
+    metrics = scored(rows)
+    (found,) = [one for one in findings(metrics, "pointwise", positive="refuse") if one.metric == "class/youden_j"]
+    said = re.sub(r" \[.*?\]|, and(?= of)", lambda part: ";" if part[0] == ", and" else "", found.text)
+    assert said.startswith(f"{expected}: Youden's J ")
+    assert "“refuse”" in translated(found).text_zh
+    assert not [one for one in findings(metrics, "pointwise") if one.metric == "class/youden_j"]
+
+
 def test_corrected_rates_name_youdens_j():
     rows = RIGHT * 40 + [(0, 1)] * 10 + [(X, 0)] * 80 + [(X, 1)] * 60
     metrics = scored(rows)
