@@ -20,6 +20,7 @@ from evalkit.report.findings import findings_of
 from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
+from evalkit.scoring.catalog.groups import heading
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, RunResult
 
@@ -139,9 +140,7 @@ def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
         "level": level,
         "facts": _facts(result),
         "notes": [note_words(note) for note in (*_gate(result), *(result.manifest.get("notes") or []))],
-        "metrics": [
-            (metric_words(m.name), m, note_words(m.note or "")) for m in result.metrics.values() if m.value is not None
-        ],
+        "metrics": _by_heading(result.metrics.values()),
         "undetermined": _undetermined(result.metrics.values()),
         "embedded": _embedded(cases),
         "flags": [(name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()],
@@ -161,6 +160,16 @@ def _embedded(cases: CaseData) -> list[Words]:
     """Return what to say of the cases that the page does not hold, or not wholly."""
     counts = {name: f"{getattr(cases, name):,}" for name in ("total", "whole", "short", "left_out", "unlike")}
     return [filled(PAGE[name], **counts) for name in ("short", "left_out", "unlike") if getattr(cases, name)]
+
+
+def _by_heading(metrics: Iterable[Metric]) -> dict[Words, list[tuple[Words, Metric, Words]]]:
+    """Return the title, numbers and note of each metric with a value, by the heading of its group."""
+    found: dict[Words, list[tuple[Words, Metric, Words]]] = {}
+    for metric in metrics:
+        if metric.value is not None:
+            row = (metric_words(metric.name), metric, note_words(metric.note or ""))
+            found.setdefault(in_every_language(heading(metric.name)), []).append(row)
+    return found
 
 
 def _undetermined(metrics: Iterable[Metric]) -> dict[Words, list[str]]:

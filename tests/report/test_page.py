@@ -13,6 +13,8 @@ from evalkit.core.display import exact, span
 from evalkit.report import render_report
 from evalkit.report.page import asset
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT
+from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.catalog.groups import HEADINGS
 from evalkit.types import Completion, Metric
 
 
@@ -111,3 +113,19 @@ def test_every_word_is_in_both_languages():
 def test_findings_alone_load_no_template_engine():
     code = "import sys, evalkit.report; sys.exit('jinja2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_table_of_metrics_has_the_headings_of_the_catalog(make_run):
+    names = ["tie_rate", "win_rate/a", "position/consistency", "agreement/kappa", "criteria/overall_disagreement"]
+    names += ["mt_bench/agreement", "judge/small/tie_rate", "mine/own"]
+    page = render_report(make_run(2, metrics={name: Metric(name, 0.5, n=2) for name in names}))
+    table = page.split('id="h-metrics"')[1].split("</table>")[0]
+    headings = re.findall(r'class="group".*?lang="en">(.*?)<', table)
+    assert headings == ["Verdicts", "Order and repeats", "Agreement", "MT-Bench", "small", "Other metrics"]
+    assert [table.count(f"<code>{name}</code>") for name in names[:5]] == [1] * 5
+    assert table.index("win_rate/a") < table.index(">Order and repeats<") < table.index("position/consistency")
+    assert 'lang="zh">顺序与重复<' in table
+
+
+def test_every_group_of_the_catalog_has_a_heading():
+    assert {*CATALOG.groups} == {*HEADINGS}

@@ -362,3 +362,20 @@ def test_a_leaderboard_on_a_phone_needs_no_sideways_scrolling(open_page):
     cells = page.locator("#board tbody tr").first.locator("td:visible").all_inner_texts()
     assert any("Accuracy" in text and "0.5" in text.replace("50", "0.5") for text in cells), "a cell names its column"
     shoot(page, "sweep-phone", Path(page.url.removeprefix("file://")).parent)
+
+
+@pytest.mark.parametrize(("width", "share"), [(390, 0.9), (1400, 0.7), (1920, 0.85)])
+def test_a_page_uses_its_window(open_page, make_run, width, share):
+    page = open_page(render_report(make_run(6)), viewport={"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    used = page.evaluate("document.querySelector('section').getBoundingClientRect().width")
+    assert used >= share * width
+    tops = page.evaluate("[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().left)")
+    assert (len({round(left) for left in tops}) > 1) == (width > 1000)
+    for box in page.evaluate(
+        "[...document.querySelectorAll('svg')].flatMap(svg => {"
+        " const frame = svg.getBoundingClientRect();"
+        " return [...svg.querySelectorAll('text')].filter(one => one.getClientRects().length)"
+        "  .map(one => [one.textContent, frame.width && one.getBoundingClientRect().right - frame.right]) })"
+    ):
+        assert box[1] <= 1, box

@@ -142,6 +142,47 @@ def test_the_front_holds_those_that_none_beats_for_less():
     assert pareto_front(same.rows, same.by, dict(zip("012", "LSC", strict=True))) is None
 
 
+@pytest.mark.parametrize("jobs", [2, 5, 14, 40])
+@pytest.mark.parametrize("costs", [(0.002,), (0.002, 0.0021), (0.002, 0.003, 0.0101), (0.001, 0.05, 0.4)])
+@pytest.mark.parametrize("step", [0.0, 0.0005, 0.01])
+def test_no_name_on_the_front_covers_another_or_is_outside(jobs, costs, step):
+    found = board(
+        [0.6 + step * (k // len(costs)) for k in range(jobs)],
+        [costs[k % len(costs)] for k in range(jobs - 1)] + [0.01],
+        [f"judge.model=openai/model-{k}" for k in range(jobs)],
+        ["d"] * jobs,
+    )
+    rows = [replace(row, pareto=True) for row in found.rows]
+    figure = pareto_front(rows, found.by, {row.job: f"openai/model-{row.job} · swap=both" for row in rows})
+    drawing = drawn(figure)
+    _, _, width, height = map(float, drawing.get("viewBox").split())
+    boxes = []
+    for one in drawing.iter("text"):
+        if (kind := one.get("class")).startswith("key"):
+            x, y, wide = float(one.get("x")), float(one.get("y")), 7.5 * len(one.text)
+            boxes.append((x - wide, x, y) if "end" in kind else (x, x + wide, y))
+    dots = {(float(one.get("cx")), float(one.get("cy"))) for one in drawing.iter("circle")}
+    assert len(boxes) == len(dots)
+    for place, (left, right, y) in enumerate(boxes):
+        assert left > 0
+        assert right < width
+        assert 20 < y < height - 40
+        if jobs < 40:  # more than there is space for
+            assert all(abs(y - y2) > 13.8 or right <= start or end <= left for start, end, y2 in boxes[:place])
+
+
+@pytest.mark.parametrize("seconds", [0.000208, 0.02, 3.0, 1234.5678])
+def test_every_value_is_inside_its_drawing(seconds):
+    found = board()
+    times = Metric("latency/per_case", seconds, seconds * 0.97, seconds * 1.5, 200)
+    rows = [replace(row, metrics={**row.metrics, times.name: times}) for row in found.rows]
+    drawing = drawn(by_metric(times.name, rows, dict(zip("012", "LSC", strict=True))))
+    width = float(drawing.get("viewBox").split()[2])
+    values = [one for one in drawing.iter("text") if one.get("class") == "value"]
+    assert len(values) == 3
+    assert all(float(one.get("x")) + 8 * len(one.text) <= width for one in values)
+
+
 def test_squares_are_filled_where_two_are_told_apart():
     found = board()
     figure = significance_groups(found.rows, found.contrasts, 0.05, dict(zip("012", "LSC", strict=True)))

@@ -105,12 +105,12 @@ def test_every_note_of_the_catalog_is_in_the_code() -> None:
 @pytest.mark.parametrize("text", [text.message for text in NOTES])
 def test_a_note_is_found_with_its_arguments_in_both_languages(text: str) -> None:
     names = re.findall(r"\{(\w+)\}", text)
-    values = {name: "cases" if name == "units" else f"{k}7" for k, name in enumerate(names, 1)}
+    words = {"units": "cases", "effect": "cases × orders", "facet": "order"}
+    values = {name: words.get(name, f"{k}7") for k, name in enumerate(names, 1)}
     english, chinese = in_every_language(note_text(text.format(**values)))
     assert english == text.format(**values)
     assert re.search(r"[\u4e00-\u9fff]", chinese)
-    assert all(value in chinese for name, value in values.items() if name != "units")
-    assert "cases" not in chinese or "units" not in names
+    assert all((value in chinese) == (name not in words) for name, value in values.items())
 
 
 def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay() -> None:

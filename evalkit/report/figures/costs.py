@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from evalkit.core.display import dollars, shorten
-from evalkit.core.translation import gettext, in_every_language
+from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.report.class_findings import class_names
 from evalkit.report.counts import Spending
 from evalkit.report.figures.captions import FIGURES, LABELS
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
 from evalkit.report.figures.forest import Row, forest_figure
-from evalkit.report.metric_names import metric_words
+from evalkit.report.metric_names import Words, metric_words
 from evalkit.scoring.metrics.ppi import RANDOM
 from evalkit.types import Metric
 
@@ -30,23 +30,29 @@ def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
     axis = Axis(0.0, max(totals.values()), LEFT, RIGHT)
     elements: list[Markup] = []
     bottom = ROW * len(used)
-    for x, label in axis.ticks(3):
-        elements += [line(x, 0.0, x, bottom, "grid"), text(x, bottom + 16, label, "tick")]
-    for place, (name, one) in enumerate(used.items()):
-        elements += _judge(name, one, max(1, cases), axis, ROW * place)
+    for x, tick in axis.ticks(3):
+        elements += [line(x, 0.0, x, bottom, "grid"), text(x, bottom + 16, tick, "tick")]
+    labels = [in_every_language(_label(one, max(1, cases))) for one in used.values()]
+    for place, ((name, one), label) in enumerate(zip(used.items(), labels, strict=True)):
+        elements += _judge(name, one, max(1, cases), axis, ROW * place, label)
     elements.append(text((LEFT + RIGHT) / 2, bottom + 34, LABELS["tokens_a_case"], "axis"))
     title, caption = FIGURES["costs"]
-    return Figure("costs", title, canvas(WIDTH, bottom + 40, *elements, label=title), caption, wide=True)
+    width = max(WIDTH, RIGHT + 16 + max(map(text_width, labels)))
+    return Figure("costs", title, canvas(width, bottom + 40, *elements, label=title), caption, wide=True)
 
 
-def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[Markup]:
+def _label(one: Spending, cases: int) -> Text:
+    """Return the cost of a case and the latency of an answer."""
+    label = gettext("{money} per case", money="-" if one.unpriced else dollars(one.cost_usd / cases))
+    half, most = one.latency(0.5), one.latency(0.9)
+    if half is None or most is None:
+        return label
+    return gettext("{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=label, half=half, most=most)
+
+
+def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float, label: Words) -> list[Markup]:
     prompt, completion = one.prompt_tokens / cases, one.completion_tokens / cases
     middle = axis(prompt)
-    money = "-" if one.unpriced else dollars(one.cost_usd / cases)
-    half, most = one.latency(0.5), one.latency(0.9)
-    label = gettext("{money} per case", money=money)
-    if half is not None and most is not None:
-        label = gettext("{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=label, half=half, most=most)
     return [
         text(LEFT - 12, y + 26, shorten(name, 24), "name"),
         node(
@@ -55,7 +61,7 @@ def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float) -> list[M
             node("rect", class_="bar bar0", x=axis.start, y=y + 12, width=middle - axis.start, height=20),
             node("rect", class_="bar bar1", x=middle, y=y + 12, width=axis(prompt + completion) - middle, height=20),
         ),
-        text(RIGHT + 16, y + 26, in_every_language(label), "value"),
+        text(RIGHT + 16, y + 26, label, "value"),
     ]
 
 

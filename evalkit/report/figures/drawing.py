@@ -141,7 +141,12 @@ def legend(x: float, y: float, entries: Sequence[tuple[str, Words]]) -> list[Mar
     return elements
 
 
+def text_width(words: Words | str, size: float = 8.5) -> float:
+    """Return the most pixels that a text needs in either language, at `size` for an ASCII letter."""
+    texts = (words,) if isinstance(words, str) else words
+    return max(sum(size if letter.isascii() else 1.65 * size for letter in one) for one in texts)
+
+
 def label_width(names: Iterable[str], extra: float, limit: float) -> float:
     """Return the width of the longest of `names` plus `extra`, in pixels, but at most `limit`."""
-    longest = max((sum(8.5 if letter.isascii() else 14.0 for letter in name) for name in names), default=0.0)
-    return min(limit, longest + extra)
+    return min(limit, max(map(text_width, names), default=0.0) + extra)

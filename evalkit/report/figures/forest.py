@@ -10,7 +10,7 @@ from markupsafe import Markup
 from evalkit.core.display import interval, shorten
 from evalkit.report.class_findings import class_names
 from evalkit.report.figures.captions import FIGURES
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
 from evalkit.report.metric_names import Words, metric_words
 from evalkit.scoring.catalog import CATALOG
 from evalkit.types import Metric
@@ -140,15 +140,17 @@ def forest(rows: Sequence[Row], low: float, high: float, label: Words, left: flo
         Markup("").join([line(x, 0.0, x, bottom + 2, "grid"), text(x, bottom + 18, tick, "tick")])
         for x, tick in axis.ticks()
     ]
-    elements = [_row_parts(row, axis, ROW * (place + 0.5)) for place, row in enumerate(rows)]
-    return canvas(WIDTH + left - LEFT, bottom + 24, *ticks, *elements, label=label)
+    values = max(text_width(interval(row.metric, row.digits)) for row in rows)
+    width = axis.end + max(WIDTH - RIGHT, 16 + values)
+    elements = [_row_parts(row, axis, ROW * (place + 0.5), width) for place, row in enumerate(rows)]
+    return canvas(width, bottom + 24, *ticks, *elements, label=label)
 
 
-def _row_parts(row: Row, axis: Axis, y: float) -> Markup:
+def _row_parts(row: Row, axis: Axis, y: float, width: float) -> Markup:
     metric, shown = row.metric, interval(row.metric, row.digits)
     parts = [
         node("title", f"{metric.name} {shown}"),
-        node("rect", class_="hit", x=0, y=y - ROW / 2, width=axis.end + WIDTH - RIGHT, height=ROW),
+        node("rect", class_="hit", x=0, y=y - ROW / 2, width=width, height=ROW),
         text(axis.start - 14, y + 4, (_fitted(row.words[0], axis), _fitted(row.words[1], axis)), "name"),
     ]
     parts += [*_marks(row, axis, y), text(axis.end + 16, y + 4, shown, "value")]

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
 from evalkit.report.figures.captions import FIGURES, LABELS
-from evalkit.report.figures.drawing import Axis, Figure, canvas, label_width, line, node, path, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, label_width, line, node, path, text, text_width
 from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.metric_names import metric_words
 from evalkit.scoring.catalog import CATALOG
@@ -19,6 +19,8 @@ from evalkit.types import Metric
 WIDTH, HEIGHT = 740.0, 380.0
 MOST_ROWS, MOST_SQUARES, LARGE = 80, 80, 30
 SIDE, MARGIN, LEFT = 20.0, 390.0, 390.0
+LINE = 14.0
+"""The height of a line of text."""
 
 
 def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> Figure | None:
@@ -65,7 +67,8 @@ def pareto_front(rows: Sequence[Standing], by: str | None, names: Mapping[str, s
     shown: dict[tuple[float, float], list[tuple[Standing, Metric]]] = {}
     for row, metric, cost in points:
         shown.setdefault((places[cost], y(metric.value or 0.0)), []).append((row, metric))
-    elements += [_point(*place, same, y, names, x) for place, same in shown.items()]
+    elements += [_point(*place, same, y, names) for place, same in shown.items()]
+    elements += _labels({place: same for place, same in shown.items() if same[0][0].pareto}, names, x, y)
     title, caption = FIGURES["front"]
     return Figure("front", title, canvas(WIDTH, HEIGHT, *elements, label=title), caption, wide=True)
 
@@ -90,19 +93,36 @@ def _cost_axis(costs: Sequence[float]) -> tuple[Axis, dict[float, float], list[t
 
 
 def _point(
-    at: float, value: float, same: Sequence[tuple[Standing, Metric]], y: Axis, names: Mapping[str, str], x: Axis
+    at: float, value: float, same: Sequence[tuple[Standing, Metric]], y: Axis, names: Mapping[str, str]
 ) -> Markup:
     """Return the dot of configurations with the same agreement and cost."""
     row, metric = same[0]
-    name = names[row.job] + (f" (+{len(same) - 1})" if len(same) > 1 else "")
     parts = [node("title", "\n".join(f"{names[one.job]}: {interval(metric)}" for one, metric in same))]
     if metric.low is not None and metric.high is not None:
         parts.append(line(at, y(metric.low), at, y(metric.high), "whisker" if row.pareto else "faint"))
-    if row.pareto:
-        left = at < (x.start + x.end) / 2
-        parts.append(text(at + (9 if left else -9), value - 8, shorten(name, 44), "key" if left else "key end"))
     parts.append(node("circle", class_="dot" if row.pareto else "small", cx=at, cy=value, r=6 if row.pareto else 4))
     return node("g", *parts)
+
+
+def _labels(
+    points: Mapping[tuple[float, float], Sequence[tuple[Standing, Metric]]], names: Mapping[str, str], x: Axis, y: Axis
+) -> list[Markup]:
+    """Return the name of each point, at the nearest height where it covers no other name and no dot."""
+    elements: list[Markup] = []
+    taken = [(at - 6, at + 6, value) for at, value in points]
+    for (at, value), same in sorted(points.items(), key=lambda point: point[0][1]):
+        name = shorten(names[same[0][0].job], 44) + (f" (+{len(same) - 1})" if len(same) > 1 else "")
+        side = 1 if at < (x.start + x.end) / 2 else -1
+        start, end = sorted((at + side * 9, at + side * (9 + text_width(name, 7.5))))
+        others = [height for left, right, height in taken if left < end and start < right]
+        heights = (value - 4 + LINE / 2 * k for k in sorted(range(-2 * MOST_ROWS, 2 * MOST_ROWS), key=abs))
+        inside = (height for height in heights if y.end <= height <= y.start)
+        height = next((one for one in inside if all(abs(one - 4 - other) >= LINE for other in others)), value - 4)
+        taken.append((start, end, height - 4))
+        if abs(height - 4 - value) > LINE:
+            elements.append(line(at, value, at + side * 7, height - 4, "faint"))
+        elements.append(text(at + side * 9, height, name, "key" if side > 0 else "key end"))
+    return elements
 
 
 def significance_groups(

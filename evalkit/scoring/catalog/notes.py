@@ -78,6 +78,12 @@ NOTES: Final = (
     gettext("cases"),
     gettext("clusters"),
     gettext("units"),
+    gettext("orders"),
+    gettext("criteria"),
+    gettext("judges"),
+    gettext("order"),
+    gettext("criterion"),
+    gettext("judge"),
     gettext("no labeled pair has a winner with a stated confidence"),
     gettext("corrected for the bias of small bins"),
     gettext("fewer than {n} {units} have a label, a winner and a stated confidence"),
@@ -223,11 +229,13 @@ def note_text(note: str) -> Joined:
 def _part(part: str) -> Text:
     for pattern, text in _patterns():
         if found := pattern.fullmatch(part):
-            # Other arguments are numbers, or names in the data.
-            return text.fill(
-                **{name: _part(one) if name == "units" else one for name, one in found.groupdict().items()}
-            )
+            return text.fill(**{name: _argument(name, value) for name, value in found.groupdict().items()})
     return Text(part)  # of a plug-in, which may bring its translation
+
+
+def _argument(name: str, value: str) -> Joined | str:
+    """Return an argument; those that are not numbers, or names in the data, are words too."""
+    return joined(map(_part, value.split(" × ")), Text(" × ")) if name in ("units", "effect", "facet") else value
 
 
 @cache
