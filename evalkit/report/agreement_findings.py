@@ -9,6 +9,7 @@ from evalkit.core.translation import Message, Text, gettext, joined, ngettext
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known
 from evalkit.report.decisions import UNITS
 from evalkit.report.diagnostics import label_words
+from evalkit.scoring.catalog.notes import note_text
 from evalkit.scoring.decision import (
     ACCURACY,
     BALANCED,
@@ -108,5 +109,6 @@ def _missing(metrics: Metrics, accuracy: Metric) -> list[Text]:
 def _kappa(kappa: Metric) -> list[Text]:
     if kappa.value is not None:
         return [gettext("kappa {value}", value=interval(kappa))]
-    why = (kappa.note or "").partition(":")[0]
-    return [gettext("kappa not defined{because}", because=f" ({why})" if why else "")] if kappa.n else []
+    if not kappa.n:
+        return []
+    return [gettext("kappa not defined ({why})", why=note_text((kappa.note or "").partition(":")[0]))]

@@ -16,6 +16,7 @@ import numpy as np
 
 from evalkit.core.annotations import UNKNOWN, inclusion
 from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.decision import LEAN
 from evalkit.scoring.stats.arrays import Floats, round_metric
 from evalkit.scoring.stats.bootstrap import Bounds, Statistic, share
 from evalkit.types import Case, Metric
@@ -108,7 +109,7 @@ def weigh_labels(found: Sequence[Statistic | Metric], chosen: LabelWeights) -> I
 
 
 def _compares(name: str, group: str) -> bool:
-    return group in GROUPS or group == "corrected" or name in LABELED or name in UNWEIGHTED
+    return group in GROUPS or group == "corrected" or name.startswith(LEAN) or name in LABELED or name in UNWEIGHTED
 
 
 def _sample_metrics(chosen: LabelWeights) -> Iterator[Metric]:

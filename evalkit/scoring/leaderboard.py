@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Protocol
 
 import numpy as np
@@ -12,16 +12,18 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns.cases import NONE
-from evalkit.scoring.decision import Decision, decide
+from evalkit.scoring.decision import BALANCED, KAPPA, Decision, decide
 from evalkit.scoring.metrics.contradiction import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
+from evalkit.scoring.stats import confusion
 from evalkit.scoring.stats import paired_tests as tests
-from evalkit.scoring.stats.arrays import Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, measure, resample, tail_of
+from evalkit.scoring.stats.arrays import Codes, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, resample, tail_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, Verdict
 
 ACCURACY, SPEARMAN, CONSISTENCY = "agreement/accuracy", "agreement/spearman", "position/consistency"
+"""The metrics of agreement with labels that jobs are ranked by."""
 COST = "cost/per_case"
 CONTRADICTION = "between/contradiction"
 SCORING = "pointwise"
@@ -163,9 +165,10 @@ class Leaderboard:
 def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard:
     """Rank a sweep's jobs by agreement with labels, or without labels by consistency of the two orders.
 
-    Accuracy and consistency are tested by McNemar's test over the pairs that both jobs read, Spearman's rho by the
-    paired bootstrap, both over clusters of cases. The p-values are adjusted over all pairs of jobs on one dataset
-    (Holm), and jobs with a p-value above 1 - `scoring.confidence` share a letter (Piepho 2004).
+    Jobs that choose classes are ranked by kappa, because a judge that always chooses the most frequent class can have a
+    high accuracy. Accuracy and consistency are tested by McNemar's test over the pairs that both jobs read, kappa and
+    Spearman's rho by the paired bootstrap, all over clusters of cases. The p-values are adjusted over all pairs of jobs
+    on one dataset (Holm), and jobs with a p-value above 1 - `scoring.confidence` share a letter (Piepho 2004).
 
     Ranks have simultaneous intervals from the same tests: from 1 plus the number of significantly better jobs to the
     number of jobs that are not significantly worse (Al Mohamad, van Zwet, Solari and Goeman 2021, Electron. J. Statist.
@@ -208,6 +211,8 @@ def _with_contradiction(contender: Contender, found: Sequence[Contradiction]) ->
 
 
 def _ranked_by(contenders: Sequence[Contender]) -> str | None:
+    if all(BALANCED in one.metrics for one in contenders) and any(_value(one, KAPPA) is not None for one in contenders):
+        return KAPPA
     for known in (all, any):
         for name in RANKED_BY:
             if contenders and known(_value(one, name) is not None for one in contenders):
@@ -340,7 +345,8 @@ def _contrasts(group: Sequence[Contender], by: str | None, scoring: ScoringConfi
 
 
 def _paired(group: Sequence[Contender], by: str, scoring: ScoringConfig) -> _Paired:
-    return _Correlations(group, scoring) if by == SPEARMAN else _Counts(group, by, scoring)
+    statistic = {SPEARMAN: _spearman, KAPPA: _kappa}.get(by)
+    return _Counts(group, by, scoring) if statistic is None else _Coefficients(group, by, statistic, scoring)
 
 
 class _Counts:
@@ -404,13 +410,19 @@ def _lead(one: Codes, two: Codes, cluster: Ints, clusters: int) -> Ints:
     return np.bincount(cluster, weights=lead, minlength=clusters).astype(np.int64)
 
 
-class _Correlations:
-    """Jobs compared by the paired bootstrap of their correlations, with the same resamples of clusters for each."""
+class _Coefficients:
+    """Jobs compared by the paired bootstrap of a coefficient, with the same resamples of clusters for each."""
 
-    def __init__(self, group: Sequence[Contender], scoring: ScoringConfig) -> None:
+    def __init__(
+        self,
+        group: Sequence[Contender],
+        by: str,
+        statistic: Callable[[Contender, Mapping[str, int]], Statistic],
+        scoring: ScoringConfig,
+    ) -> None:
         numbers, clusters = _numbered(group, [v.case_id for one in group for v in one.verdicts])
-        self._values, self._clusters = [_value(one, SPEARMAN) or 0.0 for one in group], clusters.count
-        self._draws = [_correlations(one, numbers, scoring, clusters) for one in group]
+        self._values, self._clusters = [_value(one, by) or 0.0 for one in group], clusters.count
+        self._draws = [resample([statistic(one, numbers)], scoring, clusters)[0] for one in group]
 
     def test(self, one: int, two: int) -> tuple[float | None, str]:
         """Return the bootstrap's test."""
@@ -427,13 +439,24 @@ class _Correlations:
         return Metric(BEHIND, round_metric(value), round_metric(low), round_metric(high), self._clusters)
 
 
-def _correlations(one: Contender, numbers: Mapping[str, int], scoring: ScoringConfig, clusters: Clusters) -> Floats:
+def _spearman(one: Contender, numbers: Mapping[str, int]) -> Statistic:
     graded = [v for v in one.verdicts if len(v.unit) == 1 and v.score is not None and isinstance(v.label, float | int)]
-    statistic = spearman_statistic(
+    return spearman_statistic(
         np.array([numbers[v.case_id] for v in graded], dtype=np.int64),
         np.array([v.score for v in graded], dtype=np.float64),
         np.array([v.label for v in graded], dtype=np.float64),
         len(numbers),
     )
-    resampled: Floats = resample([statistic], scoring, clusters)[0]
-    return resampled
+
+
+def _kappa(one: Contender, numbers: Mapping[str, int]) -> Statistic:
+    labeled = [
+        (v.case_id, v.label, v.class_name)
+        for v in one.verdicts
+        if v.class_name is not None and isinstance(v.label, str)
+    ]
+    names = sorted({name for _, *both in labeled for name in both})
+    tally = Tally(np.array([numbers[case] for case, *_ in labeled], dtype=np.int64), len(numbers))
+    codes = np.array([[names.index(label), names.index(given)] for _, label, given in labeled])
+    cells = [tally((codes == cell).all(axis=1)) for cell in product(range(len(names)), repeat=2)]
+    return Statistic(KAPPA, np.stack(cells, axis=1), confusion.kappa, len(labeled))

@@ -198,7 +198,7 @@ def test_a_file_of_classes_is_imported(call: Call, tmp_path: Path) -> None:
 def test_a_sweep_and_a_reproduction(call: Call, traces: Path) -> None:
     words = [*RUN, "rubric=pass_fail", "judge=simulated/good", MAP]
     said = call("run", *words, "output=json,bracket,regex_class", "-m", "hydra.sweep.dir=swept")
-    assert "Leaderboard of 3 jobs, by agreement/accuracy" in said
+    assert "Leaderboard of 3 jobs, by agreement/kappa" in said
     reproduced = call("reproduce", "swept/0")
     assert "metrics are equal to the last bit" in reproduced
     assert "30 of 30 prompts have the same content keys" in reproduced

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
@@ -165,6 +166,64 @@ def test_grades_are_ranked_by_spearman_and_tested_by_the_paired_bootstrap():
     assert close.by == "agreement/spearman"
     assert close.contrasts[0].p < 0.02 < far.contrasts[0].p
     assert [row.job for row in close.rows] == ["0", "1"]
+
+
+def classifier(job, answers, labels, accuracy=True):
+    """A job that answers each case's one response with a class."""
+    verdicts = [
+        Verdict(f"c{k}", (0,), None, None, "judged", label=label, class_name=answer)
+        for k, (answer, label) in enumerate(zip(answers, labels, strict=True))
+    ]
+    read = [(a, b) for a, b in zip(answers, labels, strict=True) if a is not None]
+    kappa = cohen_kappa_score(*zip(*read, strict=True)) if len({*labels}) > 1 and read else None
+    clear = None if kappa is None or np.isnan(kappa) else (float(kappa), kappa - 0.1, kappa + 0.1)
+    metrics = {
+        "agreement/kappa": Metric("agreement/kappa", *(clear or [None])),
+        "class/balanced_accuracy": Metric("class/balanced_accuracy", 0.5),
+    }
+    if accuracy:
+        metrics["agreement/accuracy"] = Metric(
+            "agreement/accuracy", np.mean([a == b for a, b in read]) if read else None
+        )
+    return Contender(job, f"name {job}", "d", metrics, verdicts)
+
+
+def test_classes_are_ranked_by_kappa_and_tested_by_its_paired_bootstrap():
+    generator = np.random.default_rng(3)
+    labels = ["fail" if draw < 0.1 else "pass" for draw in generator.random(300)]
+    flip = {"pass": "fail", "fail": "pass"}
+    good = [label if draw > 0.12 else flip[label] for label, draw in zip(labels, generator.random(300), strict=True)]
+    better = [label if draw > 0.06 else flip[label] for label, draw in zip(labels, generator.random(300), strict=True)]
+    jobs = [
+        classifier("constant", ["pass"] * 300, labels),
+        classifier("good", good, labels),
+        classifier("better", better, labels),
+        classifier("silent", [None] * 300, labels),
+    ]
+    board = rank(jobs, SETTINGS)
+    accuracy = {one.job: one.metrics["agreement/accuracy"].value for one in jobs}
+    assert accuracy["constant"] > accuracy["good"]
+    assert board.by == "agreement/kappa"
+    assert [row.job for row in board.rows] == ["better", "good", "constant", "silent"]
+    assert [row.chance for row in board.rows] == ["above", "above", "unclear", None]
+    assert {one.test for one in board.contrasts} == {"paired bootstrap"}
+    row = next(row for row in board.rows if row.job == "good")
+    values = {one.job: one.metrics["agreement/kappa"].value for one in board.rows}
+    assert row.behind.value == pytest.approx(values["good"] - values["better"], abs=1e-6)
+    assert row.behind.low < row.behind.value < row.behind.high
+    # The bootstrap, slowly: kappa of each resample by scikit-learn.
+    chosen = generator.integers(0, 300, (400, 300))
+    given = [np.array(one) for one in (good, better, labels)]
+    draws = [cohen_kappa_score(given[0][k], given[2][k]) - cohen_kappa_score(given[1][k], given[2][k]) for k in chosen]
+    assert row.behind.low == pytest.approx(np.quantile(draws, 0.025 / 2), abs=0.08)
+    assert row.behind.high == pytest.approx(np.quantile(draws, 1 - 0.025 / 2), abs=0.08)
+
+
+def test_classes_without_a_kappa_are_ranked_by_accuracy_and_one_without_it_comes_last():
+    alike = [classifier("0", ["a", "b"] * 9, ["a"] * 18), classifier("1", ["a"] * 18, ["a"] * 18)]
+    assert rank(alike, SETTINGS).by == "agreement/accuracy"
+    varied = [classifier("0", ["a"] * 18, ["a"] * 18), classifier("1", ["a", "b"] * 9, ["a", "b"] * 9)]
+    assert [row.job for row in rank(varied, SETTINGS).rows] == ["1", "0"]
 
 
 def test_jobs_with_the_same_scores_have_no_difference_and_no_interval():
