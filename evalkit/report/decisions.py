@@ -14,6 +14,8 @@ from evalkit.scoring.decision import (
     CONSISTENCY,
     CORRELATIONS,
     DECIDED,
+    ORDER_AGREEMENT,
+    SAMPLE_AGREEMENT,
     Decision,
     Limit,
     Reason,
@@ -203,7 +205,7 @@ def _useless(decision: Decision, metrics: Metrics) -> Text:
 
 def _agreement(decision: Decision) -> Message:
     metric = decision.metric
-    if metric is not None and metric.name.startswith("decision/"):
+    if metric is not None and metric.name in (ORDER_AGREEMENT, SAMPLE_AGREEMENT):
         return gettext("agreement beyond chance {value}", value=interval(metric))
     return evidence(decision)
 

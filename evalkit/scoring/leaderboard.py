@@ -23,7 +23,6 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, Verdict
 
 ACCURACY, SPEARMAN, CONSISTENCY = "agreement/accuracy", "agreement/spearman", "position/consistency"
-"""The metrics of agreement with labels that jobs are ranked by."""
 COST = "cost/per_case"
 CONTRADICTION = "between/contradiction"
 SCORING = "pointwise"

@@ -215,7 +215,7 @@ def _score_classes(
         panel.append(split_class_rate(verdicts.columns))
     found: list[Statistic | Metric] = [
         *class_statistics(verdicts.columns),
-        *class_decision_statistics(verdicts.columns, None if each else judgments),
+        *class_decision_statistics(verdicts.columns),
         *missing_statistics(judgments, len(cases)),
         *weight_statistics(config, judgments, len(cases)),
         *panel,
@@ -224,7 +224,7 @@ def _score_classes(
     ]
     for name, one in each.items():
         asked = judgments.select(name)
-        decided = class_decision_statistics(one.columns, asked)
+        decided = class_decision_statistics(one.columns)
         own = [*class_statistics(one.columns), *decided, *missing_statistics(asked, len(cases))]
         if repeated:
             own += [*class_sample_statistics(one.columns, asked), split_class_rate(one.columns)]

@@ -25,7 +25,11 @@ KINDS: dict[str, tuple[list[str], list[dict[str, Any]]]] = {
         ],
     ),
     "columns": (
-        ["dataset.fields={prompt: q, response_a: one, response_b: two}", "dataset.filter='n > 1'", "dataset.max_chars=9"],
+        [
+            "dataset.fields={prompt: q, response_a: one, response_b: two}",
+            "dataset.filter='n > 1'",
+            "dataset.max_chars=9",
+        ],
         [{"id": str(n), "q": f"p{n}", "one": "x" * 20, "two": "y", "label": "B", "n": n} for n in range(4)],
     ),
     "scores": (

@@ -54,7 +54,7 @@ def columns(rows: Sequence[tuple[int, int]], classes: int = 2) -> ClassColumns:
 
 def scored(rows: Sequence[tuple[int, int]], classes: int = 2) -> Mapping[str, Metric]:
     own, clusters = columns(rows, classes), Clusters.each(len(rows))
-    found = [*class_statistics(own), *class_decision_statistics(own, None), *class_extras(CONFIG, own, clusters)[0]]
+    found = [*class_statistics(own), *class_decision_statistics(own), *class_extras(CONFIG, own, clusters)[0]]
     made = measure([one for one in found if isinstance(one, Statistic)], CONFIG.scoring, clusters)
     made |= {one.name: one for one in found if isinstance(one, Metric)}
     return made | {LABELS_NEEDED: labels_needed(made, {}, 0.95)}

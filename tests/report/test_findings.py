@@ -208,7 +208,11 @@ def test_what_the_first_place_won_is_counted_in_passes_and_not_in_pairs():
 
 
 def test_findings_of_a_checklist():
-    values = {"checklist__accuracy": (0.9, 0.8, 0.95, 40), "checklist__kappa": (0.8, 0.7, 0.9, 40), "score__mean": (0.5, 0.4, 0.6, 8, 2, 0.4, 0.7)}
+    values = {
+        "checklist__accuracy": (0.9, 0.8, 0.95, 40),
+        "checklist__kappa": (0.8, 0.7, 0.9, 40),
+        "score__mean": (0.5, 0.4, 0.6, 8, 2, 0.4, 0.7),
+    }
     assert texts("checklist", **values) == [
         "Agreement with the labels: accuracy 0.90 [0.80, 0.95], kappa 0.80 [0.70, 0.90].",
         "2 of 10 responses have no score, because items without an answer could change it. The mean score of all of "

@@ -108,7 +108,7 @@ def test_a_judge_that_contradicts_itself_is_not_asked_for_labels(agreement, expe
     assert decide(pairs((0.8, 0.7, 0.9), **order)).reason == expected
     alone = metrics(position__consistency=(0.5, 0.4, 0.6), **order)
     assert decide(alone).reason == (expected if expected == "orders_disagree" else "no_labels")
-    samples = {"decision__sample_agreement": (*agreement, 90)}
+    samples = {"samples__alpha": (*agreement, 90)}
     assert decide(pairs((0.8, 0.7, 0.9), **samples)).reason == expected.replace("orders", "samples")
 
 

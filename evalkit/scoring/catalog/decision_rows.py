@@ -36,21 +36,6 @@ DECISION_ROWS: Final = (
         source=_SCOTT,
         modes=PAIRS,
     ),
-    MetricSpec(
-        "decision/sample_agreement",
-        "Repeated answers agree, beyond chance",
-        "Agreement of two answers to the same question, 0 for a judge that ignores it; of scores, the share of their "
-        "variance that is between responses.",
-        "(p - e) / (1 - e), where p is the probability that two answers agree and e that of two answers to any "
-        "question; for scores 1 - variance within a question / variance of all",
-        unit="coefficient",
-        low=-1.0,
-        better="higher",
-        chance=0.0,
-        source=f"{_SCOTT}; Shrout and Fleiss 1979, Psychol. Bull. 86, 420-428",
-        modes=EVERY,
-        needs="repeated answers",
-    ),
     *(
         MetricSpec(
             f"decision/lean/{name}",

@@ -1,60 +1,44 @@
-"""What a decision needs beyond agreement with labels: agreement of a judge with itself, and where it leans.
+"""What a decision needs beyond agreement with labels: agreement of the two orders of a pair, and where a judge leans.
 
 A lean is the difference between a rate by verdicts and the same rate by labels, on the same units. Agreement of orders
-and samples is corrected for chance, as a judge that ignores the responses would agree with itself: it chooses the
-response shown first, the second or a tie with fixed probabilities (Scott 1955, Public Opin. Q. 19, 321-325).
+is corrected for chance, as a judge that ignores the responses would agree with itself: it chooses the response shown
+first, the second or a tie with fixed probabilities (Scott 1955, Public Opin. Q. 19, 321-325).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns.cases import NONE, TIE, A, B
-from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
-from evalkit.scoring.columns.judgments import JudgmentColumns
+from evalkit.scoring.columns.classes import ClassColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.decision import FEW, LEAN, ORDER_AGREEMENT, SAMPLE_AGREEMENT
+from evalkit.scoring.decision import FEW, LEAN, ORDER_AGREEMENT
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
 from evalkit.scoring.verdicts.checklists import MISSING as NO_ANSWER
-from evalkit.scoring.verdicts.pairs import passes_of
-from evalkit.scoring.verdicts.weighting import judgment_values, pair_margins
 from evalkit.types import Case
 
 MOST_SYSTEMS = 30
 """At most this many systems have a lean: those with most labels."""
 UNLABELED = "no verdict has a label"
-SAME, NO_REPEATS = "every answer is the same", "no question has two readable answers"
 
 
 def decision_statistics(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
-    """Yield the agreement with itself and the leans of a judge that compares or scores; of a panel, only leans."""
-    if verdicts.panel is None:
-        yield from _self_agreement(config, verdicts)
+    """Yield the agreement of orders and the leans of a judge that compares or scores; of a panel, only leans."""
+    if verdicts.panel is None and verdicts.passes is not None and verdicts.passes.both:
+        yield _order_agreement(verdicts, verdicts.tally)
     yield from _pair_leans(cases, verdicts)
     if verdicts.passes is None and verdicts.scores is not None:
         yield from _score_leans(config, cases, verdicts)
 
 
-def class_decision_statistics(columns: ClassColumns, judgments: JudgmentColumns | None) -> Iterator[Statistic]:
-    """Yield the agreement of samples of a judge that chooses classes, and its lean to each class.
-
-    Args:
-        columns: the class verdicts of a judge or a panel.
-        judgments: the judge's judgments; `None` for a panel.
-    """
-    if judgments is not None and judgments.choice is not None:
-        offset = np.searchsorted(columns.case, np.arange(columns.cases))
-        voted = judgments.readable & (judgments.choice != MISSING)
-        code = np.where(judgments.choice == ABSTAINED, len(columns.names), judgments.choice)[voted]
-        question = (offset[judgments.case] + judgments.i)[voted]
-        yield _beyond_chance(SAMPLE_AGREEMENT, question, code, len(columns.names) + 1, columns.tally)
+def class_decision_statistics(columns: ClassColumns) -> Iterator[Statistic]:
+    """Yield the lean of a judge to each class."""
     read, unread = columns.labeled & columns.decided, columns.labeled & columns.missing
     for code, name in enumerate(columns.names):
         verdict, label = (np.where(codes == code, 1.0, 0.0) for codes in (columns.verdicts, columns.labels))
@@ -72,22 +56,6 @@ def item_decision_statistics(columns: ItemColumns) -> Iterator[Statistic]:
     yield _lean("met", verdict - label, read, unread, Tally(columns.case, columns.cases))
 
 
-def _self_agreement(config: RunConfig, verdicts: VerdictColumns) -> Iterator[Statistic]:
-    passes, tally = verdicts.passes, verdicts.tally
-    if passes is not None:
-        if passes.both:
-            yield _order_agreement(verdicts, tally)
-        place, margin = passes_of(verdicts.judgments, verdicts.pairs), pair_margins(config, verdicts.judgments)
-        read = np.isfinite(margin)
-        shown = np.where(verdicts.judgments.swapped == 1, -np.sign(margin), np.sign(margin))
-        each = Tally(np.repeat(verdicts.pairs.case, 2), len(verdicts.pairs.sizes))
-        yield _beyond_chance(SAMPLE_AGREEMENT, place[read], (shown[read] + 1).astype(np.int64), 3, each)
-    elif verdicts.scores is not None:
-        value, scores = judgment_values(config, verdicts), verdicts.scores
-        question, read = scores.offset[verdicts.judgments.case] + verdicts.judgments.i, np.isfinite(value)
-        yield _score_samples(question[read], value[read], Tally(scores.case, len(verdicts.pairs.sizes)))
-
-
 def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     """Return how much more often both orders name the same winner than for a judge that ignores the responses."""
     passes = verdicts.passes
@@ -99,70 +67,17 @@ def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     return Statistic(
         ORDER_AGREEMENT,
         np.stack([tally(same), tally(complete), *(tally(share) for share in shares)], axis=1),
-        partial(_corrected, chance=lambda p: 2 * p[:, 0] * p[:, 1] + p[:, 2] ** 2),
+        _beyond_chance,
         n=int(complete.sum()),
         missing=int((~complete).sum()),
-        why=SAME if complete.any() else "no pair was read in both orders",
+        why="all verdicts are ties" if complete.any() else "no pair was read in both orders",
     )
 
 
-def _beyond_chance(name: str, question: Ints, code: Ints, width: int, tally: Tally) -> Statistic:
-    """Return the agreement of two answers to one question beyond chance.
-
-    Args:
-        name: the metric's name.
-        question: (answers,) the index of each answer's question.
-        code: (answers,) its class, from 0.
-        width: the number of classes.
-        tally: the case of each question.
-    """
-    questions = len(tally.case)
-    counts = np.bincount(question * width + code, minlength=questions * width).reshape(questions, width)
-    size = counts.sum(axis=1)
-    several = size > 1
-    same = divide((counts * (counts - 1.0)).sum(axis=1), size * (size - 1.0))
-    shares = [divide(np.where(several, column, 0.0), size * 1.0) for column in counts.T]
-    columns = [np.where(several, same, 0.0), several, *(np.nan_to_num(share) for share in shares)]
-    return Statistic(
-        name,
-        np.stack([tally(column) for column in columns], axis=1),
-        partial(_corrected, chance=lambda p: (p**2).sum(axis=1)),
-        n=int(several.sum()),
-        why=SAME if several.any() else NO_REPEATS,
-    )
-
-
-def _corrected(totals: Floats, chance: Callable[[Floats], Floats]) -> Floats:
-    expected = chance(divide(totals[:, 2:], totals[:, 1:2]))
-    spread = 1 - expected
-    return divide(divide(totals[:, 0], totals[:, 1]) - expected, np.where(spread > 1e-12, spread, 0.0))
-
-
-def _score_samples(question: Ints, value: Floats, tally: Tally) -> Statistic:
-    """Return the share of the variance of scores that is between responses: 1 minus that of repeated scores."""
-    questions = len(tally.case)
-    value = value - (value.mean() if len(value) else 0.0)
-    size, sums, squares = (
-        np.asarray(np.bincount(question, weights=weights, minlength=questions), dtype=np.float64)
-        for weights in (np.ones(len(value)), value, value**2)
-    )
-    several = size > 1
-    mean, square = (np.nan_to_num(divide(total, size)) for total in (sums, squares))
-    within = np.nan_to_num(divide(squares - size * mean**2, size - 1))
-    columns = [np.where(several, column, 0.0) for column in (within, np.ones(questions), square, mean)]
-    return Statistic(
-        SAMPLE_AGREEMENT,
-        np.stack([tally(column) for column in columns], axis=1),
-        _reliability,
-        n=int(several.sum()),
-        why=SAME if several.any() else NO_REPEATS,
-    )
-
-
-def _reliability(totals: Floats) -> Floats:
-    within, square, mean = (divide(totals[:, k], totals[:, 1]) for k in (0, 2, 3))
-    total = square - mean**2
-    return 1 - divide(within, np.where(total > 1e-12, total, 0.0))
+def _beyond_chance(totals: Floats) -> Floats:
+    first, second, tie = (divide(totals[:, k], totals[:, 1]) for k in (2, 3, 4))
+    expected = 2 * first * second + tie**2
+    return divide(divide(totals[:, 0], totals[:, 1]) - expected, np.where(expected < 1 - 1e-12, 1 - expected, 0.0))
 
 
 def _lean(name: str, difference: Floats, read: Bools, unread: Bools, tally: Tally, why: str = UNLABELED) -> Statistic:
