@@ -93,6 +93,7 @@ COMMAND_FILES = {
     "mt_bench.jsonl": "Judgments in MT-bench's format (`evalkit export`).",
     "argilla.json": "Tasks for Argilla (`evalkit export`).",
     "label_studio.json": "Tasks for Label Studio (`evalkit export`).",
+    "label-sample.json": "The cases sampled for labeling, with probabilities (`evalkit export --n`, `evalkit label`).",
 }
 """The files that other commands add to a run folder."""
 SWEEP_FILES = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import NAMED, NO_SCALE
+from evalkit.interop.label_sampling import with_probabilities
 from evalkit.interop.labeling import Label, has_own_label, with_labels
 from evalkit.interop.rereading import Difference, differences, reread
 from evalkit.plugins import find_benchmark
@@ -159,8 +160,21 @@ def _with_classes(config: RunConfig, classes: Classes, brought: ImportedJudgment
     return replace(brought, cases=tuple(cases), judgments=tuple(judgments))
 
 
-def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source: str) -> RunResult:
+def add_labels(
+    result: RunResult,
+    folder: Path,
+    labels: Sequence[Label],
+    source: str,
+    sampled: Mapping[str, float] | None = None,
+) -> RunResult:
     """Add labels to a finished run, rescore it and rewrite its folder.
+
+    Args:
+        result: The run.
+        folder: Its folder.
+        labels: The labels.
+        source: Where they come from, for the manifest.
+        sampled: The probability of each case that was sampled for labeling, if cases were.
 
     Raises:
         DatasetError: If a label is for a case that the run does not have.
@@ -171,6 +185,7 @@ def add_labels(result: RunResult, folder: Path, labels: Sequence[Label], source:
     before = result.manifest.get("own_labels") or []
     own = dict.fromkeys((*before, *(case.id for case in result.cases if case.id in named and has_own_label(case))))
     cases = with_labels(result.cases, labels, own, result.config.rubric.named_classes)
+    cases = with_probabilities(result.cases, cases, labels, sampled)
     counts = Counter(label.annotator for label in labels)
     given = {"source": source, "annotators": dict(sorted(counts.items())), "at": datetime.now(UTC).isoformat()}
     notes = [note for note in result.manifest.get("notes") or () if not note.startswith(UNLABELED)]

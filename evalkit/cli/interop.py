@@ -19,6 +19,7 @@ from evalkit.types import RunResult
 if TYPE_CHECKING:
     from evalkit.audit.rewriting import Reviews
     from evalkit.config import RunConfig
+    from evalkit.interop.label_sampling import LabelSample
     from evalkit.interop.labeling import Label
 
 FOLDER = "hydra.run.dir="
@@ -257,9 +258,16 @@ def export(arguments: Namespace) -> int:
     file = arguments.output or folder / ("judgments-table.parquet" if name == own else name)
     if file.exists() and (folder / own).exists() and file.samefile(folder / own):
         raise ConfigError("holds the run's own judgments", where=str(file), remedy="choose another --output")
-    content = content_of(result, layout, arguments.seed, arguments.n, raw=arguments.raw)
+    sample = None
+    if arguments.n is not None:
+        from evalkit.interop.label_sampling import sample_for_labeling
+
+        sample = sample_for_labeling(result, arguments.n, arguments.seed)
+    content = content_of(result, layout, arguments.seed, sample, raw=arguments.raw)
     _write(file, content)
     count = f"{len(json.loads(content))} tasks" if layout in TASKS else f"{len(result.judgments)} judgments"
+    if sample is not None:
+        _record(folder, sample)
     print(f"{count} of {len(result.cases)} cases written to {file}")
     return 0
 
@@ -270,6 +278,14 @@ def _write(file: Path, content: bytes) -> None:
     except OSError as bad:
         remedy = "choose another --output"
         raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(file), remedy=remedy) from None
+
+
+def _record(folder: Path, sample: LabelSample) -> None:
+    """Store in the run folder how cases were sampled, so that metrics weight their labels."""
+    from evalkit.runs.layout import LABEL_SAMPLE
+    from evalkit.runs.write import write_files
+
+    write_files(folder, {LABEL_SAMPLE: sample.content()})
 
 
 def label(arguments: Namespace) -> int:
@@ -309,8 +325,9 @@ def label(arguments: Namespace) -> int:
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
     from evalkit.import_run import add_labels
+    from evalkit.interop.label_sampling import recorded
 
-    again = add_labels(result, folder, labels, source)
+    again = add_labels(result, folder, labels, source, recorded(folder))
     print_summary(again)
     counts = Counter(label.annotator for label in labels)
     counted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
@@ -367,14 +384,15 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
     names = [name.strip() for name in arguments.annotators.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise ConfigError("needs different names", where="--annotators", remedy="write --annotators ann,bob")
-    from evalkit.interop.labeling import rank_for_labeling
+    from evalkit.interop.label_sampling import sample_for_labeling
     from evalkit.tracking.review import send_tasks
 
-    units = rank_for_labeling(result, arguments.n, seed)
-    if not units:
+    sample = sample_for_labeling(result, arguments.n, seed)
+    if not sample.units:
         raise ConfigError("the run has no verdicts to label", where="evalkit label", remedy="name another run")
-    sent = send_tasks(_config(result, overrides).tracking, result, units, names, seed=seed, folder=Path.cwd())
-    print(f"{len(units)} to label for each of {', '.join(names)}, in MLflow's experiment '{sent.experiment}':")
+    sent = send_tasks(_config(result, overrides).tracking, result, sample, names, folder=Path.cwd())
+    _record(Path(arguments.run_folder), sample)
+    print(f"{len(sample.units)} to label for each of {', '.join(names)}, in MLflow's experiment '{sent.experiment}':")
     for name, place in sent.queues.items():
         print(f"  {name}: {place}")
     print("`evalkit ui` opens MLflow; `evalkit label RUN --from mlflow` reads the labels")

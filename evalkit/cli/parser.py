@@ -250,7 +250,7 @@ def _add_export(parser: Parser) -> None:
     )
     _output(parser, "the file to write (no option: a file in the run folder)", "FILE")
     parser.add_argument(
-        "--n", type=natural, metavar="N", help="only the N most informative tasks (argilla, label_studio)"
+        "--n", type=natural, metavar="N", help="only about N tasks, informative ones more often (argilla, label_studio)"
     )
     parser.add_argument(
         "--seed", type=natural, default=0, metavar="N", help="seed of the order in which annotators see responses"
@@ -274,7 +274,7 @@ def _add_label(parser: Parser) -> None:
     _overrides(parser, "tracking.*")
     parser.add_argument("--to", metavar="mlflow", help="send informative items to a review queue for each annotator")
     parser.add_argument("--from", dest="source", metavar="mlflow", help="read the labels that annotators gave there")
-    parser.add_argument("--n", type=positive, default=50, metavar="N", help="how many items to label")
+    parser.add_argument("--n", type=positive, default=50, metavar="N", help="about how many items to label")
     parser.add_argument("--annotators", default="human", metavar="ANN,BOB", help="who labels")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the order of items")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from evalkit.benchmarks.judgment_files import number, rows_of
 from evalkit.benchmarks.records import parse_winner
-from evalkit.core.annotations import FIRST
+from evalkit.core.annotations import FIRST, INCLUSION, UNKNOWN
 from evalkit.core.checklists import ChecklistError, is_item_answer, read_answer
 from evalkit.datasets.labels import Labels
 from evalkit.errors import DatasetError
@@ -39,11 +39,15 @@ def read_labels(path: Path, left_out: Counter[str] | None = None, classes: Label
     left_out = Counter() if left_out is None else left_out
     for place, row in rows_of(path):
         if isinstance(row.get("annotations"), list) and isinstance(row.get("data"), Mapping):
-            found += _label_studio(row, place, left_out, classes)
+            probability = row["data"].get(INCLUSION, UNKNOWN)
+            labels = _label_studio(row, place, left_out, classes)
         elif isinstance(row.get("fields"), Mapping) and "responses" in row:
-            found += _argilla(row, place, left_out, classes)
+            probability = (row.get("metadata") or {}).get(INCLUSION, UNKNOWN)
+            labels = _argilla(row, place, left_out, classes)
         else:
-            found += _plain(row, place, left_out, classes)
+            probability = row.get(INCLUSION)
+            labels = _plain(row, place, left_out, classes)
+        found += [replace(label, probability=probability) for label in labels]
     if not found:
         raise DatasetError("has no labels", where=str(path), remedy="use a file with labels")
     return found

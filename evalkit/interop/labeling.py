@@ -8,30 +8,37 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from types import MappingProxyType
+from typing import Any, cast
 
 from evalkit.config import RunConfig
-from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for, choices_in, chosen
+from evalkit.core.annotations import INCLUSION, annotation_classes, annotation_grades, choices_in, chosen
 from evalkit.core.checklists import leaves
 from evalkit.core.classes import Classes
 from evalkit.datasets.labels import Labels, consensus, has_label
 from evalkit.errors import DatasetError, did_you_mean
-from evalkit.types import Annotation, Case, ItemAnswer, RunResult, Unit, Verdict, Winner
+from evalkit.types import Annotation, Case, ItemAnswer, RunResult, Unit, Winner
 
 CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
 BETTER, GRADE, CLASS = "better", "grade", "class"
+EVERY_CASE: Mapping[str, float] = MappingProxyType({})
+"""The probabilities of cases that are all labeled."""
 _CHOSEN: Mapping[object, Winner] = {winner: winner for winner in CHOICES}
 _TITLES = {"prompt": "Question", "context": "Context", "reference": "Reference"}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One labeling task: a pair, or one response, of a case; `shown` has its responses in the order shown."""
+    """One labeling task: a pair, or one response, of a case; `shown` has its responses in the order shown.
+
+    `probability` is that with which its case was chosen for labeling.
+    """
 
     case_id: str
     unit: Unit
     shown: Unit
     texts: Mapping[str, str]
+    probability: float = 1.0
 
     @property
     def name(self) -> str:
@@ -44,7 +51,8 @@ class Label:
     """One annotator's label: a winner in the case's order, a grade or a class of one response, or an item's answer.
 
     `unit` is empty if a grade or an answer does not name its response. `place` is the label's location. `item` is the
-    id of the checklist item, if the label is the answer to one.
+    id of the checklist item, if the label is the answer to one. `probability` is that with which the case was chosen
+    for labeling, if the label is of a task: any value from its file, or UNKNOWN.
     """
 
     case_id: str
@@ -53,6 +61,7 @@ class Label:
     value: Winner | float | str
     place: str = field(default="", compare=False)
     item: str = ""
+    probability: Any = field(default=None, compare=False)
 
 
 def class_reader(config: RunConfig) -> Labels | None:
@@ -61,13 +70,20 @@ def class_reader(config: RunConfig) -> Labels | None:
     return None if classes is None else Labels(config.dataset.label_map, classes, can_map=False)
 
 
-def label_tasks(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, Unit]] | None = None) -> list[Task]:
+def label_tasks(
+    result: RunResult,
+    *,
+    seed: int = 0,
+    units: Iterable[tuple[str, Unit]] | None = None,
+    probabilities: Mapping[str, float] = EVERY_CASE,
+) -> list[Task]:
     """Return the labeling tasks of a run, one for every judged pair or response, in random order.
 
     Args:
         result: The run.
         seed: Determines the order of tasks and of the responses in a pair.
         units: The units to label; by default all.
+        probabilities: The probability with which each case was chosen, if not all are labeled.
     """
     rng = random.Random(seed)
     wanted = list(dict.fromkeys(_units(result) if units is None else units))
@@ -76,7 +92,8 @@ def label_tasks(result: RunResult, *, seed: int = 0, units: Iterable[tuple[str, 
     tasks = []
     for case_id, unit in wanted:
         shown = unit[::-1] if rng.random() < 0.5 else unit
-        tasks.append(Task(case_id, unit, shown, _texts(cases[case_id], shown)))
+        texts = _texts(cases[case_id], shown)
+        tasks.append(Task(case_id, unit, shown, texts, probabilities.get(case_id, 1.0)))
     return tasks
 
 
@@ -109,7 +126,7 @@ def unswapped(choice: Winner, task_shown: Unit) -> Winner:
 
 def identity(task: Task) -> dict[str, Any]:
     """Return the fields that identify a task when its label is imported."""
-    return {"case_id": task.case_id, "shown": ",".join(map(str, task.shown))}
+    return {"case_id": task.case_id, "shown": ",".join(map(str, task.shown)), INCLUSION: task.probability}
 
 
 def shown_of(value: Any, place: str) -> Unit:
@@ -269,66 +286,3 @@ def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Win
     for unit, value in values.items():
         grades[unit[0]] = float(value)
     return tuple(grades)
-
-
-Kind = Literal["disagreement", "flip", "near", "plain"]
-KINDS: tuple[Kind, ...] = ("disagreement", "flip", "near", "plain")
-_NEAR = 0.34
-"""A margin this close to the threshold is near it: one of three samples disagrees."""
-
-
-def rank_for_labeling(result: RunResult, count: int, seed: int = 0) -> list[tuple[str, Unit]]:
-    """Return the `count` units that are most informative to label.
-
-    Kinds alternate: judges that disagree, orders that disagree, margins near the threshold, and others. Within each
-    kind, verdicts alternate, so that each winner (or score level) is equally frequent; within these, the order is
-    random. Labeled units come last.
-    """
-    rng = random.Random(seed)
-    labels = {case.id: case.labels for case in result.cases}
-    threshold = result.config.tie.threshold
-    size = labeled_size(result)
-    queues: dict[bool, dict[Kind, dict[str, list[Verdict]]]] = {}
-    for verdict in result.verdicts:
-        if len(verdict.unit) == size:
-            known = _has_label(labels[verdict.case_id], verdict.unit)
-            of_kind = queues.setdefault(known, {}).setdefault(disagreement_kind(verdict, threshold), {})
-            of_kind.setdefault(_verdict_key(verdict), []).append(verdict)
-    chosen: list[Verdict] = []
-    for known in (False, True):
-        kinds = [_balanced(queues.get(known, {}).get(name, {}), rng) for name in KINDS]
-        chosen += _in_turn(kinds)
-    return [(verdict.case_id, verdict.unit) for verdict in chosen[:count]]
-
-
-def disagreement_kind(verdict: Verdict, threshold: float) -> Kind:
-    """Return the reason to label a unit."""
-    votes = {vote for vote in verdict.votes.values() if vote is not None}
-    if len(votes) > 1 or (verdict.reason == "split" and len(verdict.unit) == 1):
-        return "disagreement"
-    if verdict.orders is not None and verdict.orders.consistent is False:
-        return "flip"
-    if verdict.margin is not None and abs(abs(verdict.margin) - threshold) <= _NEAR:
-        return "near"
-    return "plain"
-
-
-def _verdict_key(verdict: Verdict) -> str:
-    return str(verdict.winner or verdict.class_name if verdict.score is None else round(verdict.score))
-
-
-def _has_label(labels: Mapping[str, Annotation], unit: Unit) -> bool:
-    if len(unit) == 2:
-        return any(choice_for(one, unit) is not None for one in labels.values())
-    given = (annotation_grades(one) or annotation_classes(one) for one in labels.values())
-    return any(values[unit[0]] is not None for values in given if values)
-
-
-def _balanced(by_verdict: Mapping[str, Sequence[Verdict]], rng: random.Random) -> list[Verdict]:
-    shuffled = [rng.sample(list(verdicts), len(verdicts)) for _, verdicts in sorted(by_verdict.items())]
-    return _in_turn(shuffled)
-
-
-def _in_turn(queues: Sequence[Sequence[Verdict]]) -> list[Verdict]:
-    turns = range(max(map(len, queues), default=0))
-    return [queue[turn] for turn in turns for queue in queues if turn < len(queue)]

@@ -60,6 +60,10 @@ _REASONS: Final[Mapping[Reason, Text]] = {
         "Add labels of another class first: all {n:,} labels are the same, and labels of one class do not show whether "
         "to trust this judge{agreeing}."
     ),
+    "picked": gettext(
+        "Label cases sampled at random before you decide: these labels were picked with unknown probabilities, so they "
+        "do not show whether to trust this judge on the data set ({evidence})."
+    ),
     "reversed": gettext(
         "Do not trust this judge: it agrees with {labels} less than chance ({evidence}); check that the labels are not "
         "reversed."
@@ -224,6 +228,8 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
         share = decision.share
         agreeing = gettext(" (it gives the same answer in {rate})", rate=percent(share)) if share is not None else ""
         return _REASONS["one_class"].fill(n=n, agreeing=agreeing)
+    if decision.reason == "picked":
+        return _REASONS["picked"].fill(evidence=evidence(decision))
     more = _count(decision.labels_needed)
     if decision.reason == "no_labels":
         text = gettext(

@@ -91,6 +91,8 @@ def findings(
     first += ["missing/"] if lost >= MANY_MISSING else []
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
     corrections = class_corrections(metrics) if classes else correction_findings(metrics)
+    if known(metrics, "labels/picked") is not None:  # labels of picked cases cannot correct a rate over all cases
+        corrections = []
     return [*found, *ranking_findings(metrics, (details or {}).get("ranking") or {}), *corrections]
 
 
@@ -362,7 +364,28 @@ def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:
         yield finding("panel/alpha", "good" if relied else "warn", text)
 
 
+def _label_sample(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield how the labeled cases were chosen, if not at random with equal probabilities."""
+    if (picked := known(metrics, "labels/picked")) is not None:
+        text = gettext(
+            "{rate} of the {n:,} labeled cases were picked for labeling with unknown probabilities: comparisons with "
+            "labels are about the labeled cases, not about the data set.",
+            n=picked.n,
+            rate=percent(picked),
+        )
+        yield finding(picked.name, "bad", text)
+    elif (effective := known(metrics, "labels/effective")) is not None:
+        text = gettext(
+            "The {n:,} labeled cases were sampled, informative ones more often. Comparisons with labels are weighted, "
+            "so they are about all cases, as precise as {random:.0f} labels at random.",
+            n=effective.n,
+            random=effective.value,
+        )
+        yield finding(effective.name, "info", text)
+
+
 _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
+    _label_sample,
     agreement,
     benchmark_finding,
     checklist_findings,
@@ -377,5 +400,5 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _calibration,
     _panel,
 )
-_CLASS_FINDERS = (benchmark_finding, _missing, bias_findings, _calibration, _panel)
+_CLASS_FINDERS = (_label_sample, benchmark_finding, _missing, bias_findings, _calibration, _panel)
 """The findings of a run whose judge chooses classes, after those on their agreement with labels."""

@@ -30,6 +30,8 @@ EFFECTS: Final = "effects.jsonl"
 """The effect of each probe on each case of an audit."""
 DATASHEET: Final = "datasheet"
 """The audit's result on one page: as HTML, Markdown and JSON."""
+LABEL_SAMPLE: Final = "label-sample.json"
+"""The cases that were sampled for labeling, with their probabilities."""
 FIGURES: Final = "figures"
 """The folder of the report's figures, one file per figure."""
 
@@ -63,6 +65,7 @@ DERIVED: Final = (
     "mt_bench.jsonl",
     "argilla.json",
     "label_studio.json",
+    LABEL_SAMPLE,
 )
 """Other files that commands write to a run folder; the manifest's `files` lists those of the run itself."""
 SWEEP: Final = "sweep.json"

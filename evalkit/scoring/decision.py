@@ -28,6 +28,7 @@ Reason: TypeAlias = Literal[
     "no_labels",
     "few_labels",
     "one_class",
+    "picked",
     "reversed",
     "constant",
     "chance",
@@ -306,10 +307,12 @@ def _contradicts_itself(kind: Kind, metrics: Metrics) -> Decision | None:
 
 
 def _unlabeled(kind: Kind, metrics: Metrics, agreement: Metric | None) -> Decision | None:
-    """Find that no labels can show anything: none, too few, or all of one class."""
+    """Find that no labels can show anything: none, picked ones, too few, or all of one class."""
     counted = _labeled(kind, metrics)
     if not labels(counted):
         return _decision(kind, "unknown", "no_labels")
+    if known(metrics, "labels/picked") is not None:
+        return _decision(kind, "unknown", "picked", agreement)
     if agreement is not None and agreement.low is not None and agreement.high is not None:
         return None
     distinct = known(metrics, "score/distinct")

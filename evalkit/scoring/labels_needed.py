@@ -60,6 +60,7 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
 NOT_BY_LABELS: Final[Mapping[Reason, str]] = {
     "missing": "missing answers come first",
     "one_class": "labels of another class are needed",
+    "picked": "labels of cases sampled at random are needed",
 }
 ASSUMPTION: Final = "assumes a judge that is right in 70%, or whose scores have a correlation of 0.40"
 

@@ -8,15 +8,17 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.benchmarks.records import parse_winner
 from evalkit.config import TrackingConfig
+from evalkit.core.annotations import UNKNOWN
 from evalkit.core.redaction import without_password
 from evalkit.datasets.labels import Labels
 from evalkit.errors import ConfigError, EvalkitError, TrackingError
+from evalkit.interop.label_sampling import LabelSample
 from evalkit.interop.labeling import CHOICES, Label, Task, class_reader, label_tasks, shown_of, unswapped
 from evalkit.tracking.connection import open_client
 from evalkit.tracking.location import sqlite_file, tracking_uri
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, Trace, TraceInfo
 
 
-RUN, CASE, SHOWN, ANNOTATOR = (f"evalkit.label.{name}" for name in ("run", "case", "shown", "annotator"))
+_TAGS = ("run", "case", "shown", "annotator", "probability")
+RUN, CASE, SHOWN, ANNOTATOR, PROBABILITY = (f"evalkit.label.{name}" for name in _TAGS)
 _TITLES = {
     "prompt": "question",
     "context": "context",
@@ -110,6 +113,7 @@ class _Logged:
                 CASE: self.task.case_id[:4000],
                 SHOWN: ",".join(map(str, self.task.shown)),
                 ANNOTATOR: self.annotator,
+                PROBABILITY: repr(self.task.probability),
             },
         )
 
@@ -164,10 +168,9 @@ class LabelTarget:
 def send_tasks(
     config: TrackingConfig,
     result: RunResult,
-    units: Sequence[tuple[str, Unit]],
+    sample: LabelSample,
     annotators: Sequence[str],
     *,
-    seed: int,
     folder: Path,
 ) -> LabelTarget:
     """Send tasks to a queue for each annotator: without verdicts, in random order.
@@ -177,9 +180,8 @@ def send_tasks(
     Args:
         config: which MLflow store to use.
         result: the run to label.
-        units: the case id and responses of each task.
+        sample: the units to label; its seed is also that of the order of tasks.
         annotators: names of the annotators.
-        seed: seed of the order of tasks.
         folder: where relative stores start.
 
     Raises:
@@ -195,7 +197,8 @@ def send_tasks(
         queues = {}
         sent = [_task_of(trace) for trace in _traces(client, experiment, run_of(result))]
         for annotator in annotators:
-            tasks = label_tasks(result, seed=_seed(seed, annotator), units=units)
+            seed, chances = _seed(sample.seed, annotator), sample.probabilities
+            tasks = label_tasks(result, seed=seed, units=sample.units, probabilities=chances)
             new = [task for task in tasks if (annotator, task.case_id, task.unit) not in sent]
             traces = log_tasks(uri, experiment, result, new, annotator)
             earlier = f", {len(tasks) - len(new)} of them sent earlier" if len(new) < len(tasks) else ""
@@ -292,7 +295,8 @@ def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> 
     for trace, one in sorted(feedback, key=lambda pair: pair[1].create_time_ms or 0):
         if (label := _label(trace, one, reader)) is None:
             continue
-        labels[label.case_id, label.unit, label.annotator] = label
+        probability = trace.info.tags.get(PROBABILITY, UNKNOWN)
+        labels[label.case_id, label.unit, label.annotator] = replace(label, probability=probability)
     return list(labels.values())
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.config import DatasetConfig
+from evalkit.core.annotations import INCLUSION
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError
-from evalkit.interop.labeling import disagreement_kind, rank_for_labeling
+from evalkit.interop.label_sampling import allocate, disagreement_kind, sample_for_labeling
 from evalkit.runs import read_run
 from evalkit.types import Orders
 
@@ -178,24 +179,149 @@ def test_wrong_words(ran, capsys, words, said):
     assert said in line
 
 
-def test_what_teaches_most_comes_first_and_verdicts_are_balanced(ran):
-    result = read_run(ran.folder)
-    chosen = [name for name, _ in rank_for_labeling(result, 12)]
-    flipped, plain = {f"c{n}" for n in range(8, 12)}, [f"c{n}" for n in range(8)]
-    assert sorted(chosen) == sorted([*flipped, *plain])
-    assert [name in flipped for name in chosen[:8]] == [True, False] * 4
-    winners = {verdict.case_id: verdict.winner for verdict in result.verdicts}
-    kept = [winners[name] for name in chosen if name not in flipped]
-    assert kept[:4].count("A") == kept[:4].count("B") == 2
-    assert chosen == [name for name, _ in rank_for_labeling(result, 12)]
-    assert chosen != [name for name, _ in rank_for_labeling(result, 12, seed=1)]
+@pytest.fixture
+def many(bring, write):
+    """120 pairs: the judge says A in 0-59, B in 60-107, and changes its mind in 108-119."""
+    rows = [row for n in range(120) for row in pair(n, ("A", "A") if n < 60 else ("B", "B") if n < 108 else ("A", "B"))]
+    return bring("generic", str(write("many.jsonl", rows)))
 
 
-def test_what_is_labelled_already_comes_last(ran, write):
-    write("l.csv", "id,annotator,label\n" + "".join(f"c{n},ann,A\n" for n in range(8, 12)))
-    label(ran, "l.csv")
-    chosen = [name for name, _ in rank_for_labeling(read_run(ran.folder), 12)]
-    assert set(chosen[8:]) == {f"c{n}" for n in range(8, 12)}
+def names_of(sample) -> set[str]:
+    return {name for name, _ in sample.units}
+
+
+def test_what_teaches_most_is_sampled_more_often_and_verdicts_are_balanced(many):
+    result = read_run(many.folder)
+    sample = sample_for_labeling(result, 24)
+    assert sample.strata == {
+        "flip, verdict TIE": (12, 5),
+        "plain, verdict A": (60, 10),
+        "plain, verdict B": (48, 9),
+    }
+    assert len(sample.units) == 24
+    for name, probability in sample.probabilities.items():
+        number = int(name[1:])
+        assert probability == (10 / 60 if number < 60 else 9 / 48 if number < 108 else 5 / 12)
+    assert names_of(sample) == names_of(sample_for_labeling(result, 24))
+    assert names_of(sample) != names_of(sample_for_labeling(result, 24, seed=1))
+    assert names_of(sample) < names_of(sample_for_labeling(result, 40))
+    assert set(sample_for_labeling(result, 8).strata) == {"flip", "plain"}
+    assert sample_for_labeling(result, 2).strata == {"all": (120, 2)}
+    assert names_of(sample_for_labeling(result, 1000)) == {f"c{n}" for n in range(120)}
+
+
+@pytest.mark.parametrize("sizes", [{"a": 1}, {"a": 100, "b": 1, "c": 7}, {"a": 5, "b": 5}, {"a": 1, "b": 1}])
+def test_every_stratum_is_sampled_and_a_larger_sample_extends_a_smaller_one(sizes):
+    before = None
+    for wanted in range(len(sizes), sum(sizes.values()) + 3):
+        counts = allocate(sizes, wanted)
+        assert sum(counts.values()) == min(wanted, sum(sizes.values()))
+        assert all(1 <= counts[name] <= size for name, size in sizes.items())
+        assert before is None or all(counts[name] >= before[name] for name in sizes)
+        before = counts
+
+
+def test_labeled_cases_are_not_sampled_again(many, write):
+    write("l.csv", "id,annotator,label\n" + "".join(f"c{n},ann,A\n" for n in range(20)))
+    label(many, "l.csv")
+    sample = sample_for_labeling(read_run(many.folder), 1000)
+    assert names_of(sample) == {f"c{n}" for n in range(20, 120)} == set(sample.probabilities)
+    write("rest.csv", "id,annotator,label\n" + "".join(f"c{n},bob,A\n" for n in range(20, 120)))
+    label(many, "rest.csv")
+    assert len(sample_for_labeling(read_run(many.folder), 1000).units) == 120  # another annotator can label all
+
+
+def truth(number: int) -> str:
+    """Return the label of a pair: the judge is right in 3 of 4 plain pairs."""
+    return ("A" if number < 60 else "B") if number % 4 else "TIE"
+
+
+def returned(many, write, layout: str, keep: bool = True) -> None:
+    """Write the exported tasks with a label, as a labeling tool returns them; without `keep`, as older versions did."""
+    tasks = json.loads((many.folder / f"{layout}.json").read_text())
+    for task in tasks:
+        known = task["metadata" if layout == "argilla" else "data"]
+        if not keep:
+            del known[INCLUSION]
+        choice = truth(int(known["case_id"][1:]))
+        choice = {"A": "B", "B": "A"}.get(choice, choice) if known["shown"] == "1,0" else choice
+        if layout == "argilla":
+            task["responses"] = {"better": [{"value": choice, "user_id": "ann"}]}
+        else:
+            result = [{"from_name": "better", "value": {"choices": [choice]}}]
+            task["annotations"] = [{"completed_by": "ann", "result": result}]
+    write(f"{layout}.json", tasks)
+
+
+@pytest.mark.parametrize("layout", ["argilla", "label_studio"])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_labels_of_sampled_cases_are_weighted(many, write, capsys, layout, recorded):
+    """The probability comes from the run folder, or else from the file that was labeled."""
+    assert main(["export", str(many.folder), "--to", layout, "--n", "24"]) == 0
+    file = many.folder / "label-sample.json"
+    chances = json.loads(file.read_text())["probabilities"]
+    returned(many, write, layout, keep=not recorded)
+    if not recorded:
+        file.unlink()
+    assert label(many, f"{layout}.json") == 0
+    cases = {row["id"]: row["metadata"] for row in many.rows("cases.jsonl")}
+    assert {name: one[INCLUSION] for name, one in cases.items() if INCLUSION in one} == chances
+    right = sum(1 / p for name, p in chances.items() if int(name[1:]) < 108 and int(name[1:]) % 4)
+    right += sum(1 / p for name, p in chances.items() if int(name[1:]) >= 108 and not int(name[1:]) % 4)
+    accuracy = many.metrics["agreement/accuracy"]
+    assert accuracy["value"] == pytest.approx(right / 120)
+    assert accuracy["n"] == 24
+    assert many.metrics["labels/effective"]["value"] < 24
+    assert "weighted" in capsys.readouterr().out
+
+
+def test_labels_of_a_queue_without_probabilities_are_not_about_the_data_set(many, write, capsys):
+    assert main(["export", str(many.folder), "--to", "argilla", "--n", "24"]) == 0
+    (many.folder / "label-sample.json").unlink()
+    returned(many, write, "argilla", keep=False)
+    assert label(many, "argilla.json") == 0
+    assert many.metrics["labels/picked"]["value"] == 1.0
+    assert "not about the data set" in capsys.readouterr().out
+    # A sample of the other cases says what their labels would be: then all labels count.
+    assert main(["export", str(many.folder), "--to", "argilla", "--n", "24"]) == 0
+    returned(many, write, "argilla")
+    assert label(many, "argilla.json") == 0
+    assert "labels/picked" not in many.metrics
+    assert many.metrics["agreement/accuracy"]["n"] == 48
+
+
+def test_more_labels_extend_a_sample(many, write):
+    assert main(["export", str(many.folder), "--to", "argilla", "--n", "24"]) == 0
+    returned(many, write, "argilla")
+    label(many, "argilla.json")
+    first = {row["id"] for row in many.rows("cases.jsonl") if row["labels"]}
+    sample = sample_for_labeling(read_run(many.folder), 24)
+    assert not names_of(sample) & first
+    assert first | names_of(sample) == set(sample.probabilities)
+    assert sum(cases for cases, _ in sample.strata.values()) == 120
+    other = sample_for_labeling(read_run(many.folder), 24, seed=1)  # another order: the first sample is certain
+    assert not set(other.probabilities) & first
+    assert sum(cases for cases, _ in other.strata.values()) == 96
+
+
+def test_all_tasks_are_certain_and_an_invalid_probability_changes_nothing(many, write, capsys):
+    assert main(["export", str(many.folder), "--to", "argilla"]) == 0
+    assert not (many.folder / "label-sample.json").exists()
+    tasks = json.loads((many.folder / "argilla.json").read_text())
+    assert {task["metadata"][INCLUSION] for task in tasks} == {1.0}
+    write("labels.csv", f"id,annotator,label,{INCLUSION}\nc1,ann,A,often\n")
+    before = (many.folder / "cases.jsonl").read_bytes()
+    assert label(many, "labels.csv") == 1
+    assert "case 'c1': 'often' is not the probability" in capsys.readouterr().err
+    assert (many.folder / "cases.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"probabilities": {"c1": "x"}}', '{"probabilities": 3}'])
+def test_a_damaged_sample_is_one_line(many, write, capsys, content):
+    (many.folder / "label-sample.json").write_text(content)
+    write("labels.csv", "id,annotator,label\nc1,ann,A\n")
+    assert label(many, "labels.csv") == 1
+    assert "label-sample.json: is not a sample of cases" in capsys.readouterr().err
 
 
 def test_kinds(ran):
@@ -225,7 +351,7 @@ def test_every_pair_that_was_judged_is_offered_and_labelled(three, write, capsys
     assert [len(case["responses"]) for case in three.rows("cases.jsonl")] == [3]
     tasks = exported(three, "argilla")
     assert sorted("".join(sorted(one["metadata"]["shown"])) for one in tasks) == [",01", ",02", ",12"]
-    assert len(rank_for_labeling(read_run(three.folder), 9)) == 3
+    assert len(sample_for_labeling(read_run(three.folder), 9).units) == 3
     for task in tasks:  # ann thinks as the judge does, bob the other way round but for the first two
         shown = task["metadata"]["shown"]
         mine = "A" if shown[0] < shown[2] else "B"

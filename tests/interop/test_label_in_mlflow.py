@@ -18,7 +18,7 @@ from evalkit.cli import main
 from evalkit.config import TrackingConfig
 from evalkit.runs import read_run
 from evalkit.tracking import server_environment
-from evalkit.tracking.review import RUN, SHOWN, fetch_labels
+from evalkit.tracking.review import PROBABILITY, RUN, SHOWN, fetch_labels
 from tests.support.servers import free_port, served
 
 pytestmark = pytest.mark.slow
@@ -149,6 +149,9 @@ def test_feedback_of_users_who_signed_in_is_theirs(folder, another, monkeypatch,
     client = TracingClient(uri)
     found = client.search_traces(locations=["1"], filter_string="tag.`evalkit.label.annotator` = 'eve'")
     (trace,) = (one for one in found if one.info.tags[RUN] == another.parent.name)
+    sampled = json.loads((another / "label-sample.json").read_text("utf-8"))
+    assert sampled["strata"] == {"all": {"cases": 8, "sampled": 1}}
+    assert trace.info.tags[PROBABILITY] == "0.125"
     good = "A" if trace.info.tags[SHOWN] == "0,1" else "B"
     bad = "B" if good == "A" else "A"
 
@@ -163,6 +166,10 @@ def test_feedback_of_users_who_signed_in_is_theirs(folder, another, monkeypatch,
     say("nothing", "dan", name="notes")
     labels = fetch_labels(TrackingConfig(uri=uri), read_run(another), folder=folder)
     assert {label.annotator: label.value for label in labels} == {"carol@x.org": "A", "eve": "A"}
+    assert {label.probability for label in labels} == {"0.125"}
+    client.delete_trace_tag(trace.info.trace_id, PROBABILITY)  # as sent by an older version
+    labels = fetch_labels(TrackingConfig(uri=uri), read_run(another), folder=folder)
+    assert {label.probability for label in labels} == {"unknown"}
 
 
 def test_nobody_has_said_anything(folder, another, monkeypatch, capsys):

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from evalkit.errors import ConfigError
 from evalkit.interop.exporters.judged import alpaca_eval, mt_bench
 from evalkit.interop.exporters.table import as_parquet, rows_of_run, table_as_csv
-from evalkit.interop.labeling import Task, argilla_records, label_studio_tasks, label_tasks, rank_for_labeling
+from evalkit.interop.label_sampling import LabelSample
+from evalkit.interop.labeling import Task, argilla_records, label_studio_tasks, label_tasks
 from evalkit.types import RunResult
 
 
@@ -22,13 +23,14 @@ def _lines(rows: list[dict[str, object]]) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _tasks(result: RunResult, seed: int, count: int | None) -> list[Task]:
-    units = None if count is None else rank_for_labeling(result, count, seed)
-    return label_tasks(result, seed=seed, units=units)
+def _tasks(result: RunResult, seed: int, sample: LabelSample | None) -> list[Task]:
+    if sample is None:
+        return label_tasks(result, seed=seed)
+    return label_tasks(result, seed=seed, units=sample.units, probabilities=sample.probabilities)
 
 
 CSV = "csv"
-EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, int | None], bytes]]] = MappingProxyType(
+EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, LabelSample | None], bytes]]] = MappingProxyType(
     {
         CSV: ("csv", lambda result, *_: table_as_csv(rows_of_run(result))),
         "parquet": ("parquet", lambda result, *_: as_parquet(rows_of_run(result))),
@@ -41,17 +43,19 @@ EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, int | None], bytes]]]
 """Each format, with its file's suffix and its exporter."""
 
 
-def export(result: RunResult, name: str, seed: int = 0, count: int | None = None, *, raw: bool = False) -> bytes:
+def export(
+    result: RunResult, name: str, seed: int = 0, sample: LabelSample | None = None, *, raw: bool = False
+) -> bytes:
     """Return a run's judgments in a format of `EXPORTS`, as the content of one file.
 
-    Labeling tasks are shuffled by `seed`; `count` selects the most informative ones. In CSV, texts that a spreadsheet
+    Labeling tasks are shuffled by `seed`; `sample` selects them. In CSV, texts that a spreadsheet
     would execute get a leading `'`, unless `raw`.
 
     Raises:
         ConfigError: If the run has nothing that the format can represent.
     """
     raw_csv = raw and name == CSV
-    content = table_as_csv(rows_of_run(result), raw=True) if raw_csv else EXPORTS[name][1](result, seed, count)
+    content = table_as_csv(rows_of_run(result), raw=True) if raw_csv else EXPORTS[name][1](result, seed, sample)
     if not result.judgments:
         raise ConfigError("the run has no judgments", where=f"evalkit export --to {name}", remedy="use another run")
     return content

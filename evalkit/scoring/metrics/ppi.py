@@ -20,7 +20,7 @@ from evalkit.scoring.stats.clusters import Clusters
 
 RANDOM = "valid if the labels are a random subset"
 """In the note of a rate that is corrected because some answers have no label; reports look for it."""
-SAMPLED = "labels weighted by 1 / the probability that their case was chosen"
+SAMPLED = f"{RANDOM} of those sampled, which are weighted by 1 / the probability that their case was chosen"
 SAME_ERRORS = "valid if the judge errs as often without labels"
 NO_LABEL = "no answer has a label: the effect of the judge's errors is not identified"
 FEW_LABELS = "fewer than two answers have a label"
