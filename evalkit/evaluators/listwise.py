@@ -118,7 +118,8 @@ class Listwise(TemplateEvaluator):
 
     def _ranking(self, value: object, request: JudgeRequest, field: str) -> Ranking:
         labels = ascii_uppercase[: len(request.shown)]
-        groups = read_ranking(value, labels, field, tie_allowed=self._tie_allowed)
+        # If the judge insists on a tie when it is asked again, `tie.allow` decides it.
+        groups = read_ranking(value, labels, field, tie_allowed=self._tie_allowed or request.turn > 0)
         return tuple(tuple(sorted(request.shown[place] for place in group)) for group in groups)
 
 

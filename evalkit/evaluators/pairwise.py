@@ -19,7 +19,7 @@ from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_objec
 from evalkit.parsing import UnreadableError
 from evalkit.parsing.json import Path
 from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, WeightedJudgment, Winner
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, WeightedJudgment
 
 _MARGIN = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
 CLOSE = 1e-9
@@ -87,6 +87,7 @@ class Pairwise(TemplateEvaluator):
         if self._structured:
             self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed)
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
+        self._weighing_ties = Weighing(config, margins(tie_allowed=True))
         self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
         self._check_templates()
 
@@ -165,8 +166,11 @@ class Pairwise(TemplateEvaluator):
         answer = PairwiseAnswer.read(found)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         decisions = paths("comparison", answer.comparison, compared, "winner")
-        for field, winner in [("result", answer.result.winner), *((n, c.winner) for n, c in compared.items())]:
-            self._check_tie(winner, field)
+        winners = {"result": answer.result.winner, **{name: one.winner for name, one in compared.items()}}
+        tied = [field for field, winner in winners.items() if winner == "TIE"]
+        if tied and not self._tie_allowed and request.turn == 0:  # if the judge insists, `tie.allow` decides the tie
+            raise UnreadableError("invalid", f"{tied[0]}: TIE is not allowed: choose A or B")
+        weighing = self._weighing_ties if tied else self._weighing
         named = tuple(one.model_copy(update={"criterion": name}) for name, one in compared.items())
         answer = answer.model_copy(update={"comparison": named})
         unswapped = answer if request.shown == request.unit else answer.swapped()
@@ -176,24 +180,24 @@ class Pairwise(TemplateEvaluator):
             confidence=unswapped.result.confidence,
             criteria={one.criterion: _MARGIN[one.winner] for one in unswapped.comparison},
             answer=unswapped.dump(),
-            weighted=self._weighted(request, completion, found, decisions),
+            weighted=_weighted(weighing, request, completion, found, decisions),
         )
-
-    def _weighted(
-        self, request: JudgeRequest, completion: Completion, found: Mapping[str, Any], criteria: Mapping[str, Path]
-    ) -> WeightedJudgment | None:
-        weighted = self._weighing(request, completion, found, criteria, ("result", "winner"))
-        return weighted if weighted is None or request.shown == request.unit else swap_distribution(weighted)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
         text, cut_off, sources = completion.text, is_cut_off(completion), marked_texts(request.messages)
         winner = self._format.winner(text, cut_off=cut_off, sources=sources)
-        self._check_tie(winner, "the verdict")
         unswapped = winner if request.shown == request.unit else other_side(winner)
         size = self._format.size(text, cut_off=cut_off, sources=sources)
         name = self._config.output.format
         return Reading(read_by=name, value=size * _MARGIN[unswapped], answer={"winner": unswapped})
 
-    def _check_tie(self, winner: Winner, field: str) -> None:
-        if winner == "TIE" and not self._tie_allowed:
-            raise UnreadableError("invalid", f"{field}: TIE is not allowed: choose A or B")
+
+def _weighted(
+    weighing: Weighing,
+    request: JudgeRequest,
+    completion: Completion,
+    found: Mapping[str, Any],
+    criteria: Mapping[str, Path],
+) -> WeightedJudgment | None:
+    weighted = weighing(request, completion, found, criteria, ("result", "winner"))
+    return weighted if weighted is None or request.shown == request.unit else swap_distribution(weighted)

@@ -79,7 +79,9 @@ class PairwiseCompareInput(ToolInput):
         description="Names of the qualities to compare, most important first, for example ['accuracy', 'clarity']."
     )
     allow_tie: bool = Field(
-        True, description="Whether TIE is a possible winner. If false, every tie is decided for A or B."
+        True,
+        description="Whether TIE is a possible winner. If false, every tie is decided for A or B, also if the judge "
+        "insists on it: by the mean difference, then by the more confident order, then by a hash of the texts.",
     )
     swap_positions: bool = Field(
         True, description="Whether to judge twice, with the responses in both orders, to cancel position bias."
@@ -139,7 +141,7 @@ class PairwiseCompareResult(ToolModel):
         description="Source of the winner: judged (the judge's choice), threshold (a tie, because the difference or "
         "the confidence is below the threshold), swap_disagreement (a tie, because the two orders disagree), split (a "
         "tie, because samples or judges cancel out), criteria_cancel (a tie, because weighted criteria cancel out), "
-        "forced (a tie that had to be resolved), or missing (no usable answer)."
+        "forced (a tie that was decided because ties are not allowed), or missing (no usable answer)."
     )
     comparison: list[CriterionComparison] | None = Field(
         description="One entry per criterion; empty if no usable answer has them, null if the output format has none."

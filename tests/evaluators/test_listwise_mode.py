@@ -219,6 +219,9 @@ def test_ties_are_refused_where_none_are_allowed() -> None:
     again = evaluator.read(request, said(answer([["A", "B"], ["C"], ["D"]])))
     assert isinstance(again, JudgeRequest)
     assert "ties are not allowed" in again.messages[-1]["content"]
+    insisting = evaluator.read(again, said(answer([["A", "B"], ["C"], ["D"]])))
+    assert isinstance(insisting, Judgment)
+    assert (insisting.status, insisting.ranking is not None) == ("repaired", True)  # `tie.allow` decides it
     assert judged(evaluator, request, answer(["A", "B"])).status == "ok"
 
 

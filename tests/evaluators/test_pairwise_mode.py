@@ -330,10 +330,14 @@ def test_graded_marks_give_a_third_of_the_margin_for_better_than_for_much_better
     assert judgment.answer == {"winner": "A" if value > 0 else "B" if value < 0 else "TIE"}
 
 
-def test_a_marked_tie_where_none_is_allowed_is_unparseable() -> None:
+def test_a_tie_that_the_judge_insists_on_is_read_and_left_to_the_rule_for_ties() -> None:
     evaluator = pairwise(output=OutputConfig(format="bracket"), tie=TieConfig(allow=False))
-    judgment = judged(evaluator, evaluator.plan(PAIR)[0], said("[[C]]"))
-    assert (judgment.status, judgment.error_kind) == ("unparseable", "invalid")
+    judgment = judged(evaluator, evaluator.plan(PAIR)[0], said("[[C]]"))  # texts are never asked for again
+    assert (judgment.status, judgment.value) == ("ok", 0.0)
+    evaluator = pairwise(tie=TieConfig(allow=False))
+    again = asked_again(evaluator, evaluator.plan(PAIR)[0], said(answer("TIE")))
+    judgment = judged(evaluator, again, said(answer("TIE", by_criterion=("A", "TIE"))))
+    assert (judgment.status, judgment.value, list(judgment.criteria.values())) == ("repaired", 0.0, [1.0, 0.0])
 
 
 def test_a_regex_is_read_as_the_sides_were_shown() -> None:

@@ -144,6 +144,56 @@ def test_a_judges_own_disagreement_between_orders_is_a_tie_of_its_own():
     assert (verdict.winner, verdict.margin) == ("A", pytest.approx(1 / 3))
 
 
+@given(st.lists(st.tuples(*[st.sampled_from([1.0, 0.0, -1.0, None])] * 2), min_size=3, max_size=3))
+@pytest.mark.parametrize("vote", ["majority", "mean", "median"])
+def test_orders_disagree_only_where_the_votes_on_them_do(vote, values):
+    both = [
+        judged(name, value, shown=shown)
+        for name, pair in zip(NAMES, values, strict=True)
+        for shown, value in zip(((0, 1), (1, 0)), pair, strict=True)
+    ]
+    config = panel(swap={"policy": "both"}, judge={"vote": vote})
+    (verdict,) = score_run(config, [Case("c", "q", PAIR)], both).verdicts
+    if verdict.reason == "swap_disagreement":
+        assert verdict.orders is not None
+        assert verdict.orders.consistent is False
+
+
+def test_a_tie_by_vote_is_a_split_although_each_judges_orders_differ():
+    config = panel(swap={"policy": "both"})
+    both = [
+        judged(name, value, shown=shown)
+        for name, (first, second) in zip(NAMES, ((1, -1), (-1, 1), (1, 1)), strict=True)
+        for shown, value in (((0, 1), first), ((1, 0), second))
+    ]
+    (verdict,) = score_run(config, [Case("c", "q", PAIR)], both).verdicts
+    assert (verdict.winner, verdict.reason) == ("TIE", "split")
+    assert verdict.orders is not None
+    assert (verdict.orders.first, verdict.orders.second, verdict.orders.consistent) == ("A", "A", True)
+
+
+@pytest.mark.parametrize(
+    ("vote", "values", "reason"),
+    [
+        ("majority", (0.0, 0.0, 0.0), "forced"),
+        ("majority", (1.0, 1.0, 0.0), "judged"),
+        ("mean", (0.4, 0.4, 0.4), "judged"),
+        ("mean", (0.0, 0.0, 0.0), "forced"),
+    ],
+)
+def test_a_winner_that_no_judge_chose_is_forced(vote, values, reason):
+    config = panel(judge={"vote": vote}, tie={"allow": False, "threshold": 0.3 if vote == "mean" else 0.0})
+    verdict = votes_on(config, values)
+    assert (verdict.winner in ("A", "B"), verdict.reason) == (True, reason)
+
+
+def test_a_mean_is_judged_although_its_judges_alone_would_be_forced():
+    config = panel(judge={"vote": "mean"}, tie={"allow": False, "min_confidence": 0.5})
+    judgments = [judged(n, v, confidence=c) for n, v, c in zip(NAMES, (1, -0.2, -0.2), (0.4, 0.1, 0.1), strict=True)]
+    (verdict,) = score_run(config, [Case("c", "q", PAIR)], judgments).verdicts
+    assert (verdict.winner, verdict.reason) == ("A", "judged")
+
+
 def test_the_confidence_is_the_mean_probability_of_the_outcome():
     judgments = [judged(n, v, confidence=c) for n, v, c in zip(NAMES, (1, 1, -1), (0.9, 0.6, 0.7), strict=True)]
     (verdict,) = score_run(panel(), [Case("c", "q", PAIR)], judgments).verdicts

@@ -109,6 +109,59 @@ async def test_a_panels_parts_are_its_votes(provider: Provider) -> None:
     }
 
 
+def always(letter: str) -> Callable[[dict[str, Any]], Reply]:
+    """A judge that names the same position in both orders."""
+    return judging(lambda *_: (letter, 0.8))
+
+
+async def test_a_tie_that_a_panel_voted_for_is_a_split(provider: Provider) -> None:
+    rules = {"one": always("A"), "two": always("B"), "three": choosing("good")}
+    provider.rule = lambda body: rules[body["model"]](body)
+    result = await evalkit.pairwise_compare(INPUT, overrides=panel(provider, *rules))
+    assert (result.winner, result.reason) == ("TIE", "split")
+    assert result.position_consistency is not None
+    assert result.position_consistency.model_dump() == {
+        "first_pass_winner": "A",
+        "second_pass_winner": "A",
+        "consistent": True,
+    }
+
+
+@pytest.mark.parametrize("more", [[], ["swap=none"], ["output=bracket"], ["mode.commit_first=true"], ["judge=two"]])
+async def test_a_judge_that_insists_on_a_tie_gets_it_decided(
+    more: list[str], provider: Provider, overrides: list[str]
+) -> None:
+    equal = (lambda _: said("They are equal: [[C]]")) if "output=bracket" in more else choosing("TIE")
+    provider.rule = lambda body: equal(body) if "<response_a>" in str(body["messages"]) else said("My answer.")
+    words = panel(provider, "one", "two") if more == ["judge=two"] else [*overrides, *more]
+    winners = []
+    for first, second in ((INPUT["responseA"], INPUT["responseB"]), (INPUT["responseB"], INPUT["responseA"])):
+        swap = {"swapPositions": False} if more == ["swap=none"] else {}
+        asked = {**INPUT, "responseA": first, "responseB": second, "allowTie": False, **swap}
+        result = await evalkit.pairwise_compare(asked, overrides=words)
+        assert (result.success, result.reason, result.error) == (True, "forced", None)
+        assert {row.winner for row in result.comparison or ()} <= {result.winner}
+        winners.append({"A": first, "B": second}[str(result.winner)])
+    assert winners[0] == winners[1]  # the same text, wherever it is
+
+
+async def test_where_the_difference_decides_a_tie_it_is_not_left_to_chance(
+    provider: Provider, overrides: list[str]
+) -> None:
+    for good in ("good", "bad"):
+        provider.rule = in_turn(choosing("TIE"), choosing("TIE"), choosing(good))  # the first is asked again
+        words = [
+            *overrides,
+            "mode.samples=2",
+            "scoring.combine=majority",
+            "judge.temperature=1",
+            "runner.concurrency=1",
+        ]
+        asked = {**INPUT, "prompt": f"Who is {good}?", "allowTie": False}
+        result = await evalkit.pairwise_compare(asked, overrides=words)
+        assert (result.winner, result.reason) == ("A" if good == "good" else "B", "judged")
+
+
 async def test_a_panels_scores_are_its_votes(provider: Provider) -> None:
     votes = {"one": 1, "two": 4, "three": 5}
     names = ("accuracy", "clarity", "completeness")

@@ -14,6 +14,7 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.columns.cases import (
     CANCELED,
     DISAGREEMENT,
+    FORCED,
     JUDGED,
     MISSING,
     NONE,
@@ -114,9 +115,13 @@ def vote(
         implied = compare_scores(config, cases, own.of_units(1), scored, each[0].pairs)
         return replace(implied, panel=name)
     found = _vote_pairs(panel, config.tie, cases, own.of_units(2), each)
+    voted = _vote_passes(panel, passes)
+    # Each judge's orders may differ while the votes on each order agree: then the vote made the tie.
+    by_vote = (found.reason == DISAGREEMENT) & ~voted.differ
+    reason = np.where(by_vote, SPLIT, found.reason).astype(np.int8)
     listed = any(one.listed for one in each)
     ranks = judgments.of_units(1) if listed else None
-    return replace(found, passes=_vote_passes(panel, passes), scores=scored, ranks=ranks, panel=name)
+    return replace(found, reason=reason, passes=voted, scores=scored, ranks=ranks, panel=name)
 
 
 def winners_at(panel: Panel, config: RunConfig, each: Sequence[VerdictColumns]) -> Callable[[float], Codes] | None:
@@ -151,6 +156,9 @@ def _vote_pairs(
     """Return the vote of the judges' winners after their tie rules, or the mean of their margins before the rules."""
     elected = panel.vote == "majority"
     winners = np.stack([one.winner if elected else one.lean for one in each])
+    reasons = np.stack([one.reason for one in each])
+    if not elected:  # the rules come after the mean
+        reasons = np.where(reasons == FORCED, JUDGED, reasons)
     margins = np.stack([_margin_votes(one) for one in each])
     mean = panel.average(margins)
     lean = panel.elect(winners) if elected else sign(mean)
@@ -160,7 +168,7 @@ def _vote_pairs(
         each[0].pairs,
         lean,
         lean,
-        _reasons(lean, winners, np.stack([one.reason for one in each])),
+        _reasons(lean, winners, reasons),
         margin=np.where(present, margin, np.nan),
         confidence=_confidence(lean, winners, np.stack([one.confidence for one in each])),
         settle=np.where(present, margin, np.nan),
@@ -187,12 +195,16 @@ def _vote_lead(winners: Codes) -> Floats:
 
 
 def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
-    """Return the reasons: a majority tie has the judges' own reason, the least forced one, any other tie is a split."""
+    """Return the reasons: a majority tie has the judges' own reason, the least forced one, any other tie is a split.
+
+    A winner is forced if every vote for it is a tie that was decided by rule.
+    """
     a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
     least = (JUDGED, DISAGREEMENT, SPLIT, CANCELED)
     own = np.select([((winners == TIE) & (reasons == reason)).any(axis=0) for reason in least], least, THRESHOLD)
     tied = np.where((tie > a) & (tie > b), own, SPLIT)
-    return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, JUDGED)).astype(np.int8)
+    won = np.where(((winners == lean) & (reasons != FORCED)).any(axis=0), JUDGED, FORCED)
+    return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, won)).astype(np.int8)
 
 
 def _confidence(lean: Codes, winners: Codes, stated: Floats) -> Floats:
