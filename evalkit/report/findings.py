@@ -92,7 +92,7 @@ def findings(
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
     corrections = class_corrections(metrics) if classes else correction_findings(metrics)
     if known(metrics, "labels/picked") is not None:  # labels of picked cases cannot correct a rate over all cases
-        corrections = []
+        corrections = iter(())
     return [*found, *ranking_findings(metrics, (details or {}).get("ranking") or {}), *corrections]
 
 
