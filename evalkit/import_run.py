@@ -14,7 +14,7 @@ from evalkit.core.annotations import annotation_classes
 from evalkit.core.classes import Classes
 from evalkit.core.resources import project
 from evalkit.datasets import Dataset
-from evalkit.datasets.labels import UNLABELED, Labels, has_label, unlabeled_note
+from evalkit.datasets.labels import CONSENSUS, UNLABELED, Labels, consensus, has_label, unlabeled_note
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
@@ -74,6 +74,7 @@ def import_run(
         brought = _with_classes(config, classes, brought)
     else:
         _check_scale(config, brought.judgments)
+    brought = _with_consensus(brought)
     judgments: Sequence[Judgment] = brought.judgments
     texts = sum(one.completion is not None for one in judgments) if read else 0
     again = _read_again(config, brought) if texts else judgments
@@ -158,6 +159,19 @@ def _with_classes(config: RunConfig, classes: Classes, brought: ImportedJudgment
         }
         cases.append(replace(case, responses=responses, labels=people))
     return replace(brought, cases=tuple(cases), judgments=tuple(judgments))
+
+
+def _with_consensus(brought: ImportedJudgments) -> ImportedJudgments:
+    """Label cases that only have annotators' labels with the majority's choice or class, or the mean grade."""
+    cases, labeled = [], 0
+    for case in brought.cases:
+        if case.labels and not has_label(replace(case, labels={})):
+            label, responses = consensus(case.labels, case.responses)
+            case = replace(case, label=label, responses=tuple(responses))
+            labeled += has_label(replace(case, labels={}))
+        cases.append(case)
+    notes = (*brought.notes, f"{CONSENSUS}: {labeled}") if labeled else brought.notes
+    return replace(brought, cases=tuple(cases), notes=notes)
 
 
 def add_labels(
