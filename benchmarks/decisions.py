@@ -2,7 +2,7 @@
 
     uv run python benchmarks/decisions.py [RUNS] [SIZES...]
 
-It prints the table of docs/concepts/decisions.md. Each judge is useless, useful, leaning or unknowable by construction:
+It prints the tables of docs/concepts/decisions.md. Each judge is useless, useful, leaning or unknowable by construction:
 useless below the floor, leaning by 10 points or more. One process; 200 runs of a size take some minutes.
 """
 
@@ -135,7 +135,10 @@ PAIRS = (
         "shown_first",
     ),
     Judge(
-        "pairs: always the longer", "useless", pairs(lambda r, label, longer, order: 1.0 if longer else -1.0), "always_longer"
+        "pairs: always the longer",
+        "useless",
+        pairs(lambda r, label, longer, order: 1.0 if longer else -1.0),
+        "always_longer",
     ),
     Judge(
         "pairs: favors a system by 25 points",
@@ -285,23 +288,50 @@ def errors(judge: Judge, decision: Decision, n: int) -> Iterator[str]:
         yield "bias not named"
 
 
+def labels_that_decide(accuracy: float, n: int, runs: int, share: float = 0.5) -> tuple[int | None, list[float]]:
+    """Return the labels needed of a table with exactly this accuracy, and how often so many, and twice, decide.
+
+    The table has n labeled pairs. If the truth is its accuracy, 80% of the runs with the labels at hand and those needed
+    should decide.
+    """
+    labels = [1.0 if k < round(share * n) else -1.0 for k in range(n)]
+    wrong = {*range(0, n, max(1, round(1 / (1 - accuracy))))} if accuracy < 1 else set()
+    exact = iter([-label if k in wrong else label for k, label in enumerate(labels)])
+    given = iter(labels)
+    cases = [
+        Case(f"c{k}", "?", (Response("a"), Response("b")), label="A" if next(given) > 0 else "B") for k in range(n)
+    ]
+    judgments = [Judgment(f"c{k}", (0, 1), (0, 1), 0, "m", "ok", value=next(exact)) for k in range(n)]
+    metrics = score_run(ONE, cases, judgments).metrics
+    needed, truth = decide(metrics).labels_needed, 1 - len(wrong) / n
+    if needed is None or needed > 20_000:
+        return needed, []
+    judge = Judge("", "useful", pairs(right(truth), ONE, share))
+    decided = []
+    for times in (1, 2):
+        uses = [decide(metrics_of_run(judge, n + times * needed, seed)).use for seed in range(runs)]
+        decided.append(1 - uses.count("unknown") / runs)
+    return needed, decided
+
+
 def main(runs: int, sizes: Sequence[int]) -> None:
-    """Print the share of wrong decisions by judge and size."""
-    print(
-        "| judge | truth | n | false trust | false none | undecided | bias not named |\n| --- | --- "
-        + "| ---: " * 5
-        + "|"
-    )
+    """Print the share of wrong decisions by judge and size, and how often the labels needed decide."""
+    kinds = ("false trust", "false none", "undecided", "bias not named")
+    print(f"| judge | truth | n | {' | '.join(kinds)} |\n| --- | --- {'| ---: ' * 5}|")
     for judge in JUDGES:
         for n in sizes:
             found: Counter[str] = Counter()
             for seed in range(runs):
                 found.update(errors(judge, decide(metrics_of_run(judge, n, seed)), n))
-            shares = [
-                f"{100 * found[kind] / runs:.1f}%"
-                for kind in ("false trust", "false none", "undecided", "bias not named")
-            ]
+            shares = [f"{100 * found[kind] / runs:.1f}%" for kind in kinds]
             print(f"| {judge.name} | {judge.truth} | {n} | {' | '.join(shares)} |", flush=True)
+    print("\n| accuracy | labels at hand | needed | decide with these | with twice as many |\n" + "| ---: " * 5 + "|")
+    for accuracy, n in LABELS:
+        needed, decided = labels_that_decide(accuracy, n, runs)
+        print(f"| {accuracy} | {n} | {needed} | {' | '.join(f'{100 * one:.0f}%' for one in decided)} |", flush=True)
+
+
+LABELS = ((0.5, 20), (0.5, 60), (0.67, 20), (0.75, 20), (0.8, 12), (0.9, 10), (1.0, 4))
 
 
 if __name__ == "__main__":
