@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.audit import Audit, AuditPlan, Rewriter, check_audit, is_audit, paraphrases, rewriting, split
-from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing
+from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_reviews
+from evalkit.audit.run import earlier_reviews
 from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
 from evalkit.config import RunConfig
@@ -185,6 +186,7 @@ def judge_and_score(
     config = with_examples(config, base=project())
     materials, given = load_materials(config, folder, cases), cases is not None
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
+    reviews = earlier_reviews(folder) if is_audit(config) else NO_REVIEWS
     cases, evaluator = materials.dataset.cases, materials.evaluator
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
@@ -206,7 +208,8 @@ def judge_and_score(
     begun = time.perf_counter()
     judgments, answers = (judged.judgments, ()) if plan is None else split(plan, judged.judgments, folder)
     scores = score_run(config, cases, judgments)
-    audit = None if plan is None else Audit.of(config, cases, judgments, plan.edits(), answers)
+    edits = () if plan is None else with_reviews(plan.edits(), reviews) if reviews else plan.edits()
+    audit = None if plan is None else Audit.of(config, cases, judgments, edits, answers)
     scoring = round(time.perf_counter() - begun, 4)
     result = RunResult(
         folder=str(folder.resolve()),

@@ -50,6 +50,7 @@ def import_run(
     read: bool,
     take: bool = False,
     overwrite: bool = False,
+    scale_given: bool = False,
 ) -> ImportedRun:
     """Score imported judgments and write their run folder.
 
@@ -61,6 +62,7 @@ def import_run(
         read: Whether `config.output` describes how to read the judges' texts.
         take: Whether reread judgments replace stored ones.
         overwrite: Whether to replace another run in the folder.
+        scale_given: Whether the user set the scale or the classes, even to what is assumed without.
 
     Raises:
         ConfigError: If the config is invalid for the judgments, or the folder cannot be written.
@@ -80,7 +82,7 @@ def import_run(
     again = _read_again(config, brought) if texts else judgments
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
-    dataset = _dataset(config, brought, source)
+    dataset = _dataset(config, brought, source, scale_given=scale_given)
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
     imported = {
         "format": brought.format,
@@ -103,11 +105,11 @@ def _name(source: Path) -> str:
     return f"{source.parent.name}/{source.stem}" if source.stem in UNTELLING and source.parent.name else source.stem
 
 
-def _dataset(config: RunConfig, brought: ImportedJudgments, source: str) -> Dataset:
+def _dataset(config: RunConfig, brought: ImportedJudgments, source: str, *, scale_given: bool) -> Dataset:
     known = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark)
     benchmark_note = () if known is None else (known.note,)
     described = None if known is None else known.described()
-    given = _has_scale(config, brought)
+    given = scale_given or _has_scale(config, brought)
     notes = [note for note in brought.notes if not (note.startswith((NO_SCALE, NAMED)) and given)]
     return Dataset(brought.cases, fingerprint(brought.cases), source, (*benchmark_note, *notes), described)
 

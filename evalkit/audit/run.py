@@ -10,11 +10,11 @@ from evalkit.audit.datasheet import datasheet, datasheet_files, effect_lines
 from evalkit.audit.metrics import Outcome, audit_metrics
 from evalkit.audit.plan import SEPARATOR, AuditPlan, check_id, probes_of
 from evalkit.audit.probes import Probe
-from evalkit.audit.rewriting import NO_REVIEWS, Reviews, Rewriter, is_rejected, with_reviews
+from evalkit.audit.rewriting import NO_REVIEWS, Reviews, Rewriter, is_rejected, key_of, reviews_of, with_reviews
 from evalkit.config import RunConfig
 from evalkit.core.spool import Spool
 from evalkit.runs.layout import EFFECTS, PROBE_CASES, PROBE_JUDGMENTS
-from evalkit.runs.read import read_probes
+from evalkit.runs.read import read_edits, read_probes
 from evalkit.runs.records import encode_line
 from evalkit.types import Case, Judgment, Metric, RunResult
 
@@ -102,6 +102,16 @@ class Audit:
 
 def _lines(values: Iterable[object]) -> str:
     return "".join(encode_line(value).decode("utf-8", "surrogatepass") for value in values)
+
+
+def earlier_reviews(folder: Path) -> Reviews:
+    """Return the reviews of paraphrases in the folder of an audit that is run again; empty for another folder.
+
+    Raises:
+        ConfigError: If the file with the edited cases is damaged.
+    """
+    edits = read_edits(folder) if (folder / PROBE_CASES).is_file() else ()
+    return {key_of(edit): reviews_of(edit) for edit in edits if reviews_of(edit)}
 
 
 def split(

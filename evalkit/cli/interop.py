@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ SHOWN = 5
 MLFLOW = "mlflow"
 TASKS = ("argilla", "label_studio")
 PARAPHRASES = "paraphrases"
+_SCALE = re.compile(r"\+*(rubric|method|rubric\.(min|max|classes))=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def _import(source: _Import) -> int:
         read=has_output or found.unread,
         take=take,
         overwrite=source.arguments.overwrite,
+        scale_given=any(_SCALE.match(word) for word in source.overrides),
     )
     return _finish(config, adopted, compared=not found.unread)
 

@@ -104,8 +104,12 @@ _ENTRY = re.compile(r"\s*(.+?)\s*=\s*(A|B|TIE|[-+.\deE]+)\s*(?:,|$)", re.S)
 _CLASS_ENTRY = re.compile(r"\s*(.+?)\s*=\s*([^,=]*[^,=\s])\s*(?:,|$)", re.S)
 
 
-def _parse_label_map(value: object) -> object:
-    """Parse a label map in text form, such as `A>B=A, B>A=B`; a label may contain commas and equals signs."""
+def parse_label_map(value: object) -> object:
+    """Parse a label map in text form, such as `A>B=A, B>A=B`; a label may contain commas and equals signs.
+
+    Raises:
+        ValueError: If a text has another form, or maps a label twice.
+    """
     if isinstance(value, Mapping):  # YAML reads an unquoted true as a boolean
         return {str(key).lower() if isinstance(key, bool) else key: meaning for key, meaning in value.items()}
     if not isinstance(value, str):
@@ -154,7 +158,7 @@ class DatasetConfig(PluginSection):
     """Revision of a Hugging Face dataset."""
     fields: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
     """Maps evalkit's fields to columns, paths in columns, or Jinja templates of columns."""
-    label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(_parse_label_map)] = {}  # noqa: RUF012
+    label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(parse_label_map)] = {}  # noqa: RUF012
     """Maps labels to A, B, TIE, a grade or a class: a mapping, or text such as `A>B=A, B>A=B`."""
     join: dict[str, JoinConfig] = {}  # noqa: RUF012
     """Files whose rows are added to each row, by name."""

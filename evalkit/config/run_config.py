@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from math import isfinite
 from typing import Any, Literal, Self
@@ -11,7 +13,7 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import Field, model_validator
 
-from evalkit.config.data import DatasetConfig
+from evalkit.config.data import DatasetConfig, parse_label_map
 from evalkit.config.gate import GateConfig
 from evalkit.config.sections import (
     CHECKLIST,
@@ -110,6 +112,28 @@ class RunConfig(Section):
         if isinstance(scoring, Mapping) and scoring.get("aggregate") == "auto":
             upgraded["scoring"] = {**scoring, "aggregate": "criteria" if scoring.get("weights") else "overall"}
         return upgraded
+
+    @model_validator(mode="before")
+    @classmethod
+    def _label_map_of_classes(cls, values: Any) -> Any:
+        """Read a label map in text form here if its meanings are classes, which the error names."""
+        rubric, dataset = (values.get(name) if isinstance(values, Mapping) else None for name in ("rubric", "dataset"))
+        if not isinstance(rubric, Mapping) or not isinstance(dataset, Mapping):
+            return values
+        text, classes = dataset.get("label_map"), rubric.get("classes")
+        if isinstance(classes, str):
+            with suppress(ValueError):
+                classes = json.loads(classes)
+        if isinstance(text, str) and isinstance(classes, Mapping) and len(classes) > 1:
+            try:
+                parse_label_map(text)
+            except ValueError:
+                names = [str(name) for name in classes]
+                raise ValueError(
+                    f"dataset.label_map: is not a list of LABEL=CLASS, where a class is {_listed(names)}: "
+                    f"for example 'good={names[0]}, bad={names[-1]}'"
+                ) from None
+        return values
 
     @model_validator(mode="after")
     def _rules(self) -> Self:

@@ -45,6 +45,18 @@ def _number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
+def read_choice(value: Any, place: str) -> Winner:
+    """Return the choice between two responses that an annotator's label is.
+
+    Raises:
+        DatasetError: If it is not A, B or TIE, in any case: other spellings, such as left or 1, need not mean A.
+    """
+    winner = _WINNERS.get(normalize_label(value).lower())
+    if winner is None:
+        raise DatasetError(f"'{shorten(str(value), 60)}' is not a winner", where=place, remedy="write A, B or TIE")
+    return winner
+
+
 class Labels:
     """Read the labels of one dataset with its `label_map`: choices or grades, or classes if the rubric has `classes`.
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.benchmarks.judgment_files import number, rows_of
-from evalkit.benchmarks.records import parse_winner
 from evalkit.core.annotations import FIRST, INCLUSION, UNKNOWN
 from evalkit.core.checklists import ChecklistError, is_item_answer, read_answer
-from evalkit.datasets.labels import Labels
+from evalkit.datasets.labels import Labels, read_choice
 from evalkit.errors import DatasetError
 from evalkit.interop.labeling import BETTER, CLASS, GRADE, Label, shown_of, unswapped
 
@@ -114,9 +113,7 @@ def _label(
     if isinstance(value, str) and is_item_answer(value):
         remedy = "name the item in a column item"
         raise DatasetError(f"'{value}' is a label of a checklist item", where=place, remedy=remedy)
-    winner = parse_winner(value, (None, None), None, place)
-    if winner is None:
-        raise DatasetError(f"'{value}' is not a label", where=place, remedy="write A, B or TIE, or a number")
+    winner = read_choice(value, place)
     shown_ = order if order is not None and len(order) == 2 else FIRST
     yield Label(case, tuple(sorted(shown_)), annotator, unswapped(winner, shown_), place)
 

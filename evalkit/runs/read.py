@@ -81,14 +81,22 @@ def read_cases(folder: Path) -> Sequence[Case]:
     return _records(folder.absolute() / layout.CASES, Case)
 
 
+def read_edits(folder: Path) -> Sequence[Case]:
+    """Return the edited cases of the audit in a folder.
+
+    Raises:
+        ConfigError: If the file is missing or damaged.
+    """
+    return _records(folder.absolute() / layout.PROBE_CASES, Case)
+
+
 def read_probes(folder: Path) -> tuple[Sequence[Case], Sequence[Judgment]]:
     """Return the edited cases of the audit in a folder, and their judgments.
 
     Raises:
         ConfigError: If a file is missing or damaged.
     """
-    folder = folder.absolute()
-    return _records(folder / layout.PROBE_CASES, Case), _records(folder / layout.PROBE_JUDGMENTS, Judgment)
+    return read_edits(folder), _records(folder.absolute() / layout.PROBE_JUDGMENTS, Judgment)
 
 
 def read_config(folder: Path) -> RunConfig:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.benchmarks.records import parse_winner
 from evalkit.config import TrackingConfig
 from evalkit.core.annotations import UNKNOWN
 from evalkit.core.redaction import without_password
-from evalkit.datasets.labels import Labels
+from evalkit.datasets.labels import Labels, read_choice
 from evalkit.errors import ConfigError, EvalkitError, TrackingError
 from evalkit.interop.label_sampling import LabelSample
 from evalkit.interop.labeling import CHOICES, Label, Task, class_reader, label_tasks, shown_of, unswapped
@@ -332,10 +331,7 @@ def _label(trace: Trace, one: Assessment, reader: Labels | None) -> Label | None
         return None if name is None else Label(tags[CASE], unit, annotator, name, place)
     if len(unit) == 1:
         return Label(tags[CASE], unit, annotator, _grade(value, place), place)
-    winner = parse_winner(value, (None, None), None, place)
-    if winner is None:
-        raise ConfigError(f"'{value}' is not a label", where=place, remedy="answer A, B or TIE there")
-    return Label(tags[CASE], unit, annotator, unswapped(winner, shown), place)
+    return Label(tags[CASE], unit, annotator, unswapped(read_choice(value, place), shown), place)
 
 
 def _grade(value: Any, place: str) -> float:

@@ -363,6 +363,12 @@ def test_annotators_review_paraphrases(call: Call, provider: Provider) -> None:
     call("score", "audit", "scoring.confidence=0.9")
     assert sheet_of("audit")["rejected"] == 1
     assert "metrics are equal to the last bit" in call("reproduce", "audit").out
+    # Running it again keeps them, also with another judge.
+    for judge in ("good", "noisy"):
+        call("audit", f"judge=simulated/{judge}", "probe=paraphrase", *rewriter(provider), *DATA, *QUIET,
+             "--output", "audit", "--overwrite")  # fmt: skip
+        found = sheet_of("audit")
+        assert (found["edited"], found["reviewed"], found["rejected"], found["n"]) == (6, 3, 1, 5)
     # They also apply to another audit with the same paraphrases.
     call("audit", "judge=simulated/noisy", "probe=paraphrase", *rewriter(provider), *DATA, *QUIET, "--output", "other")
     call("label", "other", "reviewed.csv")

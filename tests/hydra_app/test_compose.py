@@ -335,3 +335,12 @@ def test_a_study_and_a_folder_of_the_user_select_level_texts_by_language(
     study.write_text("defaults: [config, override /prompt: fr, override /mode: pointwise, _self_]\n")
     assert load_config(str(study)).rubric.levels == {1: "mauvais", 5: "bon"}
     assert load_config(str(study), ["prompt=zh"]).rubric == load_config(overrides=["rubric=likert5_zh"]).rubric
+
+
+@pytest.mark.parametrize("rubric", ["rubric=pass_fail", "rubric={classes: {pass: p, fail: f}}"])
+def test_a_label_map_of_classes_is_told_the_classes(rubric: str) -> None:
+    line = "dataset.label_map: is not a list of LABEL=CLASS, where a class is pass or fail; for example"
+    words = ["mode=pointwise", rubric]
+    assert said([*words, "dataset.label_map=ok"]) == f"{line} 'good=pass, bad=fail'"
+    assert load_config(overrides=[*words, "dataset.label_map='ok=pass, no=fail'"]).dataset.label_map["ok"] == "pass"
+    assert "LABEL=TIE" in said(["dataset.label_map=ok"])

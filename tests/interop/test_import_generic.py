@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from evalkit.cli import main
@@ -159,3 +161,24 @@ def test_a_file_that_is_not_utf8_is_named(bring, write, name):
     err = bring("generic", name, status=1).err
     assert err.startswith(f"evalkit: {name}:")
     assert "is not UTF-8; save the file as UTF-8" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [
+        ([], True),
+        (["rubric.step=0.5"], True),
+        (["rubric.min=1", "rubric.max=5"], False),
+        (["rubric={min: 1, max: 5}"], False),
+        (["rubric=likert5"], False),
+        (["rubric.max=10"], False),
+    ],
+)
+def test_a_scale_on_the_command_line_is_not_noted_as_assumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], noted: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{number},p{number},r,{1 + number % 5}" for number in range(5)]
+    Path("scores.csv").write_text("\n".join(["id,prompt,response,score", *rows]), "utf-8")
+    assert main(["import", "generic", "scores.csv", "tracking=none", "scoring.bootstrap=20", *words]) == 0
+    assert ("does not state the scale of its scores" in capsys.readouterr().out) is noted
