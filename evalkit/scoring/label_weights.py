@@ -65,11 +65,11 @@ def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
     Raises:
         ConfigError: if a probability is invalid.
     """
-    known = [inclusion(case) for case in cases]
-    labeled = np.array([_is_labeled(case) for case in cases], dtype=bool)
+    known = [(inclusion(case), _is_labeled(case)) for case in cases]
+    labeled = np.array([use for _, use in known], dtype=bool)
     if not labeled.any() or labeled.all():
         return None
-    chosen = [one for one, use in zip(known, labeled, strict=True) if use]
+    chosen = [one for one, use in known if use]
     shares = np.array([one if isinstance(one, float) else 1.0 for one in chosen])
     if any(isinstance(one, float) for one in chosen):
         if np.ptp(shares) == 0:

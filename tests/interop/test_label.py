@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -214,6 +215,18 @@ def test_what_teaches_most_is_sampled_more_often_and_verdicts_are_balanced(many)
     assert names_of(sample_for_labeling(result, 1000)) == {f"c{n}" for n in range(120)}
 
 
+def test_probabilities_are_the_frequencies_over_seeds(many):
+    """400 samples: each case is in as many of them as its probability says, within 5 standard errors."""
+    result, counts, chances = read_run(many.folder), Counter(), {}
+    for seed in range(400):
+        sample = sample_for_labeling(result, 24, seed)
+        counts.update(names_of(sample))
+        chances |= sample.probabilities
+    assert len(chances) == 120
+    for name, chance in chances.items():
+        assert abs(counts[name] / 400 - chance) < 5 * (chance * (1 - chance) / 400) ** 0.5
+
+
 @pytest.mark.parametrize("sizes", [{"a": 1}, {"a": 100, "b": 1, "c": 7}, {"a": 5, "b": 5}, {"a": 1, "b": 1}])
 def test_every_stratum_is_sampled_and_a_larger_sample_extends_a_smaller_one(sizes):
     before = None
@@ -276,7 +289,10 @@ def test_labels_of_sampled_cases_are_weighted(many, write, capsys, layout, recor
     assert accuracy["value"] == pytest.approx(right / 120)
     assert accuracy["n"] == 24
     assert many.metrics["labels/effective"]["value"] < 24
-    assert "weighted" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert (
+        "The 24 labeled cases were sampled, informative ones more often. Comparisons with labels are weighted" in told
+    )
 
 
 def test_labels_of_a_queue_without_probabilities_are_not_about_the_data_set(many, write, capsys):
@@ -285,7 +301,9 @@ def test_labels_of_a_queue_without_probabilities_are_not_about_the_data_set(many
     returned(many, write, "argilla", keep=False)
     assert label(many, "argilla.json") == 0
     assert many.metrics["labels/picked"]["value"] == 1.0
-    assert "not about the data set" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "100% of the 24 labeled cases were picked for labeling with unknown probabilities" in told
+    assert "not about the data set" in told
     # A sample of the other cases says what their labels would be: then all labels count.
     assert main(["export", str(many.folder), "--to", "argilla", "--n", "24"]) == 0
     returned(many, write, "argilla")
