@@ -26,15 +26,19 @@ def verdict_of(configure, make_case, judged, weights, values, overall, **scoring
 @pytest.mark.parametrize("weights", WEIGHTS, ids="/".join)
 def test_verdicts_follow_exact_arithmetic(configure, make_case, judged, weights):
     """Whatever the order of the criteria, the winner is that of rational weights, and a named winner breaks ties."""
-    for values in product((1, 0, -1), repeat=3):
-        exact = sum(Fraction(weight) * value for weight, value in zip(weights, values, strict=True))
-        named = dict(zip(NAMES, map(float, values), strict=True))
-        for order in permutations(zip(NAMES, weights, strict=True)):
-            for overall in (1.0, -1.0):
-                verdict, _ = verdict_of(configure, make_case, judged, order, named, overall, bootstrap=0)
-                expected = exact or Fraction(overall)
-                assert verdict.winner == ("A" if expected > 0 else "B"), (order, named, overall)
-                assert (abs(verdict.margin) == 0.001) == (exact == 0)
+    asked = list(product(product((1, 0, -1), repeat=3), (1.0, -1.0)))
+    cases = [make_case(f"c{n}") for n in range(len(asked))]
+    judgments = [
+        judged(case.id, (0, 1), overall, criteria=dict(zip(NAMES, map(float, values), strict=True)))
+        for case, (values, overall) in zip(cases, asked, strict=True)
+    ]
+    for order in permutations(zip(NAMES, weights, strict=True)):
+        config = configure(criteria=criteria(order), swap={"policy": "none"}, scoring={"bootstrap": 0})
+        for (values, overall), verdict in zip(asked, score_run(config, cases, judgments).verdicts, strict=True):
+            exact = sum(Fraction(weight) * value for weight, value in zip(weights, values, strict=True))
+            expected = exact or Fraction(overall)
+            assert verdict.winner == ("A" if expected > 0 else "B"), (order, values, overall)
+            assert (abs(verdict.margin) == 0.001) == (exact == 0)
 
 
 CASES = [
