@@ -190,7 +190,7 @@ def judge_and_score(
     cases, evaluator = materials.dataset.cases, materials.evaluator
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
-    reports, seconds = _judge_in_workers(config, folder, observe, given=given)
+    reports, seconds = _judge_in_workers(config, materials, folder, observe, given=given)
     plan, judged, notes = run_async(_judge_all(config, cases, evaluator, observe, folder, spent))
     judged = add_spent(judged, reports, seconds) if reports else judged
     if judged.interrupted:
@@ -228,7 +228,12 @@ def judge_and_score(
 
 
 def _judge_in_workers(
-    config: RunConfig, folder: Path, observe: Callable[[Progress], None] | None, *, given: bool
+    config: RunConfig,
+    materials: Materials,
+    folder: Path,
+    observe: Callable[[Progress], None] | None,
+    *,
+    given: bool,
 ) -> tuple[Sequence[ShardReport], float]:
     """Let the workers of `runner.kind` judge first, if it has any: what they leave is judged here."""
     if config.runner.kind not in WORKER_KINDS:
@@ -236,7 +241,15 @@ def _judge_in_workers(
     if given:
         remedy = "write the cases to a file, and set dataset.path"
         raise ConfigError("workers cannot read cases from memory", where=f"runner={config.runner.kind}", remedy=remedy)
-    return judge_in_workers(config, folder, judge_shard, observe)
+
+    def stored() -> int:
+        store = config.store.model_copy(update={"mode": "read_only"})
+        reading = config.model_copy(update={"store": store})
+        return run_async(_judge_all(reading, materials.dataset.cases, materials.evaluator, None, folder, None))[
+            1
+        ].answers
+
+    return judge_in_workers(config, folder, judge_shard, observe, stored)
 
 
 def judge_shard(

@@ -183,7 +183,7 @@ class _Run:
         interrupted = self._signal is not None
         stopped = "interrupted" if interrupted else self._sender.stopped
         rest = self.calls.whole() if interrupted else None
-        answers = tally.answers() if interrupted else 0
+        answers = tally.answers()
         if interrupted and self._observe is not None:
             self._observe(replace(tally.progress(None), answers=answers))
         dropped = {judge.spec.name: names for judge in self._judges if (names := getattr(judge, "dropped", ()))}

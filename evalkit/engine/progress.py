@@ -60,7 +60,7 @@ class JudgingResult:
         sending: Seconds from the first call to the last judgment; 0 if nothing was sent.
         signal: The signal that interrupted the run.
         whole: The number of judgments that an interrupted run would have had; `None` if it is unknown.
-        answers: The number of different answers of an interrupted run that are in the store.
+        answers: The number of different answers that are in the store.
     """
 
     judgments: Sequence[Judgment]

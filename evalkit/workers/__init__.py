@@ -33,6 +33,7 @@ from evalkit.types import Calls, Case
 
 __all__ = [
     "Lost",
+    "NoWorkers",
     "Pool",
     "Shard",
     "ShardReport",
@@ -180,6 +181,7 @@ class Pool(ABC):
 
         Raises:
             ConfigError: if the engine starts no workers for what is queued.
+            NoWorkers: if the engine has had nowhere to run workers for too long.
         """
 
     @abstractmethod
@@ -195,6 +197,10 @@ class Pool(ABC):
         """End what is left, and remove what was only of use to the workers."""
 
 
+class NoWorkers(Exception):  # noqa: N818
+    """Raised if the engine has nowhere left to run workers; `str()` says why on one line."""
+
+
 class WorkerError(EvalkitError):
     """A worker cannot judge its shard."""
 
@@ -204,13 +210,25 @@ class WorkerError(EvalkitError):
 
 
 def judge_in_workers(
-    config: RunConfig, folder: Path, work: Work, observe: Callable[[Progress], None] | None = None
+    config: RunConfig,
+    folder: Path,
+    work: Work,
+    observe: Callable[[Progress], None] | None = None,
+    stored: Callable[[], int] | None = None,
 ) -> tuple[Sequence[ShardReport], float]:
     """Have the cases judged into the store by `runner.workers` workers; return their reports and the seconds.
 
+    Args:
+        config: the config of the run.
+        folder: the run folder.
+        work: judges a shard in a worker.
+        observe: called with the progress.
+        stored: counts the answers in the store, for workers that end without a report.
+
     Raises:
         ConfigError: if the engine is not installed, or the workers cannot share the store.
-        WorkerError: if a worker cannot go on, naming its shard and host; what the others have answered is stored.
+        WorkerError: if a worker cannot go on, naming its shard and host, or there is no place left for workers; what
+            the others have answered is stored.
         Signaled: on Ctrl-C, once every worker has stopped.
     """
     _check(config)
@@ -242,11 +260,14 @@ def judge_in_workers(
                     attempts[shard] += 1
                     pool.start(open_tasks[shard])
             show(_combined(pool.progress(), count, time.monotonic() - begun))
-    except (KeyboardInterrupt, EvalkitError) as stop:
-        answers = _stop(pool)
+    except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
+        answers = _stop(pool, stored)
         if isinstance(stop, KeyboardInterrupt):
             number = stop.number if isinstance(stop, Signaled) else SIGINT
             raise Signaled(number, f"interrupted: {answers:,} answers are stored; run again to continue") from None
+        if isinstance(stop, NoWorkers):
+            what = f"{stop}: {answers:,} answers are stored; run again to continue"
+            raise WorkerError(what, int(ExitStatus.TOO_MANY_FAILURES)) from None
         raise
     finally:
         pool.close()
@@ -262,7 +283,7 @@ def _for_workers(config: RunConfig) -> RunConfig:
     )
 
 
-def _stop(pool: Pool) -> int:
+def _stop(pool: Pool, stored: Callable[[], int] | None) -> int:
     """Stop the workers and wait until they have; return how many answers there are. A signal ends calls in flight."""
     signals = list[int]()
     with handled_signals(signals.append):
@@ -274,6 +295,8 @@ def _stop(pool: Pool) -> int:
             if not pool.busy:
                 break
         parts = list(pool.progress())
+    if stored is not None and any(part.answers is None for part in parts):
+        return stored()
     return sum(part.done - part.failed if part.answers is None else part.answers for part in parts)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,10 +22,13 @@ import ray
 
 from evalkit.engine import Progress
 from evalkit.errors import ConfigError, EvalkitError
-from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask
+from evalkit.workers import Lost, NoWorkers, Pool, Shard, ShardReport, ShardTask
 
 _CLUSTER = ("address", "runtime_env", "namespace")
 _REACHABLE_SECONDS = 10.0
+_NODE_SECONDS = 60.0
+"""How long a run waits for a node once none is left."""
+_log = logging.getLogger(__name__)
 
 
 class ShardActor:
@@ -31,7 +36,7 @@ class ShardActor:
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
-        self._stops = 0
+        self._stops, self._parent = 0, os.getppid()
 
     def host(self) -> str:
         """Return the name of the machine."""
@@ -40,7 +45,7 @@ class ShardActor:
     def judge(self, task: ShardTask) -> ShardReport:
         """Judge a shard."""
         self._progress = None
-        return task(self._observe, lambda: self._stops)
+        return task(self._observe, self._told)
 
     def progress(self) -> Progress | None:
         """Return where the present shard stands."""
@@ -49,6 +54,10 @@ class ShardActor:
     def stop(self) -> None:
         """Stop once calls in flight have finished; the second time, at once."""
         self._stops += 1
+
+    def _told(self) -> int:
+        """Return how often the actor was told to stop; one whose node is lost does so at once."""
+        return self._stops if os.getppid() == self._parent else 2
 
     def _observe(self, progress: Progress) -> None:
         self._progress = progress
@@ -87,9 +96,12 @@ class RayPool(Pool):
         self._actor: dict[Any, Any] = {actor.host.remote(): actor for actor in self._actors}
         self._hosts: dict[Any, str] = {}
         self._progress: dict[Shard, Progress] = {}
+        self._alone: float | None = None
+        """When the last node was lost, if none is there."""
 
     def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
         """Wait for at most this long; return the shards that ended and how."""
+        self._check_nodes()
         while self.queue and self._idle:
             actor, task = self._idle.pop(), self.queue.popleft()
             ref = actor.judge.remote(task)
@@ -113,6 +125,18 @@ class RayPool(Pool):
                 yield shard, end
             elif isinstance(end, str):
                 self._hosts[actor] = end
+
+    def _check_nodes(self) -> None:
+        """Warn if no node is left, and give up if none joins for a while; Ray would wait forever."""
+        if any(node["Alive"] for node in ray.nodes()):
+            self._alone = None
+        elif self._alone is None:
+            self._alone = time.monotonic()
+            _log.warning("Ray has no node left: waiting %g s for one to join", _NODE_SECONDS)
+        elif time.monotonic() - self._alone > _NODE_SECONDS:
+            self.running.clear()  # nobody is there to be told to stop
+            self._actor.clear()
+            raise NoWorkers(f"Ray has no node left, and none joined in {_NODE_SECONDS:g} s")
 
     def _replace(self, dead: Any) -> None:
         actor = self._start()
