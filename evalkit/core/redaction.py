@@ -17,6 +17,12 @@ _OF_A_SECRET = frozenset(  # a variable with such an ending is about a secret, a
     ("LIMIT", "LIMITS", "MAX", "MIN", "COUNT", "SIZE", "LENGTH", "BUDGET", "TTL", "EXPIRY", "TIMEOUT", "NAME", "TYPE",
      "MODE", "LAYOUT", "ALGORITHM", "FORMAT", "MODEL", "ENABLED", "REQUIRED")
 )  # fmt: skip
+_ENDING = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
+_PLACEHOLDERS = frozenset(  # what servers that check no key are given
+    ("empty", "notneeded", "notrequired", "notused", "unused", "nokey", "nokeyrequired", "sknokeyrequired", "ollama",
+     "lmstudio", "localhost", "placeholder", "dummykey", "testkey", "fakekey", "changeme")
+)  # fmt: skip
+_SHORTEST_EQUAL = 6
 _SHORTEST_SECRET = 8
 _SHORTEST_ISSUED = 16
 _NO_WORD = 16  # a text of this many letters is not a word
@@ -32,7 +38,8 @@ _KEYS = frozenset(
 )  # fmt: skip
 _DATABASE = re.compile(r"(?!https?:)[\w+.-]+://[^/\s:@]*@")
 _PATTERNS = (
-    (re.compile(r"(?i)\b(bearer|basic)\s+[\w\-.~+/=]{6,}"), r"\1 [redacted]"),
+    # A short word in a sentence ("Hydra's basic launcher") is no credential.
+    (re.compile(r"(?i)\b(bearer|basic)\s+(?!(?-i:[a-z]{1,15})(?![\w\-~+/=]|\.\w))[\w\-.~+/=]{6,}"), r"\1 [redacted]"),
     (
         re.compile(r"(?i)\b(authorization|x-api-key|api-key|x-goog-api-key)(['\"]?\s*[:=]\s*['\"]?)[^\s'\",}]+"),
         r"\1\2[redacted]",
@@ -46,7 +53,10 @@ _PATTERNS = (
 
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     """Return `text` without secrets: values of environment variables named like keys, and texts that look like keys."""
-    spellings = {form for value in _secrets(environment).values() for form in (value, quote(value, safe=""))}
+    values = [
+        one for one in _secrets(environment).values() if len(one) >= _SHORTEST_SECRET and not _is_placeholder(one)
+    ]
+    spellings = {form for value in values for form in (value, quote(value, safe=""))}
     # Longest first: one secret may be a prefix of another.
     for secret in sorted(spellings, key=len, reverse=True):
         text = text.replace(secret, "[redacted]")
@@ -73,6 +83,10 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
     for name, value in (_secrets(None) if secrets is None else secrets).items():
         whole = text.strip() == value
         if not (value in text or quote(value, safe="") in text) or _is_path(value):
+            continue
+        if whole and names_secret(name) and not _is_placeholder(value):
+            return f"contains the value of ${name}"
+        if len(value) < _SHORTEST_SECRET:
             continue
         # A password may be a word that occurs in any text; a generated key is not a word.
         if (whole or len(value) >= _NO_WORD or not value.isalpha()) if _is_chosen(name) else _is_issued(value):
@@ -117,10 +131,17 @@ def remedy_for(key: str) -> str:
 def _secrets(environment: Mapping[str, str] | None) -> dict[str, str]:
     variables = os.environ if environment is None else environment
     return {
-        name: value
-        for name, value in variables.items()
-        if len(value) >= _SHORTEST_SECRET and _named_like_a_secret(name)
+        name: value for name, value in variables.items() if len(value) >= _SHORTEST_EQUAL and _named_like_a_secret(name)
     }
+
+
+def names_secret(name: str) -> bool:
+    """Return whether an environment variable's name says that its value is a secret, whatever it looks like."""
+    return _named_like_a_secret(name) and _ENDING.search(name) is not None
+
+
+def _is_placeholder(value: str) -> bool:
+    return re.sub(r"[\W_]", "", value).casefold() in _PLACEHOLDERS
 
 
 def _named_like_a_secret(name: str) -> bool:

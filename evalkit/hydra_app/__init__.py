@@ -29,7 +29,7 @@ from evalkit.datasets import RECORDED as RECORDED_CASES
 from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path
+from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
 from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, not_utf8
 from evalkit.hydra_app.non_ascii import with_decoded_keys
@@ -291,7 +291,8 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
         ConfigError: if the config is invalid; it names file and line or the command line, the key and a remedy.
     """
     try:
-        values = with_decoded_keys(OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
+        with checked_environment():
+            values = with_decoded_keys(OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
         if isinstance(values, dict):
             values["criteria"] = put_in_place(values.get("criteria"))
         values = adjust(values) if adjust else values
@@ -343,7 +344,8 @@ def own_hydra(words: Sequence[str] = ()) -> Iterator[Hydra]:
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
                 hydra.config_loader = CheckedLoader(hydra.config_loader, words)
-                yield hydra
+                with checked_environment():
+                    yield hydra
         finally:
             GlobalHydra.instance().hydra = before
 

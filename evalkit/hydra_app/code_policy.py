@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -24,8 +24,11 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigSource
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
+from omegaconf.resolvers import oc
 
+from evalkit.core.redaction import names_secret
 from evalkit.errors import ConfigError
 from evalkit.plugins import HARMLESS, TRUST, code_allowed, leaves, risky_setting, risky_settings
 
@@ -88,9 +91,30 @@ class CheckedLoader(ConfigLoader):
         return self._loader.compute_defaults_list(*args, **kwargs)
 
     def _checked(self, cfg: DictConfig) -> DictConfig:
+        folder = str(OmegaConf.to_container(cfg.hydra.sweep, resolve=False))  # resolved in a launcher's process
+        for name in filter(names_secret, re.findall(r"oc\.env:\s*(\w+)", folder)):
+            what = f"contains the value of ${name}"
+            raise ConfigError(what, where="hydra.sweep.dir", remedy="give another hydra.sweep.dir")
         if not (self._allowed or code_allowed()):
             check(cfg, self._granted)
         return cfg
+
+
+@contextmanager
+def checked_environment() -> Iterator[None]:
+    """Refuse `${oc.env:NAME}` inside the block if the name says that the value is a secret; nothing is read."""
+
+    def read(name: str, *default: Any) -> Any:
+        if names_secret(str(name)):
+            raise ValueError(f"contains the value of ${name}")
+        return oc.env(name, *default)
+
+    before = BaseContainer._resolvers["oc.env"]
+    OmegaConf.register_new_resolver("oc.env", read, replace=True)
+    try:
+        yield
+    finally:
+        BaseContainer._resolvers["oc.env"] = before
 
 
 def _granted(words: Iterable[str]) -> frozenset[Setting]:

@@ -14,6 +14,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from evalkit.config import RunConfig
 from evalkit.config.validation import known_keys, no_such
 from evalkit.core.display import relative
+from evalkit.core.redaction import remedy_for
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
@@ -59,6 +60,9 @@ def hydra_error(error: Exception) -> EvalkitError:
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(cause, MissingMandatoryValue):
         return ConfigError("is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…")
+    if secret := re.search(r"contains the value of \$\w+", str(cause)):
+        where = str(getattr(cause, "full_key", None) or "")
+        return ConfigError(secret[0], where=where, remedy=remedy_for(where))
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and cause.full_key.split(".")[0] != "hydra":
         if "is not in struct" in str(cause) or "is not in struct" in str(error):
             return _unknown_key(str(cause.full_key), cause)

@@ -209,3 +209,76 @@ def test_a_whole_run_writes_no_secret(here: Path, monkeypatch: pytest.MonkeyPatc
     assert json.loads((here / "there" / "manifest.json").read_text("utf-8"))["mlflow_run_id"]
     assert holds(written(here)) == []
     assert holds(shown) == []
+
+
+WORDS = ("sk-litellm-master-2026", "token-abc123-eval-team", "production", "0123456")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", WORDS)
+@pytest.mark.parametrize("name", ["LITELLM_MASTER_KEY", "EVAL_TOKEN", "MY_SECRET", "DB_PASSWORD", "evalToken"])
+def test_a_secret_that_looks_like_words_is_refused_by_its_name(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    judge = ["judge=simulated/good", "dataset.limit=1", "tracking=none", "store.url=a.sqlite"]
+    plain = f"+tracking.tags.key='{value}'"
+    reads = [
+        f"+tracking.tags.key=${{oc.env:{name}}}",
+        f"+tracking.tags.key='at ${{oc.env:{name},none}}'",
+        f"+tracking.tags.key='${{oc.decode:${{oc.env:{name}}}}}'",
+        f"tracking.run_name=${{oc.env:{name}}}",
+        f"hydra.run.dir=out/${{oc.env:{name}}}",
+    ]
+    for word in [plain, *reads]:
+        status = main(["run", *judge, word])
+        out = capsys.readouterr()
+        assert (status, len(out.err.splitlines())) == (1, 1), (word, out)
+        assert f"contains the value of ${name}" in out.err
+        assert value not in out.out + out.err
+    assert main(["run", "-m", *judge, f"hydra.sweep.subdir=${{oc.env:{name}}}", "scoring.seed=1,2"]) == 1
+    assert value not in "".join(capsys.readouterr())
+    # A name that is put together, in a file.
+    body = {"mode": {"params": {"n": name}}, "tracking": {"run_name": "${oc.env:${mode.params.n}}"}}
+    Path("study.yaml").write_text(yaml.safe_dump({"defaults": ["config", "_self_"], **body}), "utf-8")
+    assert main(["plan", "study.yaml", *judge[:2]]) == 1
+    assert f"tracking.run_name: contains the value of ${name}" in capsys.readouterr().err
+    assert value.encode() not in written(here)
+
+
+@pytest.mark.parametrize("value", ["EMPTY", "not-needed", "not_needed", "Not Needed", "sk-no-key-required"])
+def test_a_placeholder_is_no_secret(here: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    assert load_config(overrides=["judge=simulated/good", f"tracking.run_name='{value}'"]).tracking.run_name == value
+    assert redact(f"it is {value.lower()}") == f"it is {value.lower()}" or value.startswith("sk-")
+
+
+def test_other_variables_may_be_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omegaconf import OmegaConf
+
+    monkeypatch.setenv("MONKEY", "us")
+    monkeypatch.setenv("TEAM", "evaluation")
+    words = ["tracking.run_name=${oc.env:TEAM}-${oc.env:MONKEY}-${oc.env:NOT_SET,x}"]
+    assert load_config(overrides=words).tracking.run_name == "evaluation-us-x"
+    # A program's own configs are its own.
+    assert OmegaConf.create({"x": "${oc.env:A_TEST_TOKEN}"}).x == SECRET
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use Hydra's basic launcher, or budget_scope=run",
+        "a basic sweeper.",
+        "Basic authentication failed",
+        "bearer tokens are refused",
+    ],
+)
+def test_words_of_a_message_are_not_redacted(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["Basic dXNlcjpwYXNz", "Bearer eyJhbGci.eyJzdWIi.c2ln", "bearer abcdefabcdefabcdefab", "Bearer abcdef1"]
+)
+def test_credentials_in_a_message_are_redacted(text: str) -> None:
+    assert redact(f"at {text}.").startswith(f"at {text.split()[0]} [redacted]")

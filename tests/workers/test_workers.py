@@ -8,6 +8,8 @@ import re
 import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from evalkit.types import Case
 from evalkit.workers import Shard, ShardTask
 from tests.support.command_line import BRIEF, Commands, fake, pair
 from tests.support.fake_provider import refused, said, serving
+from tests.support.servers import PATIENCE
 
 ENGINES = {"slurm": ["runner=slurm", "runner.options.cluster=local"], "ray": ["runner=ray"]}
 SWEPT = ("judge=simulated/good,simulated/position_biased", "dataset.limit=null")
@@ -208,6 +211,96 @@ def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -
         requests = len(provider.requests)
     store = open_url("a.sqlite", read_only=True)
     assert 40 <= sum(1 for _ in store.scan()) == requests < 6000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_second_signal_ends_every_worker_and_its_calls(folder, engine, number) -> None:
+    pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
+    asked, answer_now = threading.Event(), threading.Event()
+    with serving() as provider:
+
+        def answer(body):
+            if len(provider.requests) <= 20:
+                return said("[[A]]")
+            asked.set()
+            answer_now.wait(PATIENCE)  # a judge that is slow to answer
+            return said("[[A]]")
+
+        provider.rule = answer
+        words = [*cases(folder, 300), *fake(provider), "judge.transport=direct", "store.url=a.sqlite", "output=bracket"]
+        words += [*ENGINES[engine], "runner.workers=2", "judge.price={input: 1, output: 1}"]
+        with Commands(folder).started("run", *words, "--output", "r", log=folder / "log") as started:
+            started.wait_for(asked)
+            started.send(number)
+            started.send(number)
+            assert started.ended() == 128 + number, started.said()
+        answer_now.set()
+        stored = sum(1 for _ in open_url("a.sqlite", read_only=True).scan())
+    assert f"interrupted: {stored:,} answers are stored; run again to continue" in started.said()
+    assert stored == 20
+    with sqlite3.connect("a.sqlite") as database:  # nobody holds a claim, and nobody is there to store more
+        assert database.execute("select count(*) from completions").fetchone() == (stored,)
+
+
+NODELESS = """
+import os, signal, subprocess, sys
+from evalkit.workers import ray_pool
+ray_pool._NODE_SECONDS = 1.0
+from evalkit.cli import entry_point
+entry_point()
+"""
+
+
+@pytest.mark.slow
+def test_a_run_of_ray_without_a_node_ends_and_counts_what_is_stored(folder) -> None:
+    pytest.importorskip("ray")
+    asked, lost = threading.Event(), threading.Event()
+    with serving() as provider:
+
+        def answer(body):
+            if len(provider.requests) > 40:
+                asked.set()
+                lost.wait(PATIENCE)
+            return said("[[A]]")
+
+        provider.rule = answer
+        words = [*cases(folder, 300), *fake(provider), "judge.transport=direct", "store.url=a.sqlite", "output=bracket"]
+        command = [sys.executable, "-c", NODELESS, "run", *words, "runner=ray", "runner.workers=2", "--output", "r"]
+        with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+            try:
+                assert asked.wait(PATIENCE), (folder / "log").read_text()
+                agents = [pid for pid in below(process.pid) if b"ray::RuntimeEnvAgent" in command_line(pid)]
+                assert len(agents) == 1
+                os.kill(agents[0], signal.SIGKILL)
+                assert process.wait(PATIENCE) == 2, (folder / "log").read_text()
+            finally:
+                lost.set()
+                process.kill()
+        stored = sum(1 for _ in open_url("a.sqlite", read_only=True).scan())
+    text = (folder / "log").read_text()
+    assert "Ray has no node left: waiting 1 s for one to join" in text
+    assert f"none joined in 1 s: {stored:,} answers are stored; run again to continue" in text
+    assert len(provider.requests) < 600
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+def below(pid: int) -> list[int]:
+    """Return the processes that a process started, and those that they started."""
+    try:
+        children = [
+            int(n) for task in Path(f"/proc/{pid}/task").iterdir() for n in (task / "children").read_text().split()
+        ]
+    except OSError:
+        return []
+    return [one for child in children for one in (child, *below(child))]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
