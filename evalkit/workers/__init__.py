@@ -241,36 +241,40 @@ def judge_in_workers(
     shards = [Shard(n, count) for n in range(1, count + 1)]
     open_tasks = {shard: ShardTask(work, online, shard, store=store) for shard in shards}
     attempts, reports = dict.fromkeys(open_tasks, 1), list[ShardReport]()
-    try:
-        for task in open_tasks.values():
-            pool.start(task)
-        while open_tasks:
-            for shard, end in pool.poll(POLL_SECONDS):
-                if isinstance(end, ShardReport) and end.error == STOPPED:  # by somebody else
-                    end = Lost(f"on {end.host}: it was stopped")
-                if isinstance(end, ShardReport) and end.error is None:
-                    reports.append(end)
-                    del open_tasks[shard]
-                elif isinstance(end, ShardReport):
-                    raise WorkerError(f"shard {shard} on {end.host}: {end.error}", end.status)
-                elif attempts[shard] == ATTEMPTS:
-                    what = f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to continue"
-                    raise WorkerError(what, int(ExitStatus.WRONG))
-                else:
-                    attempts[shard] += 1
-                    pool.start(open_tasks[shard])
-            show(_combined(pool.progress(), count, time.monotonic() - begun))
-    except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
-        answers = _stop(pool, stored)
-        if isinstance(stop, KeyboardInterrupt):
-            number = stop.number if isinstance(stop, Signaled) else SIGINT
-            raise Signaled(number, f"interrupted: {answers:,} answers are stored; run again to continue") from None
-        if isinstance(stop, NoWorkers):
-            what = f"{stop}: {answers:,} answers are stored; run again to continue"
-            raise WorkerError(what, int(ExitStatus.TOO_MANY_FAILURES)) from None
-        raise
-    finally:
-        pool.close()
+    signals = list[int]()
+    with handled_signals(signals.append):  # one that arrives while workers are stopped must not leave them behind
+        try:
+            for task in open_tasks.values():
+                pool.start(task)
+            while open_tasks:
+                if signals:
+                    raise Signaled(signals[0])
+                for shard, end in pool.poll(POLL_SECONDS):
+                    if isinstance(end, ShardReport) and end.error == STOPPED:  # by somebody else
+                        end = Lost(f"on {end.host}: it was stopped")
+                    if isinstance(end, ShardReport) and end.error is None:
+                        reports.append(end)
+                        del open_tasks[shard]
+                    elif isinstance(end, ShardReport):
+                        raise WorkerError(f"shard {shard} on {end.host}: {end.error}", end.status)
+                    elif attempts[shard] == ATTEMPTS:
+                        what = f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to continue"
+                        raise WorkerError(what, int(ExitStatus.WRONG))
+                    else:
+                        attempts[shard] += 1
+                        pool.start(open_tasks[shard])
+                show(_combined(pool.progress(), count, time.monotonic() - begun))
+        except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
+            answers = _stop(pool, stored, signals)
+            if isinstance(stop, KeyboardInterrupt):
+                number = stop.number if isinstance(stop, Signaled) else SIGINT
+                raise Signaled(number, f"interrupted: {answers:,} answers are stored; run again to continue") from None
+            if isinstance(stop, NoWorkers):
+                what = f"{stop}: {answers:,} answers are stored; run again to continue"
+                raise WorkerError(what, int(ExitStatus.TOO_MANY_FAILURES)) from None
+            raise
+        finally:
+            pool.close()
     return reports, time.monotonic() - begun
 
 
@@ -283,18 +287,16 @@ def _for_workers(config: RunConfig) -> RunConfig:
     )
 
 
-def _stop(pool: Pool, stored: Callable[[], int] | None) -> int:
-    """Stop the workers and wait until they have; return how many answers there are. A signal ends calls in flight."""
-    signals = list[int]()
-    with handled_signals(signals.append):
-        for seconds in (GRACE_SECONDS, LAST_SECONDS):
-            pool.stop()
-            until, seen = time.monotonic() + seconds, len(signals)
-            while pool.busy and time.monotonic() < until and (len(signals) == seen or seconds == LAST_SECONDS):
-                list(pool.poll(POLL_SECONDS))
-            if not pool.busy:
-                break
-        parts = list(pool.progress())
+def _stop(pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]) -> int:
+    """Stop the workers and wait until they have; return how many answers there are. A second signal ends calls."""
+    for seconds in (GRACE_SECONDS, LAST_SECONDS):
+        pool.stop()
+        until = time.monotonic() + seconds
+        while pool.busy and time.monotonic() < until and (len(signals) < 2 or seconds == LAST_SECONDS):
+            list(pool.poll(POLL_SECONDS))
+        if not pool.busy:
+            break
+    parts = list(pool.progress())
     if stored is not None and any(part.answers is None for part in parts):
         return stored()
     return sum(part.done - part.failed if part.answers is None else part.answers for part in parts)
