@@ -118,7 +118,9 @@ RECORDS: dict[str, tuple[type, ...]] = {
 def commands_page() -> str:
     """Return the page of all commands with their arguments and options."""
     parts = ["# Commands", NOTE.format("evalkit/cli/parser.py")]
-    parts.append("Every command also has `--help`, and `--allow-code`: it lets configs name code by its dotted path.")
+    parts.append(
+        "Every command also has `--help`, and `--allow-code`: it lets configs name code and set any option of workers."
+    )
     parts.append(STATUS.replace("\n", " "))
     for name, command in COMMANDS.items():
         parser = command.parser(name)

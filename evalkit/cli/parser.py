@@ -52,7 +52,9 @@ class Command:
         flags = ("--help",) if "-h" in parser._option_string_actions else ("-h", "--help")
         parser.add_argument(*flags, action="help", help="print this help")
         parser.add_argument(
-            ALLOW_FLAG, action="store_true", help="let configs name code by its dotted path: it is imported and run"
+            ALLOW_FLAG,
+            action="store_true",
+            help="let configs name code, which is imported and run, and set any option of workers",
         )
         return parser
 

@@ -480,7 +480,8 @@ class RunnerConfig(Section):
     options: dict[str, Any] = {}
     """Settings of the workers. With `slurm`: parameters of submitit, such as `slurm_partition`, `timeout_min` and
     `cluster` (`local` uses this machine). With `ray`: `address` of a cluster (by default `RAY_ADDRESS`, else this
-    machine), `runtime_env`, and options of an actor, such as `num_cpus`.
+    machine), `runtime_env`, and options of an actor, such as `num_cpus`. A file may set only those that describe
+    resources; the command line may set all.
     """
     judgments: Literal["jsonl", "parquet"] = "jsonl"
     """Format of a run's judgments: `judgments.jsonl`, or `judgments.parquet` for large runs."""
