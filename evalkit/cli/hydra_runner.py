@@ -40,10 +40,10 @@ from evalkit.hydra_app import (
     for_hydra,
     hidden_files,
     hydra_error,
-    not_utf8,
     own_hydra,
     to_run_config,
     unknown_study_error,
+    unusable,
     user_files,
 )
 from evalkit.runs import unused_folder
@@ -215,14 +215,14 @@ def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
     """Separate the study file from the other words of a command.
 
     Raises:
-        ConfigError: if the first word is no file, no study and no override, or the file is not UTF-8.
+        ConfigError: if the first word is no file, no study and no override, or the file cannot be used.
     """
     if not words or words[0].startswith(("-", "+", "~")) or "=" in words[0]:
         return None, list(words)
     study = find_study(words[0])
     if study is None:
         raise unknown_study_error(words[0])
-    if (fault := not_utf8(study)) is not None:
+    if (fault := unusable(study)) is not None:
         raise fault
     enter_project_of(study)
     return study, list(words[1:])

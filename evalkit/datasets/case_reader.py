@@ -10,7 +10,7 @@ from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
 from evalkit.core.checklists import ChecklistError, read_items
 from evalkit.core.classes import Classes
 from evalkit.datasets.expressions import RowFault
-from evalkit.datasets.field_mapping import ABSENT, Columns, Getter, Layout, plain_row
+from evalkit.datasets.field_mapping import ABSENT, Columns, Getter, Layout, plain, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.labels import (
@@ -32,6 +32,7 @@ _PARTS = frozenset({"text", "model", "label", "grade", "labels"})
 NUMBERED = "cases without an id, identified by row number"
 SAME = "cases with two identical responses"
 UNUSED_IN_ITEMS = "checklist items with a '{:.40}', which is not used"
+NAN_IN_ITEMS = "checklist items whose {} are NaN, read as absent"
 UNUSED = "responses with a '{}', which is not used"
 
 
@@ -73,7 +74,10 @@ class CaseReader:
             DatasetError: If the row is not a case; the message names `place`.
         """
         try:
-            return self._case(plain_row(row), number, place)
+            case = self._case(plain_row(row), number, place)
+            if case.checklist:
+                self._count_unset(row, place)
+            return case
         except RowFault as fault:
             raise fault.at(place) from None
         except SkippedRow:
@@ -165,7 +169,7 @@ class CaseReader:
         if value is ABSENT and not self._checklists:
             return ()
         if isinstance(value, str) and value.lstrip().startswith("["):
-            value = _parsed(value, "checklist", place)
+            value = plain(_parsed(value, "checklist", place))
 
         def unused(key: str) -> None:
             self.tally.add(UNUSED_IN_ITEMS.format(key), place)
@@ -178,6 +182,24 @@ class CaseReader:
             if value is ABSENT:
                 remedy = f"name its column in dataset.fields.checklist (the columns are {', '.join(list(row)[:8])})"
             raise DatasetError(bad.what, where=place, remedy=remedy) from None
+
+    def _count_unset(self, row: Row, place: str) -> None:
+        """Count the points and weights that are NaN in data whose writers mark a missing value so."""
+        get = self.columns.layout(row).found.get("checklist")
+        todo = [] if get is None else [get(row)]
+        while todo:
+            value = todo.pop()
+            if isinstance(value, str) and "NaN" in value and value.lstrip().startswith("["):
+                value = _parsed(value, "checklist", place)
+            elif callable(listed := getattr(value, "tolist", None)):
+                value = listed()
+            if isinstance(value, dict):
+                for key in ("points", "weight"):
+                    if (number := value.get(key)) != number:
+                        self.tally.add(NAN_IN_ITEMS.format(key), place)
+                todo += value.values()
+            elif isinstance(value, list | tuple):
+                todo += value
 
     def _people(
         self, row: Row, layout: Layout, responses: tuple[Response, ...], metadata: dict[str, Any], place: str

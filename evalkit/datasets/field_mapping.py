@@ -9,7 +9,8 @@ from math import isfinite
 from operator import itemgetter
 from typing import Any, Final
 
-from evalkit.datasets.expressions import is_template, missing_column_error, template
+from evalkit.core.checklists import MAX_DEPTH
+from evalkit.datasets.expressions import RowFault, is_template, missing_column_error, template
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
@@ -39,6 +40,8 @@ _ENDS: Final = {
 _PAIR: Final = ("id", "prompt", "response_a", "response_b", "model_a", "model_b", "label")
 _OF_A_CASE: Final = frozenset({"id", "prompt", "context", "reference", "label"})
 _MOST_LAYOUTS: Final = 1000
+DEEPEST: Final = 2 * MAX_DEPTH + 20
+"""Levels of a row: a checklist has two at each depth."""
 _KEPT: Final = frozenset({str, int, bool, type(None)})
 Getter = Callable[[Row], Any]
 
@@ -236,18 +239,24 @@ def plain_row(row: Row) -> Row:
     return {str(column): plain(value) for column, value in row.items()}
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON: NaN becomes null, and types that JSON does not have become text."""
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return a value as JSON: NaN becomes null, and types that JSON does not have become text.
+
+    Raises:
+        RowFault: If it is nested too deeply.
+    """
+    if depth > DEEPEST:
+        raise RowFault(f"the row is nested deeper than {DEEPEST} levels", "flatten it")
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if isfinite(value) else None if value != value else str(value)
     if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): plain(part, depth + 1) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
+        return [plain(part, depth + 1) for part in value]
     if isinstance(value, date | time):
         return value.isoformat()
     if callable(listed := getattr(value, "tolist", None)):  # a NumPy array or number
-        return plain(listed())
+        return plain(listed(), depth + 1)
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

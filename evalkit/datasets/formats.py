@@ -11,6 +11,7 @@ from functools import partial
 from importlib import import_module
 from inspect import isclass
 from itertools import chain, repeat
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -293,12 +294,31 @@ def is_readable(path: Path) -> bool:
     return inner_suffix(path) in _READERS
 
 
-def _constant(name: str) -> str | None:
-    # Some writers use NaN for a missing value, which JSON and cases do not have.
-    return None if name == "NaN" else name
+def _json_decoder(unset: list[str]) -> json.JSONDecoder:
+    """Return a decoder of rows that counts in `unset` each NaN, which it reads as a float."""
+
+    def constant(name: str) -> Any:
+        if name != "NaN":
+            return name
+        unset.append(name)
+        return nan
+
+    return json.JSONDecoder(parse_constant=constant)
 
 
-_JSON = json.JSONDecoder(parse_constant=_constant)
+def _without_nan(value: Any, *, top: bool = True) -> Any:
+    """Return a value with null for NaN, with which some writers mark a missing value; JSON and cases do not have it.
+
+    An item of a checklist would then silently have the default points or weight, so there it stays, as a text.
+    """
+    if isinstance(value, dict):
+        return {
+            name: "NaN" if part != part and not top and name in ("points", "weight") else _without_nan(part, top=False)
+            for name, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_nan(part, top=False) for part in value]
+    return value if value == value else None
 
 
 def _record(value: Any, place: str, remedy: str = "write each row as {column: value}") -> Row:
@@ -324,8 +344,10 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _slowly(text: str, place: str, number: int) -> Any:
+    unset: list[str] = []
     try:
-        return _JSON.decode(text)
+        value = _json_decoder(unset).decode(text)
+        return _without_nan(value) if unset else value
     except (ValueError, RecursionError) as bad:
         what = f"the row is not JSON ({reason(bad)})"
         raise DatasetError(what, where=place, remedy=_remedy(text.encode("utf-8"), number)) from None
@@ -344,8 +366,13 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, Row]]:
-    for place, value in read_array(path, _JSON):
-        yield place, _record(value, place)
+    unset: list[str] = []
+    for place, value in read_array(path, _json_decoder(unset)):
+        try:
+            yield place, _record(_without_nan(value) if unset else value, place)
+        except RecursionError:
+            raise DatasetError("the row is nested too deeply", where=place, remedy="flatten it") from None
+        unset.clear()
 
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:

@@ -31,7 +31,7 @@ from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
 from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place
-from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, not_utf8
+from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
 from evalkit.hydra_app.non_ascii import with_decoded_keys
 from evalkit.hydra_app.sweep_jobs import SweepPlace, apply_values, constant_keys, job_signature, sweep_jobs, sweep_place
 from evalkit.plugins import CONF, allowing_code, folders
@@ -55,10 +55,10 @@ __all__ = [
     "load_config",
     "load_jobs",
     "load_settings",
-    "not_utf8",
     "own_hydra",
     "register",
     "to_run_config",
+    "unusable",
 ]
 
 Adjust: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
@@ -187,6 +187,8 @@ def add_study(path: Path) -> str:
     Raises:
         ConfigError: if the file does not exist or is not YAML.
     """
+    if (fault := unusable(path)) is not None:
+        raise fault
     try:
         node = OmegaConf.load(path)
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -20,6 +21,9 @@ from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
 
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)
+DEEPEST = 60
+"""Levels of a config file: OmegaConf needs several of Python's frames for each."""
+_FLATTEN = "flatten it, or move a checklist to the dataset"
 RECORDED = "recorded"
 """The option of each group in the config of a finished run."""
 
@@ -28,11 +32,14 @@ def hydra_error(error: Exception) -> EvalkitError:
     """Return an error of composing a config as one line."""
     if isinstance(error, EvalkitError):
         return error
-    if isinstance(error, UnicodeDecodeError):
+    deep = any(isinstance(one, RecursionError) for one in (error, error.__cause__, error.__context__))
+    if deep or isinstance(error, UnicodeDecodeError):
         from evalkit.hydra_app import user_files
 
         what = ConfigError("a config file is not UTF-8", remedy="save it as UTF-8")
-        return next((fault for file in user_files() if (fault := not_utf8(file))), what)
+        if deep:
+            what = ConfigError(f"a config or an override is nested deeper than {DEEPEST} levels", remedy=_FLATTEN)
+        return next((fault for file in user_files() if (fault := unusable(file))), what)
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
     if _merges_list(str(error)):
@@ -76,15 +83,24 @@ def hydra_error(error: Exception) -> EvalkitError:
     return ConfigError(lines[0] if lines else type(error).__name__)
 
 
-def not_utf8(file: Path) -> ConfigError | None:
-    """Return the error for a file that is not UTF-8, or `None` if it is."""
+def unusable(file: Path) -> ConfigError | None:
+    """Return the error for a file that is not UTF-8 or is nested too deeply, or `None` if it is neither."""
+    where = str(relative(file))
     try:
-        file.read_bytes().decode("utf-8")
+        text = file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        what = f"the byte at offset {error.start} is not UTF-8"
-        return ConfigError(what, where=str(relative(file)), remedy="save the file as UTF-8")
+        return ConfigError(
+            f"the byte at offset {error.start} is not UTF-8", where=where, remedy="save the file as UTF-8"
+        )
     except OSError:
         return None
+    depth = 0
+    with suppress(yaml.YAMLError):  # reported when the file is read
+        for event in yaml.parse(text):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                where += f":{event.start_mark.line + 1}" if event.start_mark else ""
+                return ConfigError(f"nested deeper than {DEEPEST} levels", where=where, remedy=_FLATTEN)
     return None
 
 

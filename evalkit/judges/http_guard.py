@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from evalkit.errors import CallError
@@ -35,6 +37,7 @@ OPENAI_PROTOCOL = (
 _OTHER_CLIENTS = ("azure", "aiohttp_openai", "litellm_proxy", "xinference")
 BY_OWN_HANDLER = tuple(name for name in OPENAI_PROTOCOL if name not in _OTHER_CLIENTS)
 """The providers of these that LiteLLM's own HTTP handler can call."""
+_LONGEST_ERROR, _DEEPEST_ERROR = 16_384, 32
 _BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 _OWN_HANDLER = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 Handle = Callable[["Request"], Awaitable["Response"]]
@@ -146,5 +149,18 @@ async def _checked(response: Response, guard: Guard) -> Response:
     body = await read_body(response.stream, headers.get("content-encoding", ""), guard.limit)
     if guard.openai and response.status_code < 400:
         body = json.dumps(as_openai(answer_in(response.status_code, body, headers))).encode()
+    if response.status_code >= 400:
+        body = _readable_error(body)
     kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _BODY_HEADERS]
     return Response(response.status_code, headers=kept, content=body, extensions=response.extensions)
+
+
+def _readable_error(body: bytes) -> bytes:
+    """Return an error's body; of a long or deeply nested one the beginning, as a message.
+
+    LiteLLM reads such a body for seconds in the event loop, and all other requests wait.
+    """
+    depths = accumulate(1 if bracket in b"[{" else -1 for bracket in re.findall(rb"[][{}]", body[:_LONGEST_ERROR]))
+    if len(body) <= _LONGEST_ERROR and max(depths, default=0) <= _DEEPEST_ERROR:
+        return body
+    return json.dumps({"error": {"message": body[:2000].decode("utf-8", "replace")}}).encode()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
+from evalkit.errors import ConfigError
+from evalkit.hydra_app import load_config
 from tests.support.command_line import ROOT, Done
 
 Call = Callable[..., Done]
@@ -133,6 +139,101 @@ def test_mistakes_are_one_line(run: Call, tmp_path: Path, rubrics: list[Any], mo
     done = run("out", *more, status=1)
     assert said in done.line()
     assert not (tmp_path / "out" / "metrics.json").exists()
+
+
+def tree(depth: int) -> dict[str, Any]:
+    item: dict[str, Any] = {"criterion": "It is short"}
+    for _ in range(depth - 1):
+        item = {"criterion": "It is good", "parts": [item]}
+    return item
+
+
+def table(path: Path, rubrics: list[Any]) -> None:
+    """Write two rows, of which the second has these rubrics, in the format of the file's suffix."""
+    rows = [row(1), row(2, rubrics=rubrics)]
+    if path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows({**one, "rubrics": json.dumps(one["rubrics"])} for one in rows)
+    elif path.suffix == ".parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif path.suffix == ".json":
+        path.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]")
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)))
+
+
+@pytest.mark.parametrize("depth", [51, 61, 120, 300, 450, 3000])
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
+def test_a_deep_tree_is_one_line(call: Call, run: Call, tmp_path: Path, suffix: str, depth: int) -> None:
+    text, place = json.dumps([tree(50)]), "cases." + suffix
+    inner = json.dumps(tree(50))
+    for _ in range(depth - 50):
+        inner = f'{{"criterion": "It is good", "parts": [{inner}]}}'
+    table(tmp_path / place, [tree(50)])
+    data = [f"dataset.path={place}", "dataset.fields.checklist=rubrics"]
+    call("plan", *BASE[1:], *data)
+    quoted = (lambda one: one.replace('"', '""')) if suffix == "csv" else (lambda one: one)
+    file = tmp_path / place
+    file.write_text(file.read_text().replace(quoted(text), quoted(f"[{inner}]")))
+    line = 2 if suffix == "jsonl" else 3
+    for command in ("plan", "run"):
+        done = call(command, *BASE[1:], *data, status=1)
+        assert done.line().startswith(f"cases.{suffix}:{line}: ")
+        assert re.search("nested|flatten|is not a JSON list", done.line())
+
+
+@pytest.mark.parametrize("depth", [51, 120, 300, 3000])
+@pytest.mark.parametrize("file", ["study.yaml", "experiments/deep.yaml", "conf/mode/deep.yaml", "config.yaml"])
+def test_a_deep_tree_in_a_config_is_one_line(run: Call, call: Call, tmp_path: Path, file: str, depth: int) -> None:
+    inner = '{"criterion": "It is good", "parts": [' * depth + '"x"' + "]}" * depth
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = f"name: checklist\nchecklist: [{inner}]\n"
+    study = "defaults: [config, _self_]\nmode:\n  " + mode.replace("\n", "\n  ").rstrip()
+    path.write_text(mode if "conf/" in file else study)
+    words = ["mode=deep"] if "conf/" in file else [file]
+    for command in ("plan", "run"):
+        line = call(command, *words, "judge=simulated/good", "tracking=none", status=1).line()
+        assert re.match(rf"{file}:\d: nested deeper than 60 levels; flatten it, or move a checklist to the", line)
+    if words == [file]:
+        with pytest.raises(ConfigError, match=r"nested deeper than 60 levels"):
+            load_config(str(path))
+
+
+def test_a_deep_tree_in_an_override_is_one_line(run: Call, call: Call) -> None:
+    for depth in (60, 120, 300):
+        inner = "{criterion: x, parts: [" * depth + "x" + "]}" * depth
+        done = call("plan", *BASE[1:], f"mode.checklist=[{inner}]", status=1)
+        assert "nested deeper than" in done.line() or "cannot be read as an override" in done.line()
+
+
+@pytest.mark.parametrize("key", ["points", "weight"])
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "parquet"])
+def test_a_number_that_is_nan_is_refused_in_json_and_absent_in_tables(
+    run: Call, call: Call, tmp_path: Path, suffix: str, key: str
+) -> None:
+    nan = float("nan")
+    items = [{"criterion": "x", key: nan}, {"criterion": "y", key: 1.0, "parts": [{"criterion": "z", key: nan}]}]
+    table(tmp_path / f"cases.{suffix}", items)
+    data = [f"dataset.path=cases.{suffix}", "dataset.fields.checklist=rubrics", "hydra.run.dir=out"]
+    if suffix in ("jsonl", "json"):
+        line = 2 if suffix == "jsonl" else 3
+        said = call(*BASE, *data, status=1).line()
+        assert said == f"cases.{suffix}:{line}: item 1: {key} is not a number; write a number from -1e9 to 1e9"
+        return
+    place = "cases.csv:3" if suffix == "csv" else "cases.parquet:row 2"
+    call(*BASE, *data)
+    notes = json.loads((tmp_path / "out/manifest.json").read_text())["notes"]
+    assert f"checklist items whose {key} are NaN, read as absent: 2 (first: {place})" in "\n".join(map(str, notes))
+
+
+def test_nan_in_other_fields_of_json_is_absent(run: Call, call: Call, tmp_path: Path) -> None:
+    write(tmp_path, [row(1), {**row(2), "context": float("nan"), "points": float("nan"), "more": {"x": float("nan")}}])
+    run("out")
+    [_, case] = lines(tmp_path / "out/cases.jsonl")
+    assert case["metadata"] == {"points": None, "more": {"x": None}}
 
 
 def test_plan_counts_requests(run: Call, call: Call) -> None:

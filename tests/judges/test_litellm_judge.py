@@ -248,6 +248,34 @@ async def test_each_fault_has_its_kind(provider, reply, kind, retryable, retry_a
     assert len(provider.requests) == 2
 
 
+DEEP = 300_000
+BODIES = {
+    "lists": b"[" * DEEP,
+    "closed lists": b"[" * 200 + b"]" * 200,
+    "objects": b'{"error":' * 50_000 + b"1" + b"}" * 50_000,
+    "lists in the message": b'{"error": {"message": ' + b"[" * DEEP + b"]" * DEEP + b"}}",
+    "lists in the code": b'{"error": {"message": "busy", "code": ' + b"[" * 300 + b"]" * 300 + b"}}",
+    "a long message": b'{"error": {"message": "' + b"busy " * 200_000 + b'"}}',
+}
+
+
+@pytest.mark.parametrize("status", [400, 429, 500])
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "hosted_vllm/x", "anthropic/claude-3-haiku-20240307"])
+async def test_litellm_reads_only_the_beginning_of_a_large_or_deep_error(provider, model, body, status, monkeypatch):
+    """It reads in the event loop, seconds for a megabyte, while every other request waits and times out."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
+    provider.script.append(Reply(BODIES[body], status))
+    with pytest.raises(CallError) as error:
+        await ask(made(provider, model=model))
+    assert error.value.kind == {400: "bad_request", 429: "rate_limit", 500: "server"}[status]
+    assert BODIES[body][:20].decode()[:1] in error.value.message or "busy" in error.value.message
+    cause = error.value.__cause__
+    while cause is not None:
+        assert len(str(cause)) < 20_000
+        cause = cause.__cause__ or cause.__context__
+
+
 async def test_an_answer_that_does_not_come_is_a_timeout(provider):
     release = threading.Event()
     provider.script.append(Reply(hang=release))

@@ -20,7 +20,9 @@ from evalkit.benchmarks.records import (
     missing_record,
     parse_winner,
 )
-from evalkit.datasets.field_mapping import ABSENT, column_value, plain
+from evalkit.datasets.expressions import RowFault
+from evalkit.datasets.field_mapping import ABSENT, column_value, plain_row
+from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.types import Winner
@@ -66,11 +68,18 @@ def read(path: Path, options: Options) -> ParsedFile:
     """
     columns, questions = _Columns(dict(options.fields)), _Questions()
     records = [
-        _record(columns, plain(row), questions, index, place, options)
+        _record(columns, _plain(row, place), questions, index, place, options)
         for index, (place, row) in enumerate(rows_of(path))
     ]
     columns.check(path)
     return ParsedFile(records, unread=not columns.telling)
+
+
+def _plain(row: Row, place: str) -> Row:
+    try:
+        return plain_row(row)
+    except RowFault as fault:
+        raise fault.at(place) from None
 
 
 class _Columns:
