@@ -73,13 +73,16 @@ def _names(text: str, where: str) -> frozenset[str]:
 def _evaluated(evaluate: Callable[[], Any], row: Row, names: frozenset[str], where: str) -> Any:
     from jinja2 import TemplateError, UndefinedError
 
+    from evalkit.prompting.bounds import bounded
+
     try:
-        return evaluate()
+        with bounded():
+            return evaluate()
     except UndefinedError as bad:
         if missing := sorted(names - row.keys()):
             raise RowFault(*missing_column_error(missing[0], row, f" for {where}")) from None
         raise RowFault(f"{where}: {bad}", "fix the expression") from None
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as bad:
+    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as bad:
         raise RowFault(f"{where}: {type(bad).__name__}: {bad}", "fix the expression") from None
 
 
@@ -99,9 +102,10 @@ def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, s
 @cache
 def _environment() -> Any:
     from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    made = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
+    from evalkit.prompting.bounds import BoundedEnvironment
+
+    made = BoundedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
     made.filters[CONVERSATION] = _conversation
     return made
 

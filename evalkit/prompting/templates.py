@@ -15,13 +15,15 @@ from typing import Any, NoReturn
 import yaml
 from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, meta, nodes
 from jinja2.exceptions import TemplateSyntaxError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from evalkit.core.resources import shipped
 from evalkit.errors import PromptError, did_you_mean
+from evalkit.prompting.bounds import BoundedEnvironment, BoundError, bounded, joined
 from evalkit.types import Message
 
 _PART = "; "
+_EXHAUSTED = (RecursionError, MemoryError, SyntaxError)
+"""What Python raises for a template that is nested too deeply; Jinja's own errors of syntax are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Reasons:
 
 
 def _environment(loader: BaseLoader | None = None) -> Environment:
-    return ImmutableSandboxedEnvironment(
+    return BoundedEnvironment(
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
 
@@ -268,8 +270,9 @@ class Prompts:
         """
         template = self._template(name, frozenset(variables))
         try:
-            return tuple(_messages(template, variables))
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+            with bounded():
+                return tuple(_messages(template, variables))
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, *_EXHAUSTED) as error:
             _refuse(error, self._files, variables)
 
     def partial(self, name: str, texts: Sequence[str], **fixed: Any) -> PartialTemplate:
@@ -306,7 +309,7 @@ class Prompts:
                     return True
                 seen.add(path)
                 paths += [one for one in others if one and one not in seen]
-        except TemplateError as error:
+        except (TemplateError, *_EXHAUSTED) as error:
             _refuse(error, self._files, ())
         return False
 
@@ -346,7 +349,7 @@ class Prompts:
             try:
                 template = self._environment.get_template(path)
                 self._check(path, known)
-            except TemplateError as error:
+            except (TemplateError, *_EXHAUSTED) as error:
                 _refuse(error, self._files, known)
             self._checked[name, known] = template
         return self._checked[name, known]
@@ -410,12 +413,12 @@ class Prompts:
 def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message]:
     # Rendering the root makes Jinja collect the blocks of the templates that this one extends.
     context = template.new_context(variables)
-    whole = "".join(template.root_render_func(context))
+    whole = joined(template.root_render_func(context))
     if "user" not in context.blocks:
         yield {"role": "user", "content": whole}
         return
     for role in ("system", "user"):
-        content = "".join(context.blocks[role][0](context)) if role in context.blocks else ""
+        content = joined(context.blocks[role][0](context)) if role in context.blocks else ""
         if role == "user" or content.strip():
             yield {"role": role, "content": content}
 
@@ -429,6 +432,9 @@ def _refuse(error: Exception, files: TemplateFiles, known: Iterable[str]) -> NoR
     if isinstance(error, TemplateSyntaxError):
         place = files.place(error.name or error.filename or "", error.lineno)
         raise PromptError(f"not a Jinja template: {error.message}", where=place, remedy="fix the template") from None
+    if isinstance(error, (BoundError, *_EXHAUSTED)):
+        what = str(error) if isinstance(error, BoundError) else "it is nested too deeply or calls itself"
+        raise PromptError(f"cannot be filled: {what}", where=_line(error), remedy="simplify the template") from None
     raise PromptError(
         f"cannot be filled: {error}", where=_line(error), remedy=f"the placeholders are {', '.join(sorted(known))}"
     ) from None
