@@ -252,6 +252,7 @@ def probe_statistics(one: Contrast, span: float) -> Iterator[Statistic]:
             n=n,
             missing=lost,
             worst=((total - span * lost) / (n + lost), (total + span * lost) / (n + lost)),
+            limits=(-span, span),
             covered=known,
         )
     if one.probe.expects == "same":

@@ -19,7 +19,7 @@ from evalkit.scoring.catalog.spec import BOTH
 from evalkit.scoring.columns.cases import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.scoring.stats.confusion import kappa
+from evalkit.scoring.stats.confusion import confused, kappa
 from evalkit.types import Metric
 
 _LABELS: Final = {"CHATGPT": "A", "VICUNA13B": "B", "TIE": "TIE"}
@@ -83,7 +83,10 @@ def _rule(view: View) -> list[Statistic | Metric]:
     accuracy = tally.rate("faireval/accuracy", winner == label, used, lost, why=UNREAD)
     cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
     why = "all verdicts and labels are in one class" if used.any() else UNREAD
-    agreement = Statistic("faireval/kappa", np.stack(cells, axis=1), kappa, accuracy.n, accuracy.missing, why=why)
+    table = np.stack(cells, axis=1)
+    agreement = Statistic(
+        "faireval/kappa", table, kappa, accuracy.n, accuracy.missing, reach=confused(kappa, table), why=why
+    )
     if not view.both:
         return [accuracy, agreement, nothing("faireval/conflict_rate", ONE_ORDER)]
     passes = view.passes

@@ -38,8 +38,8 @@ from evalkit.errors import DatasetError
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.catalog.spec import PAIRS, SCORES
 from evalkit.scoring.columns.cases import CODES, NONE, TIE, A
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Annotation, Metric
 
 NAME: Final = "mt_bench"
@@ -252,6 +252,7 @@ def mean_scores(view: View, name: str, parts: Mapping[str, Bools]) -> list[Stati
                     n=n,
                     missing=lost,
                     worst=_bounds(total, n, lost, scale),
+                    limits=(scale.min, scale.max),
                     why=NO_SCORE,
                 )
             )

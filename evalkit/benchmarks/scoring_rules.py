@@ -13,8 +13,8 @@ from evalkit.config import RunConfig
 from evalkit.scoring.columns.cases import PairColumns, sign
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.correlation import correlation_statistics
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, group_mean
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Table, Tally
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide, group_mean
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders
 from evalkit.scoring.verdicts.weighting import pair_margins
 from evalkit.types import Case, Metric

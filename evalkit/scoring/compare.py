@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig, ScoringConfig
+from evalkit.core.scale import Scale
 from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import TESTED
@@ -20,8 +21,8 @@ from evalkit.scoring.metrics.checklists import halo_statistic
 from evalkit.scoring.metrics.contradiction import contradiction_statistics
 from evalkit.scoring.pipeline import score_without_intervals
 from evalkit.scoring.stats import paired_tests as tests
-from evalkit.scoring.stats.arrays import Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, as_metric, measure, measure_with_draws, resample
+from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, as_metric, measure, measure_with_draws, resample
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import kappa
 from evalkit.scoring.verdicts.checklists import read_items
@@ -135,8 +136,12 @@ class PairedVerdicts:
             np.array([v.label if isinstance(v.label, float) else np.nan for v in single], dtype=np.float64),
         )
 
-    def statistics(self) -> list[Statistic]:
-        """Return `agreement/error` if responses have scores and grades: their mean absolute difference."""
+    def statistics(self, span: float) -> list[Statistic]:
+        """Return `agreement/error` if responses have scores and grades: their mean absolute difference.
+
+        Args:
+            span: the largest possible difference.
+        """
         graded = np.isfinite(self.grade)
         if not graded.any():
             return []
@@ -145,7 +150,8 @@ class PairedVerdicts:
         columns = np.stack([tally(np.where(read, np.abs(self.score - self.grade), 0.0)), tally(read)], axis=1)
         missing = int((graded & ~read).sum())
         why = "no graded response has a score"
-        return [Statistic("agreement/error", columns, _ratio, int(read.sum()), missing, why=why)]
+        limits = (0.0, span)
+        return [Statistic("agreement/error", columns, _ratio, int(read.sum()), missing, limits=limits, why=why)]
 
     def by_cluster(self, name: str, clusters: Clusters) -> Floats:
         """Return each cluster's mean score or mean absolute difference from the grades, NaN without values."""
@@ -178,6 +184,7 @@ class PairedVerdicts:
             n=int(read.sum()),
             missing=int((labeled & ~read).sum()),
             worst=_worst(one[labeled], two[labeled]),
+            limits=(-1.0, 1.0),
             why="no labeled pair has a verdict in both",
         )
         return statistic, (int((read & (one > two)).sum()), int((read & (one < two)).sum()))
@@ -274,12 +281,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A run on the shared cases: its metrics, their values in each resample, and the clusters behind each."""
+    """A run on the shared cases: its metrics, and of each its resamples, its clusters and its possible values."""
 
     entry: RunEntry
     metrics: Mapping[str, Metric]
     draws: Mapping[str, Floats]
     covered: Mapping[str, int]
+    possible: Mapping[str, Bounds]
     paired: PairedVerdicts
     clusters: Clusters
 
@@ -339,12 +347,13 @@ def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Me
     scored = score_without_intervals(config, entry.cases, entry.judgments, clusters)
     statistics = [item for item in scored.found if isinstance(item, Statistic)]
     paired = PairedVerdicts.of(entry, scored.verdicts)
-    statistics += paired.statistics()
+    statistics += paired.statistics(Scale.of(config.rubric).span)
     numbers, rows = measure_with_draws(statistics, scoring, clusters)
     draws = {statistic.name: row for statistic, row in zip(statistics, rows, strict=True)}
     metrics = {item.name: item for item in scored.found if isinstance(item, Metric)} | numbers
     covered = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
-    return _Measured(entry, metrics, draws, covered, paired, clusters)
+    possible = {statistic.name: statistic.possible for statistic in statistics}
+    return _Measured(entry, metrics, draws, covered, possible, paired, clusters)
 
 
 def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
@@ -397,7 +406,14 @@ def _plain(name: str, one: _Measured, two: _Measured, draws: Floats, scoring: Sc
     value, count = (first.value or 0.0) - (second.value or 0.0), min(one.covered[name], two.covered[name])
     # The difference of values only: each run's metric covers the units that it read.
     none, every = np.zeros((count, 0)), np.ones(count, dtype=bool)
-    lone = Statistic(name, none, lambda totals: np.full(len(totals), value), min(first.n, second.n), covered=every)
+    (low, high), (other_low, other_high) = one.possible[name], two.possible[name]
+    limits = (
+        None if low is None or other_high is None else low - other_high,
+        None if high is None or other_low is None else high - other_low,
+    )
+    lone = Statistic(
+        name, none, lambda totals: np.full(len(totals), value), min(first.n, second.n), covered=every, limits=limits
+    )
     missing = max(first.missing, second.missing)
     return replace(as_metric(lone, value, draws, scoring, Clusters.each(count)), missing=missing)
 

@@ -17,8 +17,8 @@ import numpy as np
 from evalkit.core.annotations import UNKNOWN, inclusion
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.decision import LEAN
-from evalkit.scoring.stats.arrays import Floats, round_metric
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, share
+from evalkit.scoring.stats.arrays import Bounds, Floats, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, share
 from evalkit.types import Case, Metric
 
 GROUPS: Final = frozenset({"agreement", "human", "calibration"})

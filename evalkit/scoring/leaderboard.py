@@ -18,7 +18,7 @@ from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import confusion
 from evalkit.scoring.stats import paired_tests as tests
 from evalkit.scoring.stats.arrays import Codes, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, resample, tail_of
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, as_metric, measure, resample
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, Verdict
 
@@ -420,6 +420,7 @@ class _Coefficients:
         scoring: ScoringConfig,
     ) -> None:
         numbers, clusters = _numbered(group, [v.case_id for one in group for v in one.verdicts])
+        self._scoring = scoring
         self._values, self._clusters = [_value(one, by) or 0.0 for one in group], clusters.count
         self._draws = [resample([statistic(one, numbers)], scoring, clusters)[0] for one in group]
 
@@ -430,12 +431,11 @@ class _Coefficients:
     def difference(self, one: int, two: int, confidence: float) -> Metric:
         """Return the difference with its expanded percentile interval."""
         value, resampled = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
-        resampled = resampled[np.isfinite(resampled)]
-        if not len(resampled) or self._clusters < 2 or not np.ptp(resampled):
-            return Metric(BEHIND, round_metric(value), n=self._clusters, note="the same in every resample: no interval")
-        tail = tail_of(self._clusters, confidence)
-        low, high = np.quantile(resampled, [tail, 1 - tail], method="weibull")
-        return Metric(BEHIND, round_metric(value), round_metric(low), round_metric(high), self._clusters)
+        every = np.ones(self._clusters, dtype=bool)
+        none, n = np.zeros((self._clusters, 0)), self._clusters
+        lone = Statistic(BEHIND, none, lambda _: np.full(1, value), n, covered=every, limits=(-2.0, 2.0))
+        scoring = self._scoring.model_copy(update={"confidence": confidence})
+        return as_metric(lone, value, resampled, scoring, Clusters.each(self._clusters))
 
 
 def _spearman(one: Contender, numbers: Mapping[str, int]) -> Statistic:

@@ -299,7 +299,7 @@ def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumn
     if verdicts.passes is None:  # a ranking's scores are places, not on the rubric's scale
         scale = Scale.of(config.rubric)
         metrics += [score_agreement(scored, scale, len(cases)), score_error(scored, scale, len(cases))]
-        metrics += score_slopes(scored, cases)
+        metrics += score_slopes(scored, cases, scale.span)
     return metrics, {}
 
 

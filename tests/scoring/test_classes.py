@@ -87,7 +87,8 @@ def test_metrics_equal_scikit_learn(table):
     expected["class/macro_f1"] = sk.f1_score(y, x, average="macro", zero_division=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected["class/balanced_accuracy"] = sk.balanced_accuracy_score(y, x)
+        whole = set(y) == set(every)
+        expected["class/balanced_accuracy"] = sk.balanced_accuracy_score(y, x) if whole else np.nan
     expected["class/tpr"] = expected["class/good/recall"]
     expected["class/tnr"] = np.mean(x[y != 0] != 0) if (y != 0).any() else np.nan
     expected["class/youden_j"] = expected["class/tpr"] + expected["class/tnr"] - 1
@@ -296,8 +297,18 @@ def test_intervals_of_a_rare_class_do_not_collapse():
 
 def test_means_over_classes_name_the_classes_that_they_omit():
     found = measured(columns_of([0, 0, 1, 1], [0, 1, 1, 0]))
-    for name in ("class/balanced_accuracy", "class/macro_f1"):
-        assert found[name].note == "without 'bad', which no label names"
+    assert found["class/macro_f1"].note == "without 'bad', which no label names"
+
+
+@given(tables())
+def test_balanced_accuracy_needs_a_label_of_every_class(table):
+    k, verdicts, labels = table
+    metric = measured(columns_of(verdicts, labels, k))["class/balanced_accuracy"]
+    read = {label for verdict, label in zip(verdicts, labels, strict=True) if label >= 0 and verdict >= 0}
+    assert (metric.value is not None) == (len(read) == k) == (metric.low is not None)
+    if read and metric.value is None:
+        assert all(f"no label is '{NAMES[c]}'" in metric.note for c in set(range(k)) - read)
+        assert metric.worst_low is None
 
 
 def test_clusters_widen_intervals():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
+from evalkit.scoring.columns.verdicts import ScoreColumns
+from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats import bootstrap, clusters
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
 from evalkit.scoring.stats.bounded_intervals import bounded_mean, debiased_sum, invert_test
@@ -118,9 +120,7 @@ def test_a_few_cases_in_a_row_are_no_preference(cases, clear):
 @pytest.mark.parametrize(
     ("item", "note"),
     [
-        (statistic([[0.5, 1]] * 9, proportion=True), "the same in every resample"),
-        (statistic([[1, 1]] * 9), "the same in every resample"),
-        (statistic([[1, 1]], proportion=True), "one case: no interval"),
+        (statistic([[1, 1]] * 9), "the same in every resample, and without limits: no interval"),
         (statistic([[0, 0], [0, 0]], why="no such pair", note="unseen"), "no such pair"),
     ],
 )
@@ -129,6 +129,107 @@ def test_what_has_no_interval_says_so(item, note):
     assert (metric.low, metric.high) == (None, None)
     assert note in metric.note
     assert "unseen" not in metric.note
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 20, 300])
+@pytest.mark.parametrize("value", [0.25, 0.5])
+def test_what_does_not_vary_is_bounded_by_how_many_cases_could_differ(n, value):
+    share = 1 - 0.025 ** (1 / n)  # Clopper and Pearson's bound of none in n
+    assert stats.binomtest(0, n).proportion_ci(method="exact").high == pytest.approx(share)
+    for item in (statistic([[value, 1]] * n, proportion=True), statistic([[value, 1]] * n, limits=(0.0, 1.0))):
+        metric = measured(item)
+        assert metric.low == pytest.approx(value * (1 - share))
+        assert metric.high == pytest.approx(value + share * (1 - value))
+        cases = "one case" if n == 1 else f"{n} cases"
+        assert metric.note == f"the same in every resample: exact bound on how many of {cases} differ"
+
+
+def test_one_case_has_the_exact_interval_of_a_share():
+    metric = measured(statistic([[1, 1]], proportion=True))
+    assert (metric.low, metric.high, metric.note) == (0.025, 1.0, "one case: exact binomial interval")
+
+
+def test_gaps_that_are_all_zero_could_be_larger():
+    metric = measured(statistic([[0.0, 1.0]] * 30, gaps=1, limits=(0.0, 1.0)))
+    assert (metric.value, metric.low, metric.high) == (0.0, 0.0, pytest.approx(1 - 0.025 ** (1 / 30)))
+
+
+CODES = {1.0: "A", 0.0: "TIE", -1.0: "B"}
+
+
+def judged_pairs(configure, make_case, passes, labels, verdicts):
+    cases = [make_case(str(k), label=CODES[label]) for k, label in enumerate(labels)]
+    judgments = [one for k, verdict in enumerate(verdicts) for one in passes(str(k), verdict, verdict)]
+    return score_run(configure(scoring={"bootstrap": 200}), cases, judgments).metrics
+
+
+@pytest.mark.parametrize(("n", "low"), [(20, 0.663), (300, 0.976)])
+def test_a_perfect_kappa_is_bounded(configure, make_case, passes, n, low):
+    labels = [1.0, -1.0] * (n // 2)
+    metrics = judged_pairs(configure, make_case, passes, labels, labels)
+    kappa = metrics["agreement/kappa"]
+    assert (kappa.value, kappa.high) == (1.0, 1.0)
+    assert kappa.low == pytest.approx(low, abs=1e-3)
+    opposite = judged_pairs(configure, make_case, passes, labels, [-label for label in labels])
+    assert opposite["agreement/kappa"].low == -1.0 < opposite["agreement/kappa"].high < -low + 0.1
+    constant = judged_pairs(configure, make_case, passes, labels, [1.0] * n)["agreement/kappa"]
+    assert constant.low < 0.0 == constant.value < constant.high < 2 * (1 - low)
+
+
+def test_a_rare_class_makes_the_bound_of_a_perfect_kappa_wide(configure, make_case, passes):
+    labels = [1.0] * 90 + [-1.0] * 10
+    kappa = judged_pairs(configure, make_case, passes, labels, labels)["agreement/kappa"]
+    assert 0.4 < kappa.low < 0.85  # 3.6 of 100 cases could differ, and all of them could be of the rare class
+
+
+def test_the_note_on_the_first_rate_says_why_it_is_one_half(configure, make_case, passes):
+    metrics = judged_pairs(configure, make_case, passes, [1.0, -1.0] * 20, [1.0, 1.0] * 20)
+    rate = metrics["position/first_rate"]
+    assert (rate.value, rate.low, rate.high) == (0.5, pytest.approx(0.456, abs=1e-3), pytest.approx(0.544, abs=1e-3))
+    assert rate.note.startswith("0.5 by construction: no verdict changes with the order")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n", [2, 3, 20, 300, 5000])
+def test_a_perfect_correlation_is_bounded(n, sign):
+    generator = np.random.default_rng(n)
+    x = generator.normal(size=n)
+    scored = ScoreColumns(np.arange(n), np.zeros(n, dtype=int), x, x, x, sign * x, np.arange(n))
+    found = measure(correlation_statistics(scored, n), ScoringConfig(bootstrap=20), Clusters.each(n))
+    share = 1 - 0.025 ** (1 / n)
+    for name in ("spearman", "kendall", "pearson"):
+        metric = found[f"agreement/{name}"]
+        near, far = (metric.high, metric.low) if sign > 0 else (-metric.low, -metric.high)
+        assert (metric.value, near) == (pytest.approx(sign), pytest.approx(1.0))
+        assert -1 <= far < 1 - 2 * share + 1e-9
+        assert "exact bound" in metric.note
+    if n >= 20:  # the share of the cases at opposite ends costs rho six times as much
+        far = found["agreement/spearman"].low if sign > 0 else -found["agreement/spearman"].high
+        assert far == pytest.approx(1 - 6 * share * (1 - share / 2) ** 2, abs=0.08)
+
+
+@settings(max_examples=60)
+@given(st.data(), st.integers(1, 6))
+def test_every_defined_metric_has_an_interval(configure, make_case, passes, pointwise, judged, data, n):
+    """Over judges that are perfect, reversed, constant or anything, of few cases: wide intervals, never none."""
+    code = st.sampled_from([1.0, 0.0, -1.0])
+    pairs = judged_pairs(
+        configure,
+        make_case,
+        passes,
+        data.draw(st.lists(code, min_size=n, max_size=n)),
+        data.draw(st.lists(code, min_size=n, max_size=n)),
+    )
+    grades, given_scores = (
+        data.draw(st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=n, max_size=n)) for _ in range(2)
+    )
+    cases = [make_case(str(k), ["x" * (3 + k % 3)], grades=[grade]) for k, grade in enumerate(grades)]
+    judgments = [judged(str(k), (0,), score) for k, score in enumerate(given_scores)]
+    scores = score_run(pointwise(scoring={"bootstrap": 100}), cases, judgments).metrics
+    for metric in [*pairs.values(), *scores.values()]:
+        if metric.value is not None and metric.name != "score/distinct" and "not defined in" not in (metric.note or ""):
+            assert metric.low is not None, metric
+            assert metric.low - 1e-9 <= metric.value <= metric.high + 1e-9, metric
 
 
 def test_resamples_in_which_it_is_not_defined_are_left_out():

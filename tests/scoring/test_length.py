@@ -8,11 +8,13 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
 from evalkit.scoring.stats import logistic
-from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.logistic import after_step, fit, one_step
+from evalkit.scoring.stats.logistic import after_step, expit, fit, one_step
+from tests.support.penalized import slow_fit
 
 
 def pairs(seed, n=120, bias=1.0, quality=0.0, advantage=0.0):
@@ -36,17 +38,16 @@ def run(configure, make_case, judged, first, second, label, verdict, **scoring):
     return score_run(config, cases, judgments).metrics
 
 
-def test_the_slopes_equal_statsmodels(configure, make_case, judged):
+def test_the_slopes_equal_the_slow_penalized_ones(configure, make_case, judged):
     first, second, label, verdict = pairs(1, n=300, quality=0.7)
     verdict[::9] = 0.0  # ties count half
     metrics = run(configure, make_case, judged, first, second, label, verdict)
     x = np.log(first / second)
     x = x / x.std()
     y = (1 + verdict) / 2
-    plain = sm.GLM(y, sm.add_constant(x), family=sm.families.Binomial()).fit(tol=1e-14)
-    held = sm.GLM(y, sm.add_constant(np.stack([x, label], axis=1)), family=sm.families.Binomial()).fit(tol=1e-14)
-    assert metrics["length/slope"].value == pytest.approx(plain.params[1], abs=1e-9)
-    assert metrics["length/slope_at_label"].value == pytest.approx(held.params[1], abs=1e-9)
+    plain, held = slow_fit(sm.add_constant(x), y), slow_fit(sm.add_constant(np.stack([x, label], axis=1)), y)
+    assert metrics["length/slope"].value == pytest.approx(plain[1], abs=1e-6)
+    assert metrics["length/slope_at_label"].value == pytest.approx(held[1], abs=1e-6)
     assert metrics["length/slope"].low > 0
 
 
@@ -79,7 +80,8 @@ def test_one_step_is_close_to_fitting_each_resample_anew():
     design = np.stack([np.ones(150), x / x.std(), label], axis=1)
     outcome = (1 + verdict) / 2
     fitted = fit(design, outcome).coefficients
-    columns = one_step(design, outcome, fitted, Tally(np.arange(150), 150))
+    scores = design * (outcome - expit(design @ fitted))[:, None]
+    columns = one_step(design, scores, fitted, Tally(np.arange(150), 150))
     weights = np.concatenate([rows for _, rows in Clusters.each(150).draw(200, 0)])
     near = after_step(weights @ columns, fitted)[:, 1]
     drawn = [np.repeat(np.arange(150), row.astype(int)) for row in weights]
@@ -101,7 +103,6 @@ def test_the_interval_of_a_large_run_is_the_clustered_sandwich(configure, make_c
     ("first", "second", "verdict", "why"),
     [
         ([10, 20], [20, 40], [1.0, -1.0], "the same in every pair"),
-        ([10, 40, 20, 30], [20, 20, 30, 20], [1.0, -1.0, 1.0, -1.0], "separated"),
         ([10, 40], [20, 20], [None, None], "no pair has a verdict"),
     ],
 )
@@ -140,9 +141,60 @@ def test_a_label_that_says_all_leaves_nothing_to_length(configure, make_case, ju
     first, second, label, _ = pairs(6, n=40)
     metric = run(configure, make_case, judged, first, second, label, label)["length/slope_at_label"]
     assert (metric.value, metric.low) == (None, None)
-    assert "separated" in metric.note
+    assert metric.note == "0 verdicts differ from the label, and 10 are needed to see what else they depend on"
     constant = run(configure, make_case, judged, first, second, np.ones(40), label)["length/slope_at_label"]
     assert "collinear" in constant.note
+
+
+@pytest.mark.parametrize(("contrary", "defined"), [(2, False), (9, False), (20, True), (60, True)])
+def test_few_verdicts_against_the_label_show_nothing(configure, make_case, judged, contrary, defined):
+    first, second, label, _ = pairs(7, n=300)
+    longer = np.where(first > second, 1.0, -1.0)
+    verdict = label.copy()
+    verdict[np.flatnonzero(label != longer)[:contrary]] *= -1  # only for the longer one
+    metric = run(configure, make_case, judged, first, second, label, verdict)["length/slope_at_label"]
+    assert (metric.value is not None) == defined == (metric.low is not None)
+    assert not defined or metric.low > 0
+
+
+@pytest.mark.parametrize("slips", [0, 1, 3])
+def test_a_judge_that_always_takes_the_longer_answer_is_shown(configure, make_case, judged, slips):
+    """Complete separation is the strongest evidence of all, and a verdict or three against it change nothing."""
+    first, second, label, _ = pairs(8, n=200)
+    verdict = np.where(first > second, 1.0, -1.0)
+    verdict[:slips] *= -1
+    metrics = run(configure, make_case, judged, first, second, label, verdict)
+    for name in ("length/slope", "length/slope_at_label"):
+        assert 1 < metrics[name].low < metrics[name].value < metrics[name].high
+
+
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("separated", [True, False])
+def test_copies_of_a_pair_on_one_prompt_add_no_evidence(size, separated):
+    """Of one outcome by prompt, four copies count as one, and as less than four of their own prompts."""
+    generator = np.random.default_rng(3)
+    x = np.repeat(generator.normal(size=40), size)
+    y = (x > 0) * 1.0 if separated else np.repeat(generator.random(40) < 0.5, size) * 1.0
+    n = len(x)
+    clusters = Clusters.by_key(np.repeat(np.arange(1, 41), size), "prompt")
+    item = logistic.slope("length/slope", np.stack([np.ones(n), x], axis=1), y, Tally(np.arange(n), n), 1)
+    once = logistic.slope(
+        "length/slope", np.stack([np.ones(40), x[::size]], axis=1), y[::size], Tally(np.arange(40), 40), 1
+    )
+    settings = ScoringConfig(bootstrap=400)
+    metric, single = (
+        measure([one], settings, by)["length/slope"] for one, by in ((item, clusters), (once, Clusters.each(40)))
+    )
+    assert metric.high - metric.low > 0.95 * (single.high - single.low)
+    assert separated == (metric.low > 0) == (single.low > 0)
+
+
+def test_one_prompt_says_little():
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=30)
+    item = logistic.slope("length/slope", x[:, None], (x > 0) * 1.0, Tally(np.arange(30), 30), 0)
+    one = measure([item], ScoringConfig(bootstrap=50), Clusters(30, 1, np.zeros(30, dtype=int), "prompt"))
+    assert one["length/slope"].low < 0
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from evalkit.core.scale import Scale
 from evalkit.scoring.columns.cases import NAMES, NONE, TIE, A, B
 from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.rates import split_rate
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
-from evalkit.scoring.stats.confusion import ac1, kappa, most_even, weighted_kappa
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, share
+from evalkit.scoring.stats.bounded_intervals import Reach, mixed
+from evalkit.scoring.stats.confusion import ac1, confused, kappa, most_even, weighted_kappa
 
 CLASSES = (A, TIE, B)
 UNLABELED = "no pair has a label"
@@ -136,6 +137,7 @@ def _kappa(verdicts: VerdictColumns, tally: Tally) -> Statistic:
         unless_one_label(kappa, read, label),
         n=int(read.sum()),
         missing=int(unread.sum()),
+        reach=confused(kappa, columns),
         worst=(None, None) if one_value(label[read | unread]) else kappa_bounds(columns.sum(axis=0), label, unread),
         why=one_class(read, verdicts),
     )
@@ -207,11 +209,13 @@ def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
         statistic(
             "agreement/kappa_weighted",
             value=unless_one_label(weighted_kappa, read, label),
+            reach=confused(weighted_kappa, columns),
             worst=(None, None) if one_value(label[read | unread]) else _range(weighted_kappa(filled)),
         ),
         statistic(
             "agreement/ac1",
             value=partial(ac1, categories=categories),
+            reach=confused(ac1, columns),
             worst=_ac1_bounds(totals, filled, unread, categories),
         ),
     ]
@@ -297,12 +301,14 @@ def score_agreement(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic
     off_scale = bool(len(y)) and not (scale.min <= y.min() and y.max() <= scale.max)
     center = (scale.min + scale.max) / 2
     x, y, tally = x - center, y - center, Tally(scored.case[read], cases)
-    columns = np.stack([tally(values) for values in (np.ones(len(x)), x, y, x * x, y * y, x * y)], axis=1)
+    columns = np.stack([tally(values) for values in moments(x, y)], axis=1)
+    corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
     missing = int((graded & ~known).sum())
     return Statistic(
         "agreement/kappa_quadratic",
         np.zeros((cases, 6)) if off_scale else columns,
         concordance,
+        reach=mixed(concordance, columns.sum(axis=0), np.stack(corners, axis=1), len(x)),
         n=len(x),
         missing=missing,
         note="missing scores are omitted and not bounded" if missing else None,
@@ -327,15 +333,26 @@ def score_error(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
     farthest = np.maximum(missing - scale.min, scale.max - missing) ** 2
     count, total = n + len(missing), float(squared.sum())
     ends = [float(np.sqrt(end / count)) for end in (total, total + float(farthest.sum()))] if count else []
+    rows = np.array([[0.0, 1.0], [scale.span**2, 1.0]])
     return Statistic(
         "agreement/rmse",
         np.zeros((cases, 2)) if off_scale else np.stack([tally(squared), tally(np.ones(n))], axis=1),
-        lambda totals: np.sqrt(divide(totals[:, 0], totals[:, 1])),
+        _root_of_mean,
+        reach=mixed(_root_of_mean, np.array([total, n]), rows, n),
         n=n,
         missing=len(missing),
         worst=(ends[0], ends[1]) if n and not off_scale else (None, None),
         why=_why_no_concordance(off_scale, 0, scale),
     )
+
+
+def _root_of_mean(totals: Floats) -> Floats:
+    return np.sqrt(divide(totals[:, 0], totals[:, 1]))
+
+
+def moments(x: Floats, y: Floats) -> tuple[Floats, ...]:
+    """Return the columns whose sums are the moments of x and y: 1, x, y, xx, yy and xy."""
+    return np.ones(len(x)), x, y, x * x, y * y, x * y
 
 
 def _why_no_concordance(off_scale: bool, n: int, scale: Scale) -> str:
@@ -358,6 +375,14 @@ def nominal_columns(counts: Floats, tally: Tally) -> Floats:
     classes = range(counts.shape[1])
     cells = [counts[:, a] * (counts[:, b] - (a == b)) * weight for a in classes for b in classes]
     return np.stack([tally(cell) for cell in cells], axis=1)
+
+
+def coincidences(k: int) -> Floats:
+    """Return what one value of a unit with two values adds to `nominal_columns`, for any two of `k` classes."""
+    cells = np.eye(k)
+    one, two = np.triu_indices(k)
+    pairs = cells[one, :, None] * cells[two, None, :]
+    return np.asarray((pairs + pairs.transpose(0, 2, 1)).reshape(len(one), k * k) / 2)
 
 
 def nominal_alpha(totals: Floats) -> Floats:
@@ -397,6 +422,15 @@ def interval_alpha(totals: Floats) -> Floats:
     return np.asarray(1 - (n - 1) * divide(differences, np.where(expected > 1e-9 * n, expected, 0.0)))
 
 
+def interval_reach(columns: Floats, ends: Floats) -> Reach:
+    """Return how far interval alpha could be if the two values of each unlike unit were at the `ends`, or at one."""
+    low, high = ends
+    values = ((low, low), (high, high), (low, high))
+    rows = [[2 * (a - b) ** 2, 1.0, (a + b) / 2, (a * a + b * b) / 2] for a, b in values]
+    totals = columns.sum(axis=0)
+    return mixed(interval_alpha, totals, np.array(rows), float(totals[1]))
+
+
 def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns], cases: int) -> list[Statistic]:
     """Return `panel/alpha` of winners or scores, and for pairs `panel/unanimous` and `tie_rate/split`.
 
@@ -431,10 +465,11 @@ def panel_alpha(counts: Floats, known: Bools, tally: Tally, units: str) -> list[
     votes = counts.sum(axis=1)
     several = votes > 1
     columns = nominal_columns(counts, tally)
+    reach = mixed(nominal_alpha, columns.sum(axis=0), coincidences(counts.shape[1]), float(columns.sum()))
     same = counts.max(axis=1) == votes
     note, why = f"of the {units} with at least two votes", _why_no_votes(several)
     return [
-        _alpha(columns, nominal_alpha, known),
+        _alpha(columns, nominal_alpha, known, reach),
         tally.rate("panel/unanimous", same, several, ~several, note=note, why=why),
     ]
 
@@ -446,15 +481,17 @@ def _score_alpha(scores: Floats, case: Ints, cases: int) -> Statistic:
     # Centered, because sums of squares of large, similar numbers lose precision.
     center = float(scores[known].mean()) if known.any() else 0.0
     columns = interval_columns(scores[known] - center, unit[known], units, tally)
-    return _alpha(columns, interval_alpha, known)
+    ends = np.array([scores[known].min(), scores[known].max()]) - center if known.any() else np.zeros(2)
+    return _alpha(columns, interval_alpha, known, interval_reach(columns, ends))
 
 
-def _alpha(columns: Floats, value: Callable[[Floats], Floats], known: Bools) -> Statistic:
+def _alpha(columns: Floats, value: Callable[[Floats], Floats], known: Bools, reach: Reach) -> Statistic:
     several = known.sum(axis=0) > 1
     return Statistic(
         "panel/alpha",
         columns,
         value,
+        reach=reach,
         n=int(known[:, several].sum()),
         missing=int((~known).sum()),
         note="missing votes are omitted and not bounded" if not known.all() else None,

@@ -11,10 +11,10 @@ import numpy as np
 from evalkit.core.hashing import digest
 from evalkit.scoring.columns.cases import FORCED, TIE
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share_interval
+from evalkit.scoring.stats.arrays import Bounds, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, share_interval
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.logistic import expit, fit, logit, regression
+from evalkit.scoring.stats.logistic import expit, fit, logit, slope
 from evalkit.types import Case
 
 BINS = 10
@@ -174,13 +174,13 @@ def _folds(cases: Sequence[Case], clusters: Clusters) -> Ints:
 def _slope(pairs: StatedConfidence, tally: Tally, why: str) -> Statistic:
     """Return `calibration/slope`, 1 / T of temperature scaling; below 1, the judge is overconfident.
 
-    It is the slope, without intercept, of a logistic regression of correctness on the logit of the confidence (Cox
-    1958, Biometrika 45, 562-565; Guo et al. 2017, arXiv 1706.04599, section 4.2).
+    It is the slope, without intercept, of a penalized logistic regression of correctness on the logit of the confidence
+    (Cox 1958, Biometrika 45, 562-565; Guo et al. 2017, arXiv 1706.04599, section 4.2).
     """
     x = _logits(pairs.confidence)[:, None]
     if not why and not x.any():
         why = "every confidence is 0.5"
-    return regression("calibration/slope", x, pairs.right, tally, lambda b: b[:, 0], missing=pairs.missing, why=why)
+    return slope("calibration/slope", x, pairs.right, tally, 0, missing=pairs.missing, why=why)
 
 
 def _logits(confidence: Floats) -> Floats:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from evalkit.scoring.columns.cases import NONE
-from evalkit.scoring.metrics.agreement import CLASSES, kappa_bounds
+from evalkit.scoring.metrics.agreement import CLASSES, kappa_bounds, unless_one_label
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.stats.confusion import kappa
+from evalkit.scoring.stats.confusion import confused, kappa
 from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score
 from evalkit.types import Metric
 
@@ -141,12 +141,19 @@ def _kappa(tally: Tally, label: Codes, judged: Codes, read: Bools, unread: Bools
     return Statistic(
         "checklist/kappa",
         columns,
-        kappa,
+        unless_one_label(kappa, read, label),
         n=int(read.sum()),
         missing=int(unread.sum()),
         worst=kappa_bounds(columns.sum(axis=0), np.where(unread, label, NONE), unread),
-        why="labels or answers are all the same",
+        reach=confused(kappa, columns),
+        why=_why_no_kappa(label[read]),
     )
+
+
+def _why_no_kappa(label: Codes) -> str:
+    if not len(label):
+        return "no labeled item has an answer"
+    return f"labels are all {'met' if label[0] > 0 else 'not met'}: it would be 0 whatever the answers are"
 
 
 def halo_statistic(alone: ItemColumns, together: ItemColumns) -> Statistic:

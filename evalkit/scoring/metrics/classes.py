@@ -21,8 +21,8 @@ from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statisti
 from evalkit.scoring.metrics.class_corrections import corrected_class_details, corrected_class_statistics
 from evalkit.scoring.metrics.humans import class_annotator_results
 from evalkit.scoring.stats import confusion
-from evalkit.scoring.stats.arrays import Bools, Floats, divide
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic
+from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import Unread
@@ -138,11 +138,14 @@ class LabeledClasses:
                 self._of_class("class/tnr", positive, SPECIFICITY),
             ]
         labels, verdicts = unread.table.sum(axis=1), unread.table.sum(axis=0)
-        recall = partial(_mean_of, confusion.recalls, np.flatnonzero(labels))
         f1 = partial(_mean_of, confusion.f1_scores, np.flatnonzero(labels + verdicts))
         found += [
             self._coefficient(
-                "class/balanced_accuracy", recall, unread.balanced_accuracy(), each=1.0, absent=self._absent(labels)
+                "class/balanced_accuracy",
+                lambda totals: confusion.recalls(totals).mean(axis=1),
+                unread.balanced_accuracy() if labels.all() else (None, None),
+                each=1.0,
+                why=" and ".join(f"no label is '{name}'" for name in self._without(labels)),
             ),
             self._coefficient(
                 "class/macro_f1", f1, unread.macro_f1(), each=1.0, absent=self._absent(labels + verdicts)
@@ -196,8 +199,11 @@ class LabeledClasses:
 
     def _absent(self, counts: Floats) -> str | None:
         """Return a note on the classes that do not occur, and so do not count in a mean over classes."""
-        names = [f"'{name}'" for name, count in zip(self._columns.names, counts, strict=True) if not count]
+        names = [f"'{name}'" for name in self._without(counts)]
         return f"without {', '.join(names)}, which no label names" if names else None
+
+    def _without(self, counts: Floats) -> list[str]:
+        return [name for name, count in zip(self._columns.names, counts, strict=True) if not count]
 
     def _coefficient(
         self,
@@ -208,6 +214,7 @@ class LabeledClasses:
         contrast: bool = False,
         each: float = 0.0,
         absent: str | None = None,
+        why: str = "",
     ) -> Statistic:
         """Return a statistic of the whole confusion matrix.
 
@@ -218,9 +225,10 @@ class LabeledClasses:
             contrast: whether it is 0 by construction if all labels are of one class, and so undefined.
             each: the pseudo-clusters of each class; by default two for all classes together.
             absent: a note on classes that it omits.
+            why: why it is undefined, if it is not because only one class occurs.
         """
         labels = np.unique(self._columns.labels[self._read])
-        why = "labels and verdicts are all of one class"
+        why = why or "labels and verdicts are all of one class"
         if contrast and len(labels) > 1:
             why = "verdicts are all of one class"
         elif contrast and len(labels) == 1:
@@ -238,6 +246,7 @@ class LabeledClasses:
             note="; ".join(note for note in (absent, self._note) if note) or None,
             why=self._why or why,
             pseudo=PseudoCounts.matrix(k, each or 2 / k),
+            reach=confusion.confused(value, self._cells),
         )
 
     @property

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bounded_intervals import Reach
 from evalkit.scoring.verdicts.pointwise import rank
 
 LARGEST = 4000
@@ -228,7 +229,7 @@ def correlation_statistics(
         ends: the ends of the scale.
     """
     graded = _GradedScores.of(scored, cases)
-    found = [_pearson(graded), _spearman(graded), _kendall(graded)]
+    found = [replace(build(graded), reach=_unlike(build, graded)) for build in (_pearson, _spearman, _kendall)]
     if ends is None or not graded.missing:
         return found
     known = (graded.x, graded.y, graded.missing_grades)
@@ -243,6 +244,33 @@ def correlation_statistics(
     ]
 
 
+def _unlike(build: Callable[[_GradedScores], Statistic], graded: _GradedScores) -> Reach:
+    """Return how far a correlation could be if a share of the clusters were unlike those seen.
+
+    Half of them then have the lowest score seen and the highest grade, and half the highest score and the lowest grade,
+    which lowers the correlation most; or lowest and highest together. A few responses at opposite ends move it more
+    than as many at random.
+    """
+
+    def reach(share: float) -> Bounds:
+        some = slice(None, None, 1 + len(graded.x) // EXACT_ROWS)
+        case, x, y = graded.case[some], graded.x[some], graded.y[some]
+        ends = [x.min(), x.max()], [y.min(), y.max()]
+        added = np.array([graded.cases, graded.cases + 1])
+        weights = np.full((1, graded.cases + 2), 1 - share)
+        weights[0, -2:] = share * len(x) / 2
+        found = []
+        for step in (-1, 1):
+            wider = _GradedScores(
+                np.append(case, added), np.append(x, ends[0]), np.append(y, ends[1][::step]), graded.cases + 2, x[:0]
+            )
+            one = build(wider)
+            found.append(float(one.value(weights if one.weighted else one.table.totals(weights))[0]))
+        return found[0], found[1]
+
+    return reach
+
+
 def spearman_statistic(case: Ints, score: Floats, grade: Floats, cases: int) -> Statistic:
     """Return Spearman's rho of scores and grades of responses.
 
@@ -252,7 +280,8 @@ def spearman_statistic(case: Ints, score: Floats, grade: Floats, cases: int) -> 
         grade: (n,) the grades.
         cases: the number of cases.
     """
-    return _spearman(_GradedScores(case, np.round(score, 9), grade, cases, np.zeros(0)))
+    graded = _GradedScores(case, np.round(score, 9), grade, cases, np.zeros(0))
+    return replace(_spearman(graded), reach=_unlike(_spearman, graded))
 
 
 def _pearson(graded: _GradedScores) -> Statistic:

@@ -36,4 +36,13 @@ def _mean(name: str, values: Floats, case: Ints, cases: int, why: str) -> Statis
     priced = (tally(known) > 0) & (tally(~known) == 0)
     columns = np.stack([np.where(priced, tally(np.where(known, values, 0.0)), 0.0), priced.astype(np.float64)], axis=1)
     n = int(priced.sum())
-    return Statistic(name, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), n=n, missing=cases - n, why=why)
+    return Statistic(
+        name,
+        columns,
+        lambda totals: divide(totals[:, 0], totals[:, 1]),
+        n=n,
+        missing=cases - n,
+        # There is no largest cost. Where all are equal, one case is assumed to cost at most as much as all together.
+        limits=(0.0, float(columns[:, 0].sum())),
+        why=why,
+    )

@@ -13,10 +13,18 @@ from evalkit.core.annotations import annotation_grades, choices_in
 from evalkit.scoring.columns.cases import CODES, NONE, TIE, A, B, PairColumns, sign
 from evalkit.scoring.columns.classes import ClassColumns
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
-from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
+from evalkit.scoring.metrics.agreement import (
+    coincidences,
+    interval_alpha,
+    interval_columns,
+    interval_reach,
+    nominal_alpha,
+    nominal_columns,
+)
 from evalkit.scoring.metrics.correlation import pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Metric
 
@@ -155,11 +163,14 @@ def annotators_alpha(found: Annotations) -> Statistic:
     size = np.bincount(found.item, minlength=units)
     if found.chosen:
         columns, value = nominal_columns(found.counts, tally), nominal_alpha
+        reach = mixed(value, columns.sum(axis=0), coincidences(found.counts.shape[1]), float(columns.sum()))
     else:
         columns, value = interval_columns(found.value, found.item, units, tally), interval_alpha
+        ends = np.array([found.value.min(initial=np.inf), found.value.max(initial=-np.inf)])
+        reach = interval_reach(columns, ends if len(found.value) else np.zeros(2))
     several = size > 1
     why = "all labels are equal" if several.any() else "no item was labeled by two annotators"
-    return Statistic("human/alpha", columns, value, int(size[several].sum()), why=why)
+    return Statistic("human/alpha", columns, value, int(size[several].sum()), reach=reach, why=why)
 
 
 def leave_one_out(found: Annotations) -> list[Statistic]:

@@ -14,6 +14,7 @@ from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.metrics.ranking import Games, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.scoring.verdicts.pairs import at_threshold, useful_thresholds
 from evalkit.scoring.verdicts.weighting import judgment_values
 
@@ -42,10 +43,19 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Stat
     size = NormalDist().inv_cdf((1 + config.scoring.confidence) / 2) * (2**0.5 if scored else 1.0) / span
     columns, repeats = _noise_sums(values, cell, unit, verdicts.judgments.case, cases)
     rescaled = scored and config.scoring.normalize in ("zscore", "rank")
+
+    def value(totals: Floats) -> Floats:
+        return size * np.sqrt(divide(totals[:, 0], totals[:, 1]) * divide(totals[:, 2], totals[:, 3]))
+
+    # Two answers at opposite ends add half of the squared range, and one degree of freedom.
+    width = config.rubric.max - config.rubric.min if scored else 2.0
+    totals = columns.sum(axis=0)
+    rows = np.array([[width**2 / 2, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]) + totals * [0, 0, 1, 1] / max(1, repeats)
     return Statistic(
         "jnd/noise",
         columns * (0.0 if rescaled else 1.0),
-        lambda totals: size * np.sqrt(divide(totals[:, 0], totals[:, 1]) * divide(totals[:, 2], totals[:, 3])),
+        value,
+        reach=mixed(value, totals, rows, repeats),
         n=repeats,
         covered=columns[:, 1] > 0,
         missing=int(np.isnan(values).sum()),
@@ -122,6 +132,7 @@ def _from_labels(verdicts: VerdictColumns, cases: int) -> Statistic:
         "jnd/labels",
         columns,
         lambda totals: _three_in_four(totals, levels),
+        limits=(0.0, float(sizes.max(initial=0.0))),
         n=len(sizes),
         missing=int((verdicts.labeled & ~verdicts.present).sum()),
         strict=True,

@@ -11,12 +11,18 @@ from evalkit.scoring.columns.cases import flat
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.stats.logistic import expit, regression
+from evalkit.scoring.stats.logistic import rate_at_zero, slope
 from evalkit.scoring.verdicts.length_control import log_length
 from evalkit.types import Case
 
 MIN_SHARE = 0.05
 """Minimum share of pairs in which each response is at least as long, for a win rate at equal length."""
+MIN_CONTRARY = 10
+"""Minimum number of verdicts that differ from the label, for a slope at equal label.
+
+Only these verdicts, and those on labels TIE, show what the judge prefers beyond the labels. Ten outcomes of the rarer
+kind for each coefficient are the usual minimum (Peduzzi et al. 1996, J. Clin. Epidemiol. 49, 1373-1379).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,8 @@ def _scaled(values: Floats) -> Floats:
 def _slope(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cases: int) -> Statistic:
     """Return `length/slope`: the increase in the log odds of winning for one standard deviation of log length ratio.
 
-    It is the slope of a logistic regression of the verdict (a tie is 1/2) on log(first length / second length) in
-    standard deviations, with intercept. It is 0 if length has no effect.
+    It is the slope of a penalized logistic regression of the verdict (a tie is 1/2) on log(first length / second
+    length) in standard deviations, with intercept. It is 0 if length has no effect.
     """
     selected = verdicts.present & lengths.known
     x = _scaled(lengths.log_ratio(selected))
@@ -76,7 +82,7 @@ def _slope(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cases: i
     tally = Tally(verdicts.pairs.case[selected], cases)
     why = _why_constant(x, "no pair has a verdict")
     missing = int((~verdicts.present & lengths.known).sum())
-    return regression("length/slope", design, credit[selected], tally, lambda b: b[:, 1], missing=missing, why=why)
+    return slope("length/slope", design, credit[selected], tally, 1, missing=missing, why=why)
 
 
 def _why_constant(x: Floats, empty: str) -> str:
@@ -96,10 +102,15 @@ def _slope_at_label(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats,
     design = np.stack([np.ones(len(x)), x, label], axis=1)
     tally = Tally(verdicts.pairs.case[selected], cases)
     missing = int((relevant & ~verdicts.present).sum())
-    why = _why_constant(x, "no labeled pair has a verdict")
-    return regression(
-        "length/slope_at_label", design, credit[selected], tally, lambda b: b[:, 1], missing=missing, why=why
-    )
+    contrary = np.asarray(verdicts.winner[selected] != verdicts.pairs.label[selected])
+    why = _why_constant(x, "no labeled pair has a verdict") or _why_alike(int(contrary.sum()))
+    return slope("length/slope_at_label", design, credit[selected], tally, 1, rare=contrary, missing=missing, why=why)
+
+
+def _why_alike(contrary: int) -> str:
+    if contrary >= MIN_CONTRARY:
+        return ""
+    return f"{contrary} verdicts differ from the label, and {MIN_CONTRARY} are needed to see what else they depend on"
 
 
 def _win_rate(verdicts: VerdictColumns, credit: Floats) -> Statistic:
@@ -132,14 +143,12 @@ def _controlled(verdicts: VerdictColumns, lengths: _Lengths, credit: Floats, cas
     difference = lengths.first[selected] - lengths.second[selected]
     x = np.tanh(_scaled(difference))
     design = np.stack([np.ones(len(x)), x], axis=1)
-    return regression(
+    return rate_at_zero(
         "length/controlled_win_rate",
         design,
         credit[selected],
         Tally(verdicts.pairs.case[selected], cases),
-        lambda b: expit(b[:, 0]),
         missing=int((~verdicts.present & lengths.known).sum()),
-        proportion=True,
         why=_why_one_sided(difference),
     )
 

@@ -11,7 +11,7 @@ from evalkit.config import RunConfig
 from evalkit.scoring.columns.cases import NONE, TIE, A, B, PairColumns, sign
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
 from evalkit.scoring.decision import ONE_ORDER
-from evalkit.scoring.stats.arrays import Bools, Floats, divide
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.pairs import passes_of
 from evalkit.scoring.verdicts.weighting import pair_margins
@@ -129,10 +129,17 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[S
         first_won.ravel(),
         (read & (winner != TIE)).ravel(),
         (~read & (passes.asked | passes.both)).ravel(),
-        note=f"{ONE_ORDER}: position and quality cannot be separated" if alone else None,
+        note=f"{ONE_ORDER}: position and quality cannot be separated" if alone else _by_construction(winner[complete]),
         why="no pass has a winner",
     )
     return [consistency, first_rate]
+
+
+def _by_construction(winner: Codes) -> str | None:
+    """Return a note if no verdict changes with the order, given the winners in both orders, (pairs, 2)."""
+    if len(winner) and (winner[:, 0] == winner[:, 1]).all():
+        return "0.5 by construction: no verdict changes with the order"
+    return None
 
 
 def length_statistics(verdicts: VerdictColumns) -> list[Statistic]:

@@ -107,6 +107,7 @@ def corrected_statistics(config: RunConfig, targets: Sequence[Target]) -> list[S
     if all(target.proportion for target in targets):
         return [*found, *(rogan_gladen(target) for target in targets if target.of != "tie_rate")]
     scale = Scale.of(config.rubric)
+    found = [replace(one, limits=(scale.min, scale.max)) for one in found]
     return [*found, *(_binary(target, scale) for target in targets)] if len(scale) == 2 else found
 
 

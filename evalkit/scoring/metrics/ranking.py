@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from math import log
+from functools import partial
+from math import log, log10
 from statistics import NormalDist
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns.cases import NONE, TIE, A, B, flat
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, as_metric
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired_tests import holm
@@ -470,9 +471,23 @@ def _system_metric(games: Games, scoring: ScoringConfig, what: str, place: int, 
         missing=games.missing,
         strict=True,
         covered=np.bincount(games.cluster[own_games], minlength=games.clusters.count) > 0,
+        reach=partial(_rating_reach, value) if what == "rating" else None,
+        limits=_standing_limits(what, len(games.names)),
         why=NO_MAXIMUM if own_games.any() else "this system was compared with no other",
     )
     return as_metric(statistic, value, draws, scoring, games.clusters.of_clusters())
+
+
+def _standing_limits(what: str, systems: int) -> Bounds | None:
+    """Return the lowest and highest Copeland score or rank; `None` where the catalog has them."""
+    return {"copeland": (1.0 - systems, systems - 1.0), "rank": (1.0, float(systems))}.get(what)
+
+
+def _rating_reach(value: float, share: float) -> Bounds:
+    """Return the ratings if the share of the games were all lost, or all won, against an opponent of rating 0."""
+    expected = 1 / (1 + 10 ** (-value / SCALE))
+    low, high = (1 - share) * expected, (1 - share) * expected + share
+    return SCALE * log10(low / (1 - low)), SCALE * log10(high / (1 - high))
 
 
 def _pairwise_p_values(games: Games, scoring: ScoringConfig, found: Standing) -> Floats | None:

@@ -27,8 +27,8 @@ from evalkit.scoring.columns.cases import (
 )
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, share
 from evalkit.scoring.verdicts.weighting import OVERALL, WEIGHED, given_by, judges_asked, pair_margins, weigh
 from evalkit.types import Metric, Unit
 
@@ -85,6 +85,7 @@ def score_mean(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
         n=n,
         missing=missing,
         worst=((total + missing * scale.min) / count, (total + missing * scale.max) / count) if count else (None, None),
+        limits=(scale.min, scale.max),
         why="no response has a score",
     )
 

@@ -41,7 +41,8 @@ def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Stati
     several, omitted = read > 1, (read < 2) & (asked > 1)
     tally = Tally(case, len(pairs.sizes))
     spread = _mean("samples/spread", _deviation(question[finite], value[finite], read), several, tally)
-    spread = replace(spread, missing=int(omitted.sum()), worst=_bounds(spread, asked[omitted], span))
+    limits = (0.0, span / 2**0.5)
+    spread = replace(spread, missing=int(omitted.sum()), worst=_bounds(spread, asked[omitted], span), limits=limits)
     result = np.where(finite, result, np.nan)
     return [spread, *_agreement(question, result, tally, numbers=verdicts.passes is None)]
 

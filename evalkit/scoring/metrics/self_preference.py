@@ -11,8 +11,9 @@ import numpy as np
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.scoring.columns.cases import TIE, PairColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.stats.arrays import Bools, Codes, divide
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally, share
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, share
+from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.types import Case
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -104,15 +105,21 @@ def _preference(verdicts: VerdictColumns, own: Codes, tally: Tally, why: str) ->
     right = [side & (verdicts.winner == label) for side in read]
     columns = np.stack([tally(column) for column in (right[0], read[0], right[1], read[1])], axis=1)
     used = read[0] | read[1]
+    rows = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=np.float64)
     return Statistic(
         "self/preference",
         columns,
-        lambda totals: divide(totals[:, 0], totals[:, 1]) - divide(totals[:, 2], totals[:, 3]),
+        _lead,
+        reach=mixed(_lead, columns.sum(axis=0), rows, int(used.sum())),
         n=int(used.sum()),
         missing=int(((sides[0] | sides[1]) & ~verdicts.present).sum()),
         worst=_bounds(sides, right, verdicts),
         why="too few labels prefer an own response, or another one" if (own != TIE).any() else why,
     )
+
+
+def _lead(totals: Floats) -> Floats:
+    return divide(totals[:, 0], totals[:, 1]) - divide(totals[:, 2], totals[:, 3])
 
 
 def _bounds(sides: list[Bools], right: list[Bools], verdicts: VerdictColumns) -> Bounds:

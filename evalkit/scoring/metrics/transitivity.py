@@ -18,8 +18,8 @@ import numpy as np
 from evalkit.scoring.columns.cases import NONE, TIE, A, B, PairColumns, sign
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Bounds, Statistic, Tally
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, Metric, Verdict
 
@@ -312,6 +312,7 @@ def _total(name: str, found: Tournaments, counts: Ints, maximum: Ints) -> Statis
         n=int(maximum[found.complete].sum()),
         missing=int(maximum[found.incomplete > 0].sum()),
         worst=worst,
+        limits=(0.0, float(maximum[found.complete].sum())),
         note="a total, not a share",
         why=NO_CASE,
     )
@@ -369,9 +370,10 @@ def _against_chance(found: Tournaments) -> list[Statistic]:
         f"random outcomes among {', '.join(map(str, sizes))} responses at a tie rate of {tie_rate:.3g}" if n else None
     )
     why = "random outcomes would make no cycle either" if n else NO_CASE
+    most = float(divide(np.ones(1), chance(columns.sum(axis=0)[None]))[0])
     return [
         Statistic("conflict/chance_rate", columns, chance, n=n, missing=missing, note=note, why=NO_CASE),
-        Statistic("conflict/ratio", columns, ratio, n=n, missing=missing, why=why),
+        Statistic("conflict/ratio", columns, ratio, n=n, missing=missing, limits=(0.0, most), why=why),
     ]
 
 

@@ -12,6 +12,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Codes: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
+Bounds: TypeAlias = tuple[float | None, float | None]
+"""The lowest and the highest value; an end is `None` if it is unknown."""
 FUZZ = 1e-9
 """Tolerance for equal margins: sums of weights such as 0.1 + 0.2 are off by 1e-16."""
 DECIMALS = 12

@@ -20,14 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
+from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bounded_intervals import (
     FEW,
     PseudoCounts,
+    Reach,
     bounded_mean,
     debiased_sum,
     invert_test,
     standard_errors,
+    toward,
+    unlike_share,
 )
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
@@ -80,9 +84,10 @@ def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
     return np.concatenate(sums, axis=1) if sums else np.zeros((len(weights), 0))
 
 
-UNVARYING = "the same in every resample: no interval"
-"""Note of a metric that does not vary."""
-Bounds: TypeAlias = tuple[float | None, float | None]
+UNVARYING = "the same in every resample"
+"""Begins the note of a metric that does not vary."""
+OwnInterval: TypeAlias = Callable[[Clusters, float], tuple[float, float]]
+"""Maps clusters and a confidence to an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,10 @@ class Statistic:
             cases although another sample of cases would differ.
         weights: (cases,) the weights of cases that its columns include, if they differ: they count as fewer clusters.
         unread: (cases,) the missing units of each case, if it is a share.
+        limits: the lowest and highest possible value; by default those of the catalog.
+        reach: how far a share of clusters unlike those seen could move it, for the interval of a statistic that does
+            not vary between resamples; by default that of a mean within `limits`.
+        own: an interval of its own, instead of percentiles, or together with them if a cluster has several units.
     """
 
     name: str
@@ -129,6 +138,9 @@ class Statistic:
     pseudo: PseudoCounts | None = None
     weights: Floats | None = None
     unread: Floats | None = None
+    limits: Bounds | None = None
+    reach: Reach | None = None
+    own: OwnInterval | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Table.of(self.columns))
@@ -164,6 +176,22 @@ class Statistic:
         columns = np.stack(self.table.columns, axis=1, dtype=np.float64)
         values, of = columns[:, : self.gaps], columns[:, -1]
         return debiased_sum(values.sum(axis=0) / of.sum(), standard_errors(values, of, clusters))
+
+    def bounds(self, share: float, value: float) -> Bounds:
+        """Return the lowest and highest value if a `share` of the clusters were unlike those seen."""
+        reach = toward(value, self.possible) if self.reach is None else self.reach
+        low, high = reach(share)
+        return None if low is None else min(low, value), None if high is None else max(high, value)
+
+    @property
+    def possible(self) -> Bounds:
+        """The lowest and highest possible value."""
+        if self.limits is not None:
+            return self.limits
+        if self.ends is not None:
+            return self.ends
+        spec = None if self.proportion else CATALOG.spec(self.name)
+        return (0.0, 1.0) if self.proportion else (None, None) if spec is None else (spec.low, spec.high)
 
     def parts(self) -> list[Statistic]:
         """Return the gaps as separate statistics."""
@@ -255,9 +283,10 @@ def share(hits: float, total: float, unknown: float) -> Bounds:
 def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> dict[str, Metric]:
     """Return each statistic as a Metric with its percentile interval (Efron 1979, Ann. Statist. 7, 1-26).
 
-    The percentiles are expanded for the number of clusters (`tail_of`). A proportion of exactly 0 or 1 does not vary
-    between resamples and has the exact binomial interval over clusters instead (`exact_interval`). Any other statistic
-    that does not vary has no interval and a note.
+    The percentiles are expanded for the number of clusters (`tail_of`). A statistic that does not vary between
+    resamples, such as a proportion or a coefficient of exactly 1, has the interval that follows from the exact bound of
+    the share of clusters that could differ (`unlike_share`, `Statistic.bounds`); for a proportion of 0 or 1 it is the
+    exact binomial interval over clusters.
     """
     return measure_with_draws(statistics, scoring, clusters)[0]
 
@@ -290,12 +319,18 @@ def _special_interval(
         bias = statistic.observed() - value
         worst = [None if end is None else round_metric(max(0.0, end - bias)) for end in statistic.worst]
         metric = replace(metric, worst_low=worst[0], worst_high=worst[1])
-    if n < 2 or not scoring.bootstrap:
+    if not n or not scoring.bootstrap:
         return metric
-    if statistic.gaps:
+    if statistic.own is not None:
+        low, high = statistic.own(clusters, scoring.confidence)
+        if n < statistic.n and metric.low is not None and metric.high is not None:
+            low, high = min(low, metric.low), max(high, metric.high)
+    elif statistic.gaps:
+        if n < 2 or UNVARYING in (metric.note or ""):
+            return metric
         seen = np.array([part.observed() for part in statistic.parts()])
         defined = gaps[:, np.isfinite(gaps).all(axis=0)].T
-        wider = _expanded_quantile(n, scoring.confidence) / NormalDist().inv_cdf((1 - scoring.confidence) / 2)
+        wider = expanded_quantile(n, scoring.confidence) / NormalDist().inv_cdf((1 - scoring.confidence) / 2)
         low, high = invert_test(seen, (defined - seen) * wider, scoring.confidence)
     elif statistic.ends is not None and n <= FEW:
         sums, counts = (clusters.sums(column) for column in statistic.table.columns)
@@ -391,19 +426,22 @@ def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: Scorin
 def _interval(
     statistic: Statistic, value: float, draws: Floats, confidence: float, clusters: Clusters
 ) -> tuple[float | None, float | None, str | None]:
-    if isnan(value) or not len(draws):
-        return None, None, None
     n, unit = statistic.clusters(clusters), "case" if clusters.number is None else "cluster"
-    if n < 2:
-        return None, None, f"one {unit}: no interval"
+    if isnan(value) or not len(draws) or not n:
+        return None, None, None
+    units = f"one {unit}" if n == 1 else f"{n} {unit}s"
     if statistic.proportion and value in (0.0, 1.0):
         low, high = exact_interval(value, n, confidence)
-        return round_metric(low), round_metric(high), f"all {n} {unit}s agree: exact binomial interval"
+        agreed = units if n == 1 else f"all {units} agree"
+        return round_metric(low), round_metric(high), f"{agreed}: exact binomial interval"
     defined = draws[np.isfinite(draws)]
     if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
         return None, None, f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval"
-    if not len(defined) or np.ptp(defined) < 1e-12:
-        return None, None, UNVARYING
+    if n < 2 or not len(defined) or np.ptp(defined) < 1e-12:
+        ends = statistic.bounds(unlike_share(n, confidence), value)
+        if ends[0] is None or ends[1] is None:
+            return None, None, f"{UNVARYING}, and without limits: no interval"
+        return round_metric(ends[0]), round_metric(ends[1]), f"{UNVARYING}: exact bound on how many of {units} differ"
     tail = tail_of(n, confidence)
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
     return round_metric(low), round_metric(high), None
@@ -427,10 +465,11 @@ def tail_of(n: int, confidence: float) -> float:
     so that p is the probability that a new value is below it (Davison and Hinkley 1997, Bootstrap Methods and their
     Application, ch. 2).
     """
-    return NormalDist().cdf(_expanded_quantile(n, confidence))
+    return NormalDist().cdf(expanded_quantile(n, confidence))
 
 
-def _expanded_quantile(n: int, confidence: float) -> float:
+def expanded_quantile(n: int, confidence: float) -> float:
+    """Return the lower quantile of sqrt(n / (n - 1)) t for `n` clusters, at least two."""
     return sqrt(n / (n - 1)) * student_quantile((1 - confidence) / 2, n - 1)
 
 
@@ -463,7 +502,7 @@ def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
     If a judge prefers either response with probability 1/2, four cases in a row agree one time in eight. Wilson's
     interval would call that a preference at a confidence of 0.95.
     """
-    far = 1 - ((1 - confidence) / 2) ** (1 / n)
+    far = unlike_share(n, confidence)
     return (0.0, far) if p == 0.0 else (1 - far, 1.0)
 
 

@@ -1,18 +1,69 @@
-"""Intervals for statistics whose percentile interval is invalid: sums of absolute values and means near a bound."""
+"""Intervals where percentiles of resamples are invalid: sums of absolute values, means near a bound, no variation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Floats
+from evalkit.scoring.stats.arrays import Bounds, Floats
 from evalkit.scoring.stats.clusters import Clusters
 
 STEPS = 40
 FEW = 1000
 """With more clusters than this, the bounds no longer affect the interval of the mean."""
+Reach: TypeAlias = Callable[[float], Bounds]
+"""Maps a share of clusters that are unlike those seen to the lowest and highest value they could give."""
+_PAIRED = 40
+"""Alternatives are also mixed in pairs if there are at most this many."""
+
+
+def unlike_share(clusters: int, confidence: float) -> float:
+    """Return the largest share of clusters unlike those seen, if all `clusters` seen are alike.
+
+    It is the exact bound of a share of which none was seen (Clopper and Pearson 1934, Biometrika 26, 404-413).
+    """
+    return float(1 - ((1 - confidence) / 2) ** (1 / clusters))
+
+
+def toward(value: float, limits: Bounds) -> Reach:
+    """Return the reach of a mean of values within `limits`: the share of unlike clusters is at one of them.
+
+    An end is `None` if there is no such limit.
+    """
+
+    def reach(share: float) -> Bounds:
+        low, high = (None if limit is None else value + share * (limit - value) for limit in limits)
+        return low, high
+
+    return reach
+
+
+def mixed(value: Callable[[Floats], Floats], totals: Floats, rows: Floats, units: float) -> Reach:
+    """Return the reach of a function of column totals.
+
+    The share of unlike clusters replaces as many of those seen. Its units are all like one of the `rows`, or half like
+    one and half like another, whichever is worst: a kappa of 1 falls most if all of them confuse the same two classes.
+
+    Args:
+        value: maps totals (rows, columns) to the statistic.
+        totals: (columns,) the totals seen.
+        rows: (alternatives, columns) what one unit of an unlike cluster can add.
+        units: the number of units seen.
+    """
+
+    def reach(share: float) -> Bounds:
+        every = rows
+        if len(rows) <= _PAIRED:
+            first, second = np.triu_indices(len(rows))
+            every = (rows[first] + rows[second]) / 2
+        found = value((1 - share) * totals + share * units * every)
+        defined = found[np.isfinite(found)]
+        return (float(defined.min()), float(defined.max())) if len(defined) else (None, None)
+
+    return reach
 
 
 def debiased_sum(gaps: Floats, errors: Floats) -> float:

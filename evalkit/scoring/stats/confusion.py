@@ -14,12 +14,24 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Floats, divide
-from evalkit.scoring.stats.bootstrap import Bounds, share
+from evalkit.scoring.stats.arrays import Bounds, Floats, divide
+from evalkit.scoring.stats.bootstrap import share
+from evalkit.scoring.stats.bounded_intervals import Reach, mixed
 
 VERTICES: Final = 4096
 """With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
 _TANGENTS: Final = 40
+
+
+def confused(value: Callable[[Floats], Floats], cells: Floats) -> Reach:
+    """Return how far a coefficient could be if a share of the clusters were unlike those seen, in any cell.
+
+    Args:
+        value: maps flat confusion matrices (rows, classes²) to the coefficient.
+        cells: (cases, classes²) the matrix of each case.
+    """
+    totals = cells.sum(axis=0)
+    return mixed(value, totals, np.eye(len(totals)), float(totals.sum()))
 
 
 def matrices(totals: Floats) -> Floats:
@@ -201,8 +213,7 @@ class Unread:
 
     def balanced_accuracy(self) -> Bounds:
         """Return exact bounds of the mean recall: recalls of different classes have no label in common."""
-        ends = [self.recall(c) for c in range(len(self.table))]
-        return self.bounds(lambda t: mean_defined(recalls(t)), _mean_bounds(ends))
+        return _mean_bounds([self.recall(c) for c in range(len(self.table))])
 
     def macro_f1(self) -> Bounds:
         """Return bounds of the mean F1 score.

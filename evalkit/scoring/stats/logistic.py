@@ -1,22 +1,29 @@
-"""Logistic regression of outcomes in [0, 1], resampled by case with one Newton step per resample."""
+"""Logistic regression of outcomes in [0, 1], with penalized and plain likelihood, and the intervals of its slopes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from math import copysign, inf, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Floats
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints
+from evalkit.scoring.stats.bootstrap import OwnInterval, Statistic, Tally, expanded_quantile
+from evalkit.scoring.stats.clusters import Clusters
 
-STEPS = 60
+STEPS = 100
+HALVINGS = 30
+LEAP = 20.0
+"""The most that a step may change a log odds by, unless the largest is more."""
+FARTHEST = -500.0
+"""The logarithm of the determinant of the information below which it is taken to have vanished."""
 SMALL = 1e-10
+TOLERANCE = 1e-8
+"""Of the signed root of a likelihood ratio at the end of an interval."""
 VANISHED = 1e-6
 """Below this share of the initial information, the outcomes are separated and no finite fit is optimal."""
-Extract: TypeAlias = Callable[[Floats], Floats]
-"""Maps coefficients (rows, columns) to one number for each row."""
 SEPARATED = "the outcomes are separated: no finite coefficient is optimal"
 COLLINEAR = "the columns are collinear"
 
@@ -49,7 +56,7 @@ def fit(design: Floats, outcome: Floats) -> Fit:
         design: (n, k) the design matrix X.
         outcome: (n,) the outcomes y.
     """
-    if not len(outcome) or np.linalg.matrix_rank(design) < design.shape[1]:
+    if not _independent(design):
         return Fit(None, COLLINEAR)
     least = VANISHED * float(np.linalg.eigvalsh(design.T @ design)[0])
     b: Floats = np.zeros(design.shape[1])
@@ -63,12 +70,153 @@ def fit(design: Floats, outcome: Floats) -> Fit:
     return Fit(b) if np.abs(step).max() < SMALL else Fit(None, SEPARATED)
 
 
+def _independent(design: Floats) -> bool:
+    return len(design) > 0 and int(np.linalg.matrix_rank(design)) == design.shape[1]
+
+
 def _information(design: Floats, b: Floats) -> Floats:
     p = expit(design @ b)
     return np.asarray((design * (p * (1 - p))[:, None]).T @ design)
 
 
-def one_step(design: Floats, outcome: Floats, fitted: Floats, tally: Tally) -> Floats:
+@dataclass(frozen=True, slots=True)
+class Penalized:
+    """The likelihood of a logistic regression times the square root of the determinant of its information.
+
+    The penalty is Jeffreys' prior. It removes the first-order bias of the coefficients and keeps them finite if the
+    outcomes are separated (Firth 1993, Biometrika 80, 27-38; Heinze and Schemper 2002, Statist. Med. 21, 2409-2419).
+
+    Attributes:
+        design: (n, k) the design matrix, whose columns must be independent.
+        outcome: (n,) the outcomes in [0, 1].
+        weights: (n,) how often each row counts.
+    """
+
+    design: Floats
+    outcome: Floats
+    weights: Floats
+
+    def likelihood(self, b: Floats) -> float:
+        """Return the logarithm of the penalized likelihood."""
+        x, y = self.design @ b, self.outcome
+        with np.errstate(invalid="ignore"):  # of a matrix that vanishes
+            sign, determinant = np.linalg.slogdet(self._information(b))
+        if not (sign > 0 and determinant > FARTHEST):
+            return -inf
+        return float(self.weights @ (y * x - np.logaddexp(0.0, x)) + determinant / 2)
+
+    def design_effect(self, fitted: Floats, place: int, cluster: Ints, counted: int) -> float:
+        """Return how much more a coefficient varies than if all rows were independent, at least 1.
+
+        It is the sandwich estimate over clusters (Liang and Zeger 1986, Biometrika 73, 13-22) divided by the variance
+        of the model (Rao and Scott 1984, Ann. Statist. 12, 46-60).
+
+        Args:
+            fitted: (k,) the coefficients with the largest likelihood.
+            place: the place of the coefficient.
+            cluster: (n,) the cluster of each row.
+            counted: the number of clusters that inform the estimate.
+        """
+        sums = np.stack([np.bincount(cluster, weights=column) for column in self.scores(fitted).T], axis=1)
+        inverse = np.linalg.inv(self._information(fitted))
+        sandwich = float(((sums @ inverse[place]) ** 2).sum()) * counted / (counted - 1)
+        return max(1.0, sandwich / float(inverse[place, place]))
+
+    def scores(self, b: Floats) -> Floats:
+        """Return the penalized score of each row, (n, k)."""
+        p = expit(self.design @ b)
+        return np.asarray(self.design * (self.outcome - p + self._leverage(b) * (0.5 - p))[:, None])
+
+    def _leverage(self, b: Floats) -> Floats:
+        """Return the diagonal of the hat matrix for a weight of 1, (n,)."""
+        p, inverse = expit(self.design @ b), np.linalg.inv(self._information(b))
+        return np.asarray(p * (1 - p) * np.einsum("ij,jk,ik->i", self.design, inverse, self.design))
+
+    def _information(self, b: Floats) -> Floats:
+        p = expit(self.design @ b)
+        return np.asarray((self.design * (self.weights * p * (1 - p))[:, None]).T @ self.design)
+
+    def maximize(self, start: Floats, free: Bools) -> Floats:
+        """Return the coefficients with the largest likelihood, varying those that are `free` from `start`."""
+        b, best = start, self.likelihood(start)
+        for _ in range(STEPS):
+            gradient = (self.weights @ self.scores(b))[free]
+            # The penalty is worth as many more rows as the leverage, half of them won and half lost.
+            curvature = replace(self, weights=self.weights * (1 + self._leverage(b)))._information(b)
+            step = np.zeros(len(b))
+            step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient)
+            reached, added = (float(np.abs(self.design @ part).max()) for part in (b, step))
+            step *= min(1.0, max(LEAP, reached) / max(added, SMALL))
+            for _ in range(HALVINGS):
+                if (found := self.likelihood(b + step)) >= best - SMALL:
+                    b, best = b + step, found
+                    break
+                step = step / 2
+            if np.abs(step).max() < SMALL * max(1.0, float(np.abs(b).max())):
+                break
+        return b
+
+    def interval(self, fitted: Floats, place: int, z: float) -> tuple[float, float]:
+        """Return the profile interval of a coefficient.
+
+        It holds the values at which the likelihood, maximized over all other coefficients, is not significantly lower
+        than at the fit (Heinze and Schemper 2002, section 2.2).
+
+        Args:
+            fitted: (k,) the coefficients with the largest likelihood.
+            place: the place of the coefficient.
+            z: the quantile of the signed root of the likelihood ratio.
+        """
+        free, top = np.arange(len(fitted)) != place, self.likelihood(fitted)
+        error = float(np.sqrt(np.linalg.inv(self._information(fitted))[place, place]))
+        low, high = (self._limit(fitted, place, free, top, sign * z * error, z) for sign in (-1, 1))
+        return low, high
+
+    def _limit(self, fitted: Floats, place: int, free: Bools, top: float, step: float, z: float) -> float:
+        """Return where the signed root of the likelihood ratio is `z`, which is nearly linear in the coefficient."""
+        seen = fitted
+
+        def excess(value: float) -> float:
+            nonlocal seen
+            start = seen.copy()
+            start[place] = value
+            if self.likelihood(start) == -inf:  # so far off that the information vanishes
+                return z
+            seen = self.maximize(start, free)
+            return sqrt(max(0.0, 2 * (top - self.likelihood(seen)))) - z
+
+        inside, outside = float(fitted[place]), float(fitted[place]) + step
+        below, above = -z, excess(outside)
+        while above < 0:
+            inside, below = outside, above
+            outside += step
+            step *= 2
+            above = excess(outside)
+        for _ in range(STEPS):  # regula falsi, halving the end that stays (Dowell and Jarratt 1971, BIT 11, 168)
+            middle = (inside * above - outside * below) / (above - below)
+            if abs(outside - inside) < SMALL * max(1.0, abs(middle)) or abs(found := excess(middle)) < TOLERANCE:
+                break
+            if copysign(1.0, found) == copysign(1.0, above):
+                outside, above, below = middle, found, below / 2
+            else:
+                inside, below, above = middle, found, above / 2
+        return middle
+
+
+def penalized_fit(design: Floats, outcome: Floats) -> Fit:
+    """Fit E[y] = expit(X b) by Firth's penalized likelihood, which has a finite maximum even under separation.
+
+    Args:
+        design: (n, k) the design matrix X.
+        outcome: (n,) the outcomes y in [0, 1].
+    """
+    if not _independent(design):
+        return Fit(None, COLLINEAR)
+    k = design.shape[1]
+    return Fit(Penalized(design, outcome, np.ones(len(outcome))).maximize(np.zeros(k), np.ones(k, dtype=bool)))
+
+
+def one_step(design: Floats, scores: Floats, fitted: Floats, tally: Tally) -> Floats:
     """Return the scores and the information matrix at the fit by case, as columns for `after_step`.
 
     A Newton step from the fit of all cases, with the scores and information of a resample, approximates the fit of the
@@ -76,7 +224,7 @@ def one_step(design: Floats, outcome: Floats, fitted: Floats, tally: Tally) -> F
 
     Args:
         design: (n, k) the design matrix.
-        outcome: (n,) the outcomes.
+        scores: (n, k) the score of each row at the fit.
         fitted: (k,) the coefficients of all cases.
         tally: the case of each row.
 
@@ -86,9 +234,8 @@ def one_step(design: Floats, outcome: Floats, fitted: Floats, tally: Tally) -> F
     p = expit(design @ fitted)
     spread = p * (1 - p)
     k = design.shape[1]
-    scores = [tally(design[:, a] * (outcome - p)) for a in range(k)]
     information = [tally(design[:, a] * design[:, b] * spread) for a in range(k) for b in range(k)]
-    return np.stack([*scores, *information], axis=1)
+    return np.stack([*(tally(column) for column in scores.T), *information], axis=1)
 
 
 def after_step(totals: Floats, fitted: Floats) -> Floats:
@@ -102,43 +249,104 @@ def after_step(totals: Floats, fitted: Floats) -> Floats:
     return out
 
 
-def regression(
+def slope(
     name: str,
     design: Floats,
     outcome: Floats,
     tally: Tally,
-    extract: Extract,
+    place: int,
     *,
+    rare: Bools | None = None,
     missing: int = 0,
-    proportion: bool = False,
     why: str = "",
 ) -> Statistic:
-    """Return a number extracted from the coefficients of a regression as a statistic.
+    """Return a coefficient of a penalized regression as a statistic.
+
+    Where every cluster has one row, the interval is that of the profile penalized likelihood. Otherwise it resamples
+    clusters, and is at least as wide as the profile interval of the likelihood divided by the design effect, with as
+    many degrees of freedom as clusters have a rare outcome: a few of them are too few to resample. If the outcomes are
+    separated, no cluster varies, and each counts as one row.
 
     Args:
         name: the metric's name.
         design: (n, k) the design matrix.
         outcome: (n,) the outcomes.
         tally: the case of each row.
-        extract: maps coefficients to the number.
+        place: the place of the coefficient.
+        rare: (n,) which rows have a rare outcome; by default those on the rarer side of 1/2.
         missing: the number of missing outcomes.
-        proportion: whether the number lies in [0, 1].
-        why: the reason why the number is not identifiable although a fit may exist; empty if it is.
+        why: the reason why the coefficient is not identifiable although a fit may exist; empty if it is.
+    """
+    found = Fit(None, why) if why else penalized_fit(design, outcome)
+    if found.coefficients is None:
+        return _undetermined(name, found.reason, len(outcome), missing, tally)
+    fitted, model = found.coefficients, Penalized(design, outcome, np.ones(len(outcome)))
+    unusual = rare if rare is not None else (outcome > 0.5) == (np.mean(outcome) < 0.5)
+
+    def own(clusters: Clusters, confidence: float) -> tuple[float, float]:
+        cluster = clusters.of_rows(tally.case)
+        size = np.bincount(cluster)
+        if size.max() == 1:
+            return model.interval(fitted, place, NormalDist().inv_cdf((1 + confidence) / 2))
+        counted = max(2, len(np.unique(cluster[unusual])))
+        if np.count_nonzero(size) < 2 or fit(design, outcome).coefficients is None:
+            weights = 1 / size[cluster]
+        else:
+            effect = min(model.design_effect(fitted, place, cluster, counted), float(size.max()))
+            weights = np.full(len(outcome), 1 / effect)
+        scaled = Penalized(design, outcome, weights)
+        start = scaled.maximize(fitted, np.ones(len(fitted), dtype=bool))
+        return scaled.interval(start, place, -expanded_quantile(counted, confidence))
+
+    return _regression(name, design, model.scores(fitted), fitted, tally, lambda b: b[:, place], missing, own=own)
+
+
+def rate_at_zero(
+    name: str, design: Floats, outcome: Floats, tally: Tally, *, missing: int = 0, why: str = ""
+) -> Statistic:
+    """Return the mean outcome where every column but the first, which is the intercept, is 0, as a statistic.
+
+    The fit is by plain likelihood, because the penalty moves rates toward 1/2.
+
+    Args:
+        name: the metric's name.
+        design: (n, k) the design matrix.
+        outcome: (n,) the outcomes.
+        tally: the case of each row.
+        missing: the number of missing outcomes.
+        why: the reason why the rate is not identifiable although a fit may exist; empty if it is.
     """
     found = Fit(None, why) if why else fit(design, outcome)
-    n = len(outcome)
-    note = "missing verdicts are omitted and not bounded" if missing else None
     if found.coefficients is None:
-        empty = np.zeros((tally.cases, 0))
-        return Statistic(name, empty, lambda totals: np.full(len(totals), np.nan), n, missing, why=found.reason)
+        return _undetermined(name, found.reason, len(outcome), missing, tally)
     fitted = found.coefficients
-    columns = one_step(design, outcome, fitted, tally)
+    scores = design * (outcome - expit(design @ fitted))[:, None]
+    return _regression(name, design, scores, fitted, tally, lambda b: expit(b[:, 0]), missing)
+
+
+def _undetermined(name: str, why: str, n: int, missing: int, tally: Tally) -> Statistic:
+    return Statistic(name, np.zeros((tally.cases, 0)), lambda totals: np.full(len(totals), np.nan), n, missing, why=why)
+
+
+def _regression(
+    name: str,
+    design: Floats,
+    scores: Floats,
+    fitted: Floats,
+    tally: Tally,
+    extract: Callable[[Floats], Floats],
+    missing: int,
+    own: OwnInterval | None = None,
+) -> Statistic:
+    """Return a slope with an interval of its `own`, or a rate, as a statistic of one step from the fit."""
     return Statistic(
         name,
-        columns,
+        one_step(design, scores, fitted, tally),
         lambda totals: extract(after_step(totals, fitted)),
-        n,
+        len(scores),
         missing,
-        proportion=proportion,
-        note=note,
+        proportion=own is None,
+        covered=tally(np.ones(len(scores))) > 0,
+        note="missing verdicts are omitted and not bounded" if missing else None,
+        own=own,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.scoring.columns.cases import flat
 from evalkit.scoring.columns.verdicts import ScoreColumns
-from evalkit.scoring.stats.arrays import Bools, Floats, Ints, group_mean
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, group_mean
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.pointwise import normalize
 from evalkit.types import Case
@@ -21,19 +21,25 @@ def log_length(characters: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(characters, 1.0)))
 
 
-def score_slopes(scored: ScoreColumns, cases: Sequence[Case]) -> list[Statistic]:
+def score_slopes(scored: ScoreColumns, cases: Sequence[Case], span: float) -> list[Statistic]:
     """Return `length/score_slope` and `length/score_slope_at_grade`: scale units gained by tenfold length.
 
     They are least-squares slopes, within cases if any case has several responses, otherwise across cases.
+
+    Args:
+        scored: the scores.
+        cases: the cases.
+        span: the largest possible difference of two scores.
     """
     length = _log10_length(cases)
     known = flat(cases, lambda case: [bool(response.text) for response in case.responses]) > 0
     scored_rows, graded = np.isfinite(scored.raw) & known, np.isfinite(scored.grade) & known
     missing = int((~scored_rows & known).sum())
-    raw = _linear_slope("length/score_slope", scored, scored_rows, [length], len(cases), missing)
+    raw = _linear_slope("length/score_slope", scored, scored_rows, [length], len(cases), missing, span)
     ungraded = int((graded & ~scored_rows).sum())
     both = [length, np.where(graded, scored.grade, 0.0)]
-    return [raw, _linear_slope("length/score_slope_at_grade", scored, scored_rows & graded, both, len(cases), ungraded)]
+    at_grade = "length/score_slope_at_grade", scored, scored_rows & graded, both, len(cases), ungraded, span
+    return [raw, _linear_slope(*at_grade)]
 
 
 def _log10_length(cases: Sequence[Case]) -> Floats:
@@ -49,7 +55,7 @@ def _centered(values: Floats, case: Ints, cases: int) -> Floats:
 
 
 def _linear_slope(
-    name: str, scored: ScoreColumns, used: Bools, columns: list[Floats], cases: int, missing: int
+    name: str, scored: ScoreColumns, used: Bools, columns: list[Floats], cases: int, missing: int, span: float
 ) -> Statistic:
     case = scored.case[used]
     y, x = _centered(scored.raw[used], case, cases), [_centered(column[used], case, cases) for column in columns]
@@ -62,11 +68,21 @@ def _linear_slope(
         len(y),
         missing,
         covered=tally(np.ones(len(y))) > 0,
+        limits=_steepest(x, span),
         note="missing scores are omitted and not bounded" if missing else None,
         why="lengths do not vary within case and grade"
         if len(y)
         else f"no {'graded ' if k > 1 else ''}response with a text has a score",
     )
+
+
+def _steepest(columns: list[Floats], span: float) -> tuple[float, float]:
+    """Return the slopes if every score were at the end of the scale that its length, at equal grade, points to."""
+    length = columns[0]
+    rest = np.stack([*columns[1:], np.ones(len(length))], axis=1)
+    length = length - rest @ np.linalg.lstsq(rest, length, rcond=None)[0]
+    most = float(divide(np.abs(length).sum() * span / 2, length @ length))
+    return -most, most
 
 
 def _first_coefficient(totals: Floats, k: int) -> Floats:
@@ -88,7 +104,8 @@ def control_length(config: RunConfig, cases: Sequence[Case], scored: ScoreColumn
     if not config.scoring.length_control or not len(scored.raw):
         return scored
     length = _log10_length(cases)
-    slopes = [statistic.observed() for statistic in score_slopes(scored, cases)[::-1]]
+    span = config.rubric.max - config.rubric.min
+    slopes = [statistic.observed() for statistic in score_slopes(scored, cases, span)[::-1]]
     slope = next((value for value in slopes if np.isfinite(value)), 0.0)
     level = scored.raw - slope * (length - length.mean())
     return replace(scored, score=normalize(config, level, scored.case))
