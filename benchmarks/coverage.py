@@ -8,7 +8,7 @@ Two judges are made up, one of pairs and one of scores, with a preference for wh
 between samples, overconfidence and systems of different strength planted in them. The truth of each metric is what a
 run of 100,000 cases comes to; an interval covers if it holds it. Judges that choose classes give the right one with
 known probabilities, abstain and fail; one class may be rare. Named parts (pairs, scores, clusters, tests, small,
-classes, audits, checklists) are done alone. One process, a few minutes.
+classes, audits, checklists, slopes) are done alone. One process, a few minutes.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ CLUSTERED += [
 ]
 TESTED = ("agreement/accuracy", "tie_rate", "position/consistency")
 SMALL = {"pairs": ["calibration/ece"], "scores": [f"agreement/{r}_within" for r in ("pearson", "spearman", "kendall")]}
-PARTS = ("pairs", "scores", "small", "clusters", "tests", "classes", "audits", "checklists")
+PARTS = ("pairs", "scores", "small", "clusters", "tests", "classes", "audits", "checklists", "slopes")
 
 
 @dataclass(frozen=True)
@@ -400,6 +400,10 @@ def main() -> int:
         import checklists
 
         checklists.main(simulations)
+    if "slopes" in parts:
+        import slopes
+
+        slopes.main(simulations)
     print("\n".join(f"\\* {name}: {why}." for name, why in BIASED.items()))
     print("\nOutside 93-97 %, with 200 cases: " + (", ".join(outside) or "none") + ".")
     return 0

@@ -105,7 +105,7 @@ CLASS_ROWS: Final = (
     MetricSpec(
         "class/balanced_accuracy",
         "Balanced accuracy",
-        "Mean recall of the classes that are among the labels.",
+        "Mean recall of all classes; undefined if a class has no labels.",
         better="higher",
         chance="1 / number of classes among the labels",
         headline=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from evalkit.scoring.catalog.class_rows import CORRECTED_CLASS_ROWS
-from evalkit.scoring.catalog.spec import CHECKLISTS, CLASSES, EVERY, NO_INTERVAL, PAIRS, POINTWISE, MetricSpec
+from evalkit.scoring.catalog.spec import CHECKLISTS, CLASSES, EVERY, NO_INTERVAL, PAIRS, POINTWISE, PROFILE, MetricSpec
 
 GAPS = "inverted test, corrected for the bias of small bins"
 
@@ -125,14 +125,15 @@ DIAGNOSTIC_ROWS: Final = (
     MetricSpec(
         "calibration/slope",
         "Calibration slope",
-        "Slope, without intercept, of a logistic regression of correctness on the logit of the confidence: 1 for "
-        "a calibrated judge, below 1 for an overconfident one.",
+        "Slope, without intercept, of a penalized logistic regression of correctness on the logit of the confidence: 1 "
+        "for a calibrated judge, below 1 for an overconfident one.",
         "1 / T, where T is the temperature of temperature scaling",
         unit="slope",
         low=None,
         high=None,
         source="Cox 1958, Biometrika 45, 562-565; Guo et al. 2017, arXiv 1706.04599, section 4.2",
         modes=PAIRS,
+        interval=PROFILE,
     ),
     MetricSpec(
         "calibration/ece_temperature",

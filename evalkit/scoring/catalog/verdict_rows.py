@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalkit.scoring.catalog.spec import CLASSES, EVERY, PAIRS, POINTWISE, SCORES, MetricSpec
+from evalkit.scoring.catalog.spec import CLASSES, EVERY, PAIRS, POINTWISE, PROFILE, SCORES, MetricSpec
 
 MEAN = "interval of a bounded mean"
 SUMMED = "cluster bootstrap percentiles of the total"
@@ -216,12 +216,14 @@ VERDICT_ROWS: Final = (
         "length/slope",
         "Length effect (log odds per SD)",
         "Increase in the log odds that response A wins for one standard deviation of the log length ratio.",
-        "slope of a logistic regression, with intercept, of the verdict (A 1, tie 1/2, B 0) on ln(length A / "
+        "slope of a penalized logistic regression, with intercept, of the verdict (A 1, tie 1/2, B 0) on ln(length A / "
         "length B) / its standard deviation",
         unit="log odds",
         low=None,
         high=None,
         chance=0.0,
+        source="Firth 1993, Biometrika 80, 27-38; Heinze and Schemper 2002, Statist. Med. 21, 2409-2419",
+        interval=PROFILE,
     ),
     MetricSpec(
         "length/slope_at_label",
@@ -232,7 +234,8 @@ VERDICT_ROWS: Final = (
         low=None,
         high=None,
         chance=0.0,
-        needs="labels",
+        needs="labels, and ten verdicts that differ from them",
+        interval=PROFILE,
     ),
     MetricSpec(
         "length/win_rate",
