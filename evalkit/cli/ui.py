@@ -49,7 +49,7 @@ def main(arguments: Namespace) -> int:
     command = [sys.executable, "-m", "mlflow", "ui", *listen]
     url = f"http://{_reachable(arguments.host)}:{arguments.port}"
     print(f"MLflow on {without_password(uri)}; Ctrl-C stops it", flush=True)
-    print("starting MLflow (this takes about 30 s)", flush=True)
+    print("starting MLflow (30 s of CPU time)", flush=True)
     return _serve(command, uri, url, config.tracking.experiment)
 
 

@@ -13,8 +13,6 @@ from evalkit.core.display import exact, span
 from evalkit.report import render_report
 from evalkit.report.page import asset
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT
-from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.catalog.groups import HEADINGS
 from evalkit.types import Completion, Metric
 
 
@@ -125,7 +123,3 @@ def test_the_table_of_metrics_has_the_headings_of_the_catalog(make_run):
     assert [table.count(f"<code>{name}</code>") for name in names[:5]] == [1] * 5
     assert table.index("win_rate/a") < table.index(">Order and repeats<") < table.index("position/consistency")
     assert 'lang="zh">顺序与重复<' in table
-
-
-def test_every_group_of_the_catalog_has_a_heading():
-    assert {*CATALOG.groups} == {*HEADINGS}

@@ -11,6 +11,7 @@ import pytest
 
 from evalkit import load_config, plugins, run
 from evalkit.config import DatasetConfig, RunConfig
+from evalkit.core.translation import in_every_language
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError
 from evalkit.gating import check_gate
@@ -27,6 +28,7 @@ from evalkit.scoring.catalog import (
     catalog_of,
     full_catalog,
 )
+from evalkit.scoring.catalog.groups import HEADINGS, heading
 from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
 from evalkit.scoring.catalog.spec import BOTH, EVERY
 from evalkit.types import Case, Metric, RunResult
@@ -213,3 +215,10 @@ def test_a_package_adds_rows_in_their_group_or_last() -> None:
 def test_the_page_of_metrics_is_the_catalog() -> None:
     page = runpy.run_path(str(ROOT / "docs" / "generate_metrics.py"))["page"]()
     assert (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8") == page, "run docs/generate_metrics.py"
+
+
+def test_every_group_has_a_heading_and_so_has_any_other_metric():
+    assert {*CATALOG.groups} == {*HEADINGS}
+    assert heading("tie_rate/split") == heading("win_rate/a") == HEADINGS["tie_rate"]
+    assert (heading("pandalm/f1"), heading("judge/small/tie_rate")) == ("PandaLM", "small")
+    assert in_every_language(heading("mine/own")) == ("Other metrics", "其他指标")
