@@ -54,7 +54,8 @@ RUN_FILES = {
     "cases.jsonl": "One case per line, as judged.",
     "judgments.jsonl": "One judgment per line: each completion after parsing, with its text.",
     "verdicts.jsonl": "One verdict per line: each pair or response, aggregated over orders, samples and judges.",
-    "metrics.json": "All metrics with intervals and bounds, the calls and tokens, and the cost in US dollars.",
+    "metrics.json": "All metrics with intervals and bounds, the decision about the judge, the calls and tokens, and "
+    "the cost in US dollars.",
     "findings.md": "The findings of the report, as a list. The first one says what to do with the judge.",
     "report.html": "The report: one page that needs no network.",
     "figures/*.svg": "The figures of the report, one file each.",
@@ -293,7 +294,18 @@ def files_page() -> str:
 
 METRICS_JSON = (
     "`metrics` holds each metric by its name, without the field `name`. Next to it are `calls` (requests planned, from "
-    "the store, sent, retried and failed), `tokens` and `cost_usd`."
+    "the store, sent, retried and failed), `tokens` and `cost_usd`.\n\n"
+    "`decision` is what may be concluded about the judge. With a panel, `decisions` has the same of each judge, by the "
+    "name that it has in metrics.\n\n"
+    "| key | meaning |\n| --- | --- |\n"
+    "| `use` | What the judge is good for: `single` verdicts, `rates` over many, `rates_corrected` by labels, `none`, "
+    "or `unknown`. |\n"
+    "| `reason` | Why, as one word. |\n"
+    "| `unit` | What a verdict is about: a `pair`, `response` or `item`. |\n"
+    "| `evidence` | The metric that decided, with its interval and `n`; `null` without labels. |\n"
+    "| `limits` | What limits trust: the `kind`, its `subject`, and the metric that shows it. |\n"
+    "| `labels_needed` | How many more labels would probably decide; only if `use` is `unknown`. |\n"
+    "| `possible` | The strongest use that the intervals do not exclude. |"
 )
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
+    from evalkit.scoring.decision import Decision
 
 __all__ = [
     "Annotation",
@@ -505,3 +507,23 @@ class RunResult:
     calls: Calls = Calls()
     tokens: Mapping[str, int] = field(default_factory=dict)
     cost_usd: float | None = None
+
+    @property
+    def decision(self) -> Decision:
+        """What may be concluded about the judge, or about a panel as a whole, from the metrics.
+
+        Its `use` is `single`, `rates`, `rates_corrected`, `none` or `unknown`; its other attributes are `reason`,
+        `unit`, `metric`, `share`, `limits`, `labels_needed` and `possible`, as in metrics.json.
+        """
+        decision: Decision = _decisions().decide(self.metrics, self.config.scoring.confidence)
+        return decision
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        """The same about each judge of a panel, by the name that it has in metrics; empty without a panel."""
+        decisions: dict[str, Decision] = _decisions().decide_for_judges(self.metrics, self.config.scoring.confidence)
+        return decisions
+
+
+def _decisions() -> Any:
+    return import_module("evalkit.scoring.decision")  # computed when asked for: values import no stage

@@ -97,6 +97,8 @@ class GateConfig(Section):
     """Decide bounds by the whole interval, or by the value alone."""
     undecided: Literal["pass", "fail"] = "pass"
     """Whether a rule that the interval leaves open passes or fails."""
+    decision: Literal["rates_corrected", "rates", "single"] | None = None
+    """What the judge must at least be good for: `rates` over many, corrected by labels or not, or `single` verdicts."""
     no_worse_than: Annotated[tuple[LeadRule, ...] | None, BeforeValidator(_as_tuple)] = None
     """Comparisons with other runs: one rule or a list."""
 
@@ -120,4 +122,4 @@ class GateConfig(Section):
 
     def __bool__(self) -> bool:
         """Return whether there is any rule."""
-        return bool(self.rules or self.leads)
+        return bool(self.rules or self.leads or self.decision)

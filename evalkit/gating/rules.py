@@ -12,15 +12,25 @@ from tempfile import TemporaryDirectory
 from pydantic import ValidationError
 
 from evalkit.benchmarks.scoring_rules import slug
-from evalkit.config import LeadRule, RunConfig
+from evalkit.config import GateConfig, LeadRule, RunConfig
 from evalkit.core.resources import project
+from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.gating.gate_files import gate_files
+from evalkit.report.decisions import sentence
 from evalkit.scoring.catalog import CATALOG, catalog_of
 from evalkit.scoring.catalog.availability import available_names, fits, is_available
 from evalkit.scoring.columns.cases import KINDS, READABLE
 from evalkit.scoring.compare import RunEntry
-from evalkit.scoring.gate_rules import Gate, Ruling, judge_lead, judge_metrics, lead_text, less_is_better
+from evalkit.scoring.gate_rules import (
+    Gate,
+    Ruling,
+    judge_decision,
+    judge_lead,
+    judge_metrics,
+    lead_text,
+    less_is_better,
+)
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
 from evalkit.types import Case, Metric, RunResult
@@ -115,9 +125,15 @@ def apply_gate(config: RunConfig, result: RunResult) -> tuple[RunResult, dict[st
     plain = {key: value for key, value in result.manifest.items() if key != GATE}
     if not config.gate:
         return replace(result, manifest=plain), {}
-    rulings = (*judge_metrics(config.gate, result.metrics), *_leads(config, result))
+    rulings = (*_of_decision(config.gate, result), *judge_metrics(config.gate, result.metrics), *_leads(config, result))
     gate = Gate(rulings, config.gate.undecided == "fail")
     return replace(result, manifest={**plain, GATE: gate.json()}), gate_files(gate, plain)
+
+
+def _of_decision(gate: GateConfig, result: RunResult) -> Iterator[Ruling]:
+    if gate.decision:
+        text, _ = in_every_language(sentence(result.decision, result.metrics))
+        yield judge_decision(gate.decision, result.decision, text)
 
 
 def check_rules(config: RunConfig, result: RunResult) -> None:

@@ -111,8 +111,11 @@ def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
 
 
 def _metrics(result: RunResult) -> dict[str, Any]:
+    judges = result.decisions
     return {
         "metrics": {name: metric_values(metric) for name, metric in result.metrics.items()},
+        "decision": result.decision.json(),
+        **({"decisions": {judge: one.json() for judge, one in judges.items()}} if judges else {}),
         "calls": result.calls,
         "tokens": result.tokens,
         "cost_usd": result.cost_usd,

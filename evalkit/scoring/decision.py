@@ -229,6 +229,11 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
     return replace(found, limits=limits, labels_needed=more)
 
 
+def decide_for_judges(metrics: Metrics, confidence: float = 0.95) -> dict[str, Decision]:
+    """Return the decision about each judge of a panel, by name; empty without a panel."""
+    return {judge: decide(metrics_of(metrics, judge), confidence) for judge in judges_of(metrics)}
+
+
 def _decision(kind: Kind, use: Use, reason: Reason, metric: Metric | None = None, possible: Use = "single") -> Decision:
     return Decision(use, reason, kind.unit, metric, possible="none" if use == "none" else possible)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import ge, gt, le, lt
 from typing import Any, Literal
 
@@ -12,11 +12,14 @@ from evalkit.core.display import estimate
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.compare import RunEntry
+from evalkit.scoring.decision import USES, Decision, Use
 from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.types import Metric
 
 State = Literal["held", "failed", "undecided"]
 
+DECISION = "decision"
+"""The gate's key, and the name of its rule, for the decision about the judge."""
 _SIGNS = {">=": ge, ">": gt, "<=": le, "<": lt}
 
 
@@ -34,6 +37,7 @@ class Ruling:
         high: the upper end of its interval.
         n: the number of units behind it.
         missing: the number of missing units.
+        labels_needed: how many more labels would probably decide about the judge, if the rule is about that.
     """
 
     metric: str
@@ -45,6 +49,7 @@ class Ruling:
     high: float | None = None
     n: int = 0
     missing: int = 0
+    labels_needed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,24 @@ def judge_metrics(gate: GateConfig, metrics: Mapping[str, Metric]) -> Iterator[R
                 yield _ruling(metric, text, *_by_interval(metric, sign, limit))
             else:
                 yield _ruling(metric, text, *_by_number(metric, number, sign, limit))
+
+
+def judge_decision(wanted: Use, decision: Decision, sentence: str) -> Ruling:
+    """Return whether a judge is good for at least what the gate demands; undecided if its intervals do not exclude it.
+
+    Args:
+        wanted: what it must be good for.
+        decision: the decision about the judge.
+        sentence: the decision in words.
+    """
+    order = USES.index
+    state: State = "held" if order(decision.use) >= order(wanted) else "undecided"
+    if order(decision.possible) < order(wanted):
+        state = "failed"
+    open_to = f" (the intervals do not exclude {decision.possible})" if state == "undecided" else ""
+    metric = replace(decision.metric or Metric("", None), name=DECISION)
+    ruling = _ruling(metric, f">= {wanted}", state, f"{decision.use}{open_to}: {sentence}")
+    return replace(ruling, labels_needed=decision.labels_needed)
 
 
 def _ruling(metric: Metric, rule: str, state: State, why: str) -> Ruling:

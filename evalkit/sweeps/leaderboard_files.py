@@ -202,13 +202,13 @@ def _row(row: Standing) -> dict[str, Any]:
 def as_csv(board: Leaderboard) -> str:
     """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x, and `pareto` as 1 or 0."""
     spread = [f"{name}{end}" for name in board.columns for end in ("", "/low", "/high")]
-    columns = ["rank", "job", "name", "dataset", "letters", "pareto", *spread, "rank/low", "rank/high"]
+    columns = ["rank", "job", "name", "dataset", "letters", "pareto", "decision", *spread, "rank/low", "rank/high"]
     rows = []
     for row in board.rows:
         numbers = [number for name in board.columns for number in _ends(row.metrics.get(name))]
         front = None if row.pareto is None else int(row.pareto)
         ends = (row.rank_low, row.rank_high)
-        cells = [row.rank, row.job, row.name, row.dataset, row.letters, front, *numbers, *ends]
+        cells = [row.rank, row.job, row.name, row.dataset, row.letters, front, row.decision.use, *numbers, *ends]
         rows.append(dict(zip(columns, cells, strict=True)))
     return spreadsheet.as_csv(columns, rows)
 

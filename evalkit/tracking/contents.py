@@ -24,6 +24,8 @@ MAX_ROWS = 1_000
 MAX_CELL = 4_000
 MAX_TABLE = 1_000_000
 """The most characters of a table; the UI needs seconds to open larger ones."""
+DECISION = "decision"
+"""The tag that says what a judge is good for."""
 NOTE, LONGEST_NOTE = "mlflow.note.content", 8_000
 """The tag that MLflow shows on a run's page, as Markdown."""
 _SECRET = re.compile(r"(^|[._-])(api[_-]?key|secret|password|authorization|token)$", re.IGNORECASE)
@@ -104,7 +106,7 @@ def _of_probes(names: Sequence[str]) -> list[str]:
 
 
 def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags of a run: hashes, mode, judge and the tags in the config."""
+    """Return the tags of a run: hashes, mode, judge, the decision about each judge, and the tags in the config."""
     manifest = result.manifest
     commit, notes = manifest.get("git_commit"), manifest.get("notes") or []
     found = {
@@ -118,6 +120,8 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         "evalkit.simulated": "true" if simulated_judges(manifest) else None,
         "evalkit.dataset": (manifest.get("dataset") or {}).get("fingerprint"),
         "evalkit.test_labels_opened": manifest.get("test_labels_opened"),
+        DECISION: result.decision.use,
+        **{f"judge/{name}/{DECISION}": decision.use for name, decision in result.decisions.items()},
         "evalkit.gate": (manifest.get("gate") or {}).get("state"),
         "evalkit.notes": "; ".join(notes),
         "mlflow.source.name": "evalkit run",

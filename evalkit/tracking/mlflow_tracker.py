@@ -111,13 +111,14 @@ class MlflowTracker:
 
 
 def _share_view(client: MlflowClient, experiment: str) -> None:
-    """Add a view of the run list with the main metrics to an experiment; MLflow's own view has no metric columns.
+    """Add a view of the run list with the decision and the main metrics to an experiment.
 
-    MLflow has no default columns. It opens a view that is stored in an experiment's tag if the URL names it.
+    MLflow's own view has no such columns, and no default ones. It opens a view that is stored in an experiment's tag if
+    the URL names it.
     """
     tag = f"mlflow.sharedViewState.{VIEW}"
     state = {
-        "selectedColumns": [f"metrics.`{name}`" for name in MAIN_COLUMNS],
+        "selectedColumns": [f"tags.`{contents.DECISION}`", *(f"metrics.`{name}`" for name in MAIN_COLUMNS)],
         "orderByKey": "attributes.start_time",
         "orderByAsc": False,
         "searchFilter": "",
@@ -132,7 +133,7 @@ def _share_view(client: MlflowClient, experiment: str) -> None:
 
 
 def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
-    """Replace the recorded outcome of a run's gate: its tag and the run's files."""
+    """Replace the recorded decision and outcome of a run's gate: their tags and the run's files."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -144,10 +145,11 @@ def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
     found = contents.tags(result, {})
     if any(known.get(tag) != found.get(tag) for tag in ("evalkit.run_id", "evalkit.config_hash")):
         return  # the gate belongs to other scores
-    if GATE in found:
-        client.set_tag(run, GATE, found[GATE])
-    elif GATE in known:
-        client.delete_tag(run, GATE)
+    for tag in (GATE, contents.DECISION):
+        if tag in found:
+            client.set_tag(run, tag, found[tag])
+        elif tag in known:
+            client.delete_tag(run, tag)
     if result.folder:
         client.log_artifacts(run, result.folder)
 

@@ -14,7 +14,7 @@ from evalkit.core.display import estimate
 from evalkit.runs.layout import DATASHEET
 from evalkit.runs.spreadsheet import unescaped
 from evalkit.tracking.connection import one_at_a_time
-from evalkit.tracking.contents import MAIN, MAX_PARAM, NOTE, param_name, param_text
+from evalkit.tracking.contents import DECISION, MAIN, MAX_PARAM, NOTE, param_name, param_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -147,7 +147,7 @@ def contradictions(board: Mapping[str, Any]) -> dict[str, float]:
 
 
 def description(board: Mapping[str, Any]) -> str:
-    """Return a sweep's outcome in words, as Markdown: the best job, and those that do not differ from it."""
+    """Return a sweep's outcome in words, as Markdown: the best job, its decision, and jobs that do not differ."""
     best, by, rows = _best(board), board.get("by"), board["rows"]
     if best is None or by is None:
         why = "they judged different datasets" if by else "they have no measure of agreement in common"
@@ -160,7 +160,9 @@ def description(board: Mapping[str, Any]) -> str:
     more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
     names = ", ".join(f"`{name}`" for name in alike[:_NAMED])
     differ = f" It does not differ significantly from {names}{more}." if alike else ""
-    return f"First of {len(rows)} jobs by {by}: `{best['name']}`{shown}.{differ}"
+    decision = (best.get(DECISION) or {}).get("use")
+    good_for = f" The decision about its judge: `{decision}`." if decision else ""
+    return f"First of {len(rows)} jobs by {by}: `{best['name']}`{shown}.{good_for}{differ}"
 
 
 def _best(board: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -24,9 +24,9 @@ FAILED = "gate={agreement/accuracy: '< 0.5'}"
 
 
 def half(body: Mapping[str, Any]) -> Reply:
-    """A judge that is right of every second case, unless it goes by another name."""
+    """A judge that is right of every second case, or of nine in ten or all if it goes by another name."""
     first = shown(body)[0]
-    wrong = body["model"] == "half" and int(first.split()[1]) % 2
+    wrong = int(first.split()[1]) % {"half": 2, "most": 10}.get(body["model"], 1) == 1
     return said(f"[[{'A' if first.startswith('bad' if wrong else 'good') else 'B'}]]")
 
 
@@ -97,6 +97,51 @@ def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(
     assert "gate" not in read_run(folder).manifest
 
 
+def test_a_gate_on_the_decision_reads_that_of_the_run(run: Call, call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    done = run("hydra.run.dir=r", "gate.decision=rates_corrected", "dataset.limit=4")
+    decision = json.loads((folder / "metrics.json").read_text())["decision"]
+    assert decision == read_run(folder).decision.json()
+    assert (decision["use"], decision["possible"]) == ("unknown", "single")
+    more = decision["labels_needed"]
+    assert "gate undecided: 1 undecided\n  undecided  decision  >= rates_corrected  unknown (the intervals" in done.out
+    assert f"Label about {more} more pairs before you decide" in done.out
+    [rule] = json.loads((folder / "gate.json").read_text())["rules"]
+    assert (rule["metric"], rule["state"], rule["labels_needed"]) == ("decision", "undecided", more)
+    assert f"Label about {more} more pairs" in (folder / "gate.md").read_text()
+    assert f"Label about {more} more pairs" in (folder / "gate.xml").read_text()
+    assert "gate: decision &gt;= rates_corrected: undecided" in (folder / "report.html").read_text()
+    call("score", "r", "gate={decision: single, undecided: fail}", status=4)
+
+
+@pytest.mark.parametrize(
+    ("right", "state", "said"),
+    [(True, "held", "Trust this judge "), (False, "failed", "none: Do not trust this judge")],
+)
+@pytest.mark.parametrize("panel", [False, True])
+def test_enough_labels_hold_or_fail_a_gate_on_the_decision(
+    run: Call, tmp_path: Path, right: bool, state: str, said: str, panel: bool
+) -> None:
+    order = "response_a", "response_b"
+    rows = []
+    for n in range(120):
+        case = pair(n)
+        texts = [case[name] for name in order]
+        rows.append(
+            case | dict(zip(order, texts[:: (-1) ** n], strict=True)) | {"label": "AB"[n // (1 if right else 2) % 2]}
+        )
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    judges = [f"{{model: openai/most, name: j{n}, api_base: ${{judge.api_base}}}}" for n in range(3)]
+    more = [f"judge.judges=[{', '.join(judges)}]"] if panel else []
+    done = run("hydra.run.dir=r", "gate.decision=rates_corrected", *more, model="most", status=4 * (not right))
+    assert f"gate {state}: 1 {state}\n" in done.out
+    [rule] = json.loads((tmp_path / "r" / "gate.json").read_text())["rules"]
+    assert said in rule["why"]
+    metrics = json.loads((tmp_path / "r" / "metrics.json").read_text())
+    assert {*metrics.get("decisions", {})} == ({"j0", "j1", "j2"} if panel else set())
+    assert all(one["use"] == metrics["decision"]["use"] for one in metrics.get("decisions", {}).values())
+
+
 @pytest.mark.parametrize(
     ("gate", "said"),
     [
@@ -104,6 +149,8 @@ def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(
         ("{tierate: '>= 0.5'}", "gate.tierate: no such metric; did you mean 'tie_rate'?"),
         ("{no_worse_than: {run: nowhere}}", "nowhere: "),
         ("{undecide: fail}", "gate: has the unknown key 'undecide'; did you mean 'undecided'?"),
+        ("{decision: good}", "gate.decision: input should be 'rates_corrected', 'rates' or 'single' (got 'good')"),
+        ("{decisions: rates}", "gate: has the unknown key 'decisions'; did you mean 'decision'?"),
         ("{tie_rate: '5'}", "gate.tie_rate.value: is not a bound (got '5'); write '>= 0.9'"),
         ("{no_worse_than: {run: r, metric: win_rate/a}}", "gate.no_worse_than: it is not known whether more of win_"),
     ],

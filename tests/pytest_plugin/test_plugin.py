@@ -39,6 +39,11 @@ def test_a_name_that_is_none():
     pass
 
 
+@pytest.mark.evalkit(gate={{"decision": "rates", "undecided": "fail"}})
+def test_a_decision_that_needs_labels():
+    pass
+
+
 @pytest.mark.evalkit("judge.model=openai/broken", gate={{"agreement/accuracy": ">= 0.5"}})
 def test_a_judge_that_does_not_answer():
     pass
@@ -95,6 +100,7 @@ def test_a_judge_is_good_enough_or_the_test_fails(
         "test_a_gate_that_holds": "PASSED",
         "test_a_gate_that_fails": "FAILED",
         "test_a_name_that_is_none": "FAILED",
+        "test_a_decision_that_needs_labels": "FAILED",
         "test_a_judge_that_does_not_answer": "FAILED",
         "test_passes": "PASSED",
         "test_fails_where_that_is_asked_for": "FAILED",
@@ -108,6 +114,7 @@ def test_a_judge_is_good_enough_or_the_test_fails(
             "  held    position/consistency  >= 0.5  1 [[]0.6915, 1[]]",
             "evalkit: gate.agreement/acuracy: no such metric*; did you mean 'agreement/accuracy'?",
             "gate failed: 1 undecided, because gate.undecided is fail",
+            "  undecided  decision  >= rates  rates_corrected (the intervals do not exclude single): *",
             "gate failed: 1 failed, 1 undecided",
         ]
     )

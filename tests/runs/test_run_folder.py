@@ -194,7 +194,7 @@ def test_files_are_the_documented_ones(tmp_path: Path, result: RunResult) -> Non
     assert (folder / "report.html").read_text(encoding="utf-8") == "<p>中\\ud800</p>"
     assert (folder / "raw.bin").read_bytes() == b"\xff"
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    assert list(metrics) == ["metrics", "calls", "tokens", "cost_usd"]
+    assert list(metrics) == ["metrics", "decision", "calls", "tokens", "cost_usd"]
     assert metrics["metrics"]["tie_rate"] == {
         "value": 0.25,
         "low": 0.1,

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from evalkit.config import GateConfig, LeadRule
 from evalkit.errors import ConfigError
-from evalkit.scoring.gate_rules import Gate, judge_metrics, less_is_better
+from evalkit.scoring.decision import USES, Decision
+from evalkit.scoring.gate_rules import Gate, judge_decision, judge_metrics, less_is_better
 from evalkit.types import Metric
 
 METRICS = {
@@ -130,3 +131,23 @@ def test_or_it_has_to_be_said() -> None:
     with pytest.raises(ConfigError, match="write better: higher"):
         less_is_better(LeadRule(run="r", metric="win_rate/a"))
     assert not less_is_better(LeadRule(run="r", metric="win_rate/a", better="higher"))
+
+
+@pytest.mark.parametrize("wanted", USES[2:])
+@pytest.mark.parametrize(("use", "possible"), [(use, best) for k, use in enumerate(USES) for best in USES[k:]])
+def test_a_decision_is_held_if_good_enough_and_undecided_while_it_may_be(use: str, possible: str, wanted: str) -> None:
+    decision = Decision(use, "undecided", "pair", METRICS["agreement/kappa"], labels_needed=40, possible=possible)
+    ruling = judge_decision(wanted, decision, "A sentence.")
+    ranks = [USES.index(name) for name in (use, possible, wanted)]
+    expected = "held" if ranks[0] >= ranks[2] else "undecided" if ranks[1] >= ranks[2] else "failed"
+    assert (ruling.metric, ruling.rule, ruling.state) == ("decision", f">= {wanted}", expected)
+    assert (ruling.value, ruling.low, ruling.high, ruling.n, ruling.missing) == (0.7, 0.6, 0.8, 50, 2)
+    assert ruling.labels_needed == 40
+    assert (f"do not exclude {possible}" in ruling.why) == (expected == "undecided")
+    assert ruling.why.startswith(use)
+    assert ruling.why.endswith(": A sentence.")
+
+
+def test_a_decision_without_labels_is_undecided() -> None:
+    ruling = judge_decision("rates", Decision("unknown", "no_labels", "pair"), "Label first.")
+    assert (ruling.metric, ruling.state, ruling.value, ruling.n) == ("decision", "undecided", None, 0)

@@ -65,6 +65,20 @@ def test_tags_name_what_a_run_is_found_by(make_result, tmp_path):
     assert "evalkit.git_commit" not in tags
 
 
+def test_a_tag_is_the_decision_and_one_more_for_each_judge_of_a_panel(make_result, tmp_path):
+    def metrics(prefix: str, low: float, high: float) -> dict[str, Metric]:
+        names = {"agreement/accuracy": 0.9, "agreement/kappa": (low + high) / 2}
+        return {prefix + name: Metric(prefix + name, value, low, high, 200) for name, value in names.items()}
+
+    both = metrics("", 0.3, 0.5) | metrics("judge/one/", -0.1, 0.1) | metrics("judge/two/", 0.1, 0.7)
+    tags = contents.tags(replace(make_result(tmp_path), metrics=both), {})
+    assert {name: tags[name] for name in tags if name.endswith("decision")} == {
+        "decision": "rates_corrected",
+        "judge/one/decision": "none",
+        "judge/two/decision": "unknown",
+    }
+
+
 @pytest.mark.parametrize(
     ("sweep", "chosen", "name"),
     [

@@ -46,6 +46,7 @@ def test_a_run_is_there_with_everything_it_is_made_of(store, make_result, tmp_pa
     assert run.data.params["swap.policy"] == "both"
     assert run.data.tags["evalkit.run_id"] == "run-1"
     assert run.data.tags["team"] == "search"
+    assert run.data.tags["decision"] == result.decision.use
     dataset = run.inputs.dataset_inputs[0].dataset
     assert (dataset.name, dataset.digest) == ("sums", ("ab" * 32)[:36])
     assert json.loads(dataset.profile)["num_rows"] == 8
@@ -309,7 +310,7 @@ def test_an_experiment_has_a_view_with_metric_columns_that_the_command_links_to(
     experiment = client(store).get_experiment(run.info.experiment_id)
     header, _, text = experiment.tags["mlflow.sharedViewState.evalkit"].partition(";")
     columns = json.loads(zlib.decompress(base64.b64decode(text)))["selectedColumns"]
-    assert (header, columns[0]) == ("deflate", "metrics.`agreement/accuracy`")
+    assert (header, *columns[:2]) == ("deflate", "tags.`decision`", "metrics.`agreement/accuracy`")
 
     reply = {"experiment": {"experiment_id": "7", "tags": [{"key": "mlflow.sharedViewState.evalkit", "value": "…"}]}}
     opener = SimpleNamespace(open=lambda query, timeout: BytesIO(json.dumps(reply).encode()))

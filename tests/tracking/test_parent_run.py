@@ -42,6 +42,8 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
             )
             return dict(database.execute(query).fetchall())
 
+        query = "SELECT runs.name, tags.value FROM runs JOIN tags USING (run_uuid) WHERE tags.key = 'decision'"
+        children = dict(database.execute(query).fetchall())
         params, tags, metrics = values("params"), values("tags"), values("latest_metrics")
         [(artifacts,)] = database.execute(
             "SELECT artifact_uri FROM runs JOIN tags USING (run_uuid) WHERE key = 'evalkit.role'"
@@ -68,6 +70,10 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
     assert json.loads(tags["mlflow.loggedArtifacts"]) == [{"path": "tables/leaderboard.json", "type": "table"}]
     assert len(table["data"]) == 4
     assert {"rank", "job", "name", "agreement/accuracy"} <= set(table["columns"])
+    decided = {row["name"]: row["decision"]["use"] for row in board["rows"]}
+    name, decision = (table["columns"].index(column) for column in ("name", "decision"))
+    assert {row[name]: row[decision] for row in table["data"]} == decided == children
+    assert f"The decision about its judge: `{board['rows'][0]['decision']['use']}`." in note
     assert {path.name for path in folder.iterdir()} >= {"leaderboard.csv", "leaderboard.json"}
 
 
