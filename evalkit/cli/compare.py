@@ -19,7 +19,10 @@ from evalkit.cli.finished_run import apply_settings
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import write_files
 from evalkit.core.display import number
+from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.report.decisions import USES
+from evalkit.report.findings import conclusion
 from evalkit.runs.records import metric_values
 from evalkit.runs.spreadsheet import as_csv
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
@@ -55,7 +58,7 @@ def main(arguments: Namespace) -> int:
         comparison = compare_runs(_entries(runs, results), _scoring(options), _metrics(options))
     folder = arguments.output or Path(str(options.get("folder", ".")))
     _write(folder, comparison, runs, results)
-    _print(comparison)
+    _print(comparison, results)
     print(f"written: {folder / _FILES[0]}, {folder / _FILES[1]}")
     return 0
 
@@ -127,7 +130,13 @@ def _write(folder: Path, comparison: Comparison, words: Sequence[str], results: 
 
 def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> str:
     runs = [
-        {"name": name, "run": word, "run_id": result.manifest.get("run_id"), "left_out": comparison.left_out[name]}
+        {
+            "name": name,
+            "run": word,
+            "run_id": result.manifest.get("run_id"),
+            "left_out": comparison.left_out[name],
+            "decision": result.decision.json(),
+        }
         for name, word, result in zip(comparison.runs, words, results, strict=True)
     ]
     content = {
@@ -166,7 +175,7 @@ def _csv(comparison: Comparison) -> str:
     return as_csv(list(rows[0]), rows) if rows else ""
 
 
-def _print(comparison: Comparison) -> None:
+def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
     console = plain_console()
     console.print(print_heading(" · ".join(comparison.runs), f" ({comparison.cases} shared cases)"))
     for name, count in comparison.left_out.items():
@@ -175,16 +184,21 @@ def _print(comparison: Comparison) -> None:
     if comparison.clusters:
         console.print(f"note: {comparison.clusters}")
     console.print()
-    console.print(_values_table(comparison))
+    console.print(_values_table(comparison, results))
     console.print()
     console.print(_differences_table(comparison))
     console.print()
     for sentence in _sentences(comparison):
         console.print(f"  • {sentence}")
+    for name, result in zip(comparison.runs, results, strict=True):
+        for advice in conclusion(result):
+            console.print(f"  • {name}: {advice.text}")
 
 
-def _values_table(comparison: Comparison) -> Table:
+def _values_table(comparison: Comparison, results: Sequence[RunResult]) -> Table:
     table = _table("metric", *comparison.runs)
+    whole = " (all cases)" if any(comparison.left_out.values()) else ""
+    table.add_row(f"decision{whole}", *(in_every_language(USES[result.decision.use])[0] for result in results))
     by_name: dict[str, dict[str, str]] = {}
     for entry in comparison.entries:
         if entry.metric.value is not None and entry.metric.name in (*_SHOWN, *comparison.family):

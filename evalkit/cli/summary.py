@@ -15,11 +15,14 @@ from rich.text import Text
 from evalkit.audit import is_audit
 from evalkit.cli.console import plain_console, print_heading, terminal_width
 from evalkit.core.display import dollars, estimate, fixed, number, relative
+from evalkit.core.translation import in_every_language
 from evalkit.gating import GATE, gate_lines
+from evalkit.report.decisions import USES
 from evalkit.report.findings import findings_of
 from evalkit.report.sweep_findings import MANY_MISSING, missing_share
 from evalkit.runs.layout import DATASHEET
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
+from evalkit.scoring.decision import decide_for_judges
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric, RunResult
 
@@ -84,19 +87,24 @@ def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     return table
 
 
-def judge_table(metrics: Mapping[str, Metric]) -> Table | None:
-    """Return the table of a panel's judges, or `None` if there is no panel."""
+def judge_table(metrics: Mapping[str, Metric], confidence: float = 0.95) -> Table | None:
+    """Return the table of a panel's judges with the decision about each, or `None` if there is no panel."""
     judges = list(dict.fromkeys(name.split("/")[1] for name in metrics if name.startswith("judge/")))
     known = [name for name in JUDGE_COLUMNS if any(_of(metrics, judge, name) for judge in judges)]
     if not judges:
         return None
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("judge")
+    table.add_column("decision")
+    decisions = decide_for_judges(metrics, confidence)
     for name in known:
         table.add_column(name.removeprefix("agreement/"), justify="right")
     for judge in judges:
         found = [_of(metrics, judge, name) for name in known]
-        table.add_row(judge, *(f"{number(one.value)} {interval(one)}".strip() if one else "–" for one in found))
+        decision = in_every_language(USES[decisions[judge].use])[0] if judge in decisions else "–"
+        table.add_row(
+            judge, decision, *(f"{number(one.value)} {interval(one)}".strip() if one else "–" for one in found)
+        )
     return table
 
 
@@ -117,7 +125,7 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     console.print()
     console.print(metric_table(result.metrics, result.config.scoring.confidence))
     console.print()
-    if judges := judge_table(result.metrics):
+    if judges := judge_table(result.metrics, result.config.scoring.confidence):
         console.print(judges)
         console.print()
     if is_audit(result.config) and result.folder:

@@ -58,16 +58,19 @@ MISSING = {
 
 
 def findings_of(result: RunResult, details: Mapping[str, Any] | None = None) -> list[Finding]:
-    """Return the findings of a run: first what to do with its judge, or a warning that a judge is simulated.
+    """Return the findings of a run, its conclusion first; `details` is as for `findings`."""
+    mode, positive = str(result.manifest.get("mode") or ""), result.config.rubric.positive
+    return [*conclusion(result), *findings(result.metrics, mode, details, positive=positive)]
 
-    The embedded judge has no such advice: it is there to try evalkit out. `details` is as for `findings`.
+
+def conclusion(result: RunResult) -> list[Finding]:
+    """Return what to do with the judge of a run, or a warning that it is simulated.
+
+    The embedded judge has no such advice: it is there to try evalkit out.
     """
-    mode, metrics = str(result.manifest.get("mode") or ""), result.metrics
-    first = list(simulated(simulated_judges(result.manifest)))
+    warnings = list(simulated(simulated_judges(result.manifest)))
     embedded = any(str(one.get("model") or "").startswith(LOCAL) for one in result.manifest.get("judges") or ())
-    if not first and not embedded:
-        first = [headline(metrics, result.config.scoring.confidence)]
-    return [*first, *findings(metrics, mode, details, positive=result.config.rubric.positive)]
+    return warnings or ([] if embedded else [headline(result.metrics, result.config.scoring.confidence)])
 
 
 def findings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,16 @@ from evalkit.core.display import brief, dollars, exact, span
 from evalkit.core.translation import gettext, in_every_language, joined
 from evalkit.report.case_list import Asked
 from evalkit.report.counts import RunCounts
+from evalkit.report.decisions import USES, sentence
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
 from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
+from evalkit.runs.layout import simulated_judges
+from evalkit.scoring.catalog import JUDGE_COLUMNS
 from evalkit.scoring.catalog.groups import heading
+from evalkit.scoring.decision import judges_of, metrics_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, RunResult
 
@@ -141,6 +145,8 @@ def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
         "facts": _facts(result),
         "notes": [note_words(note) for note in (*_gate(result), *(result.manifest.get("notes") or []))],
         "metrics": _by_heading(result.metrics.values()),
+        "judges": list(_judges(result)),
+        "judge_columns": [(name, metric_words(name)) for name in _judge_columns(result.metrics)],
         "undetermined": _undetermined(result.metrics.values()),
         "embedded": _embedded(cases),
         "flags": [(name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()],
@@ -148,6 +154,24 @@ def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
         "manifest": json.dumps(result.manifest, indent=2, ensure_ascii=False, default=str),
         "words": {key: filled(words, level=level) for key, words in PAGE.items()},
     }
+
+
+def _judge_columns(metrics: Mapping[str, Metric]) -> list[str]:
+    known = {name for judge in judges_of(metrics) for name in metrics_of(metrics, judge)}
+    return [name for name in JUDGE_COLUMNS if name in known]
+
+
+def _judges(result: RunResult) -> Iterator[dict[str, Any]]:
+    """Yield each judge of a panel: what it is good for and why, and its metrics; no advice if judges are simulated."""
+    planted = simulated_judges(result.manifest)
+    for name, decision in result.decisions.items():
+        metrics = metrics_of(result.metrics, name)
+        yield {
+            "name": name,
+            "use": in_every_language(USES[decision.use]),
+            "why": ("", "") if planted else in_every_language(sentence(decision, metrics)),
+            "metrics": metrics,
+        }
 
 
 def _gate(result: RunResult) -> list[str]:

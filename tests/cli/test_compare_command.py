@@ -14,7 +14,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from evalkit.cli import main
 from evalkit.config import RunConfig, TrackingConfig
-from evalkit.runs import write_run
+from evalkit.report.findings import findings_of
+from evalkit.runs import read_run, write_run
 from evalkit.scoring import score_run
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Judgment, Response, RunResult
@@ -49,6 +50,23 @@ def make_run(tmp_path: Path) -> Make:
         return folder
 
     return make
+
+
+def test_each_run_has_its_decision_and_no_other(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    rows = [("AB"[n % 2], *("AB"[(n + (n % 20 == 1)) % 2],) * 2) for n in range(200)]
+    coin = [("AB"[n % 2], *("AB"[n // 2 % 2],) * 2) for n in range(160)]
+    runs = make_run("one", rows, "good"), make_run("two", coin, "coin")
+    assert main(["compare", *map(str, runs), f"folder={tmp_path / 'found'}", "bootstrap=200"]) == 0
+    out = capsys.readouterr().out
+    decisions = [json.loads((run / "metrics.json").read_text())["decision"] for run in runs]
+    compared = json.loads((tmp_path / "found" / "comparison.json").read_text())["runs"]
+    assert [run["decision"] for run in compared] == decisions
+    assert [decision["use"] for decision in decisions] == ["single", "none"]
+    [line] = [line for line in out.splitlines() if line.startswith("decision")]
+    assert line.split() == ["decision", "(all", "cases)", "single", "verdicts", "do", "not", "trust"]
+    for name, run in zip(("good", "coin"), runs, strict=True):
+        first = findings_of(read_run(run))[0].text
+        assert f"• {name}: {first}" in " ".join(out.split())
 
 
 ROWS = [("A", "A", "A"), ("B", "B", "B"), ("A", "A", "B"), ("B", "A", "A"), ("A", "A", "A"), ("B", "B", None)] * 4
