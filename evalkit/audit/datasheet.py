@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from evalkit.audit.added_length import NEUTRAL, length_sentence, words_added
 from evalkit.audit.metrics import Outcome
 from evalkit.audit.plan import SEPARATOR
 from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE
@@ -19,12 +20,15 @@ from evalkit.audit.rewriting import is_rejected, reviews_of
 from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.report.counts import as_markdown
+from evalkit.report.decisions import USES
 from evalkit.report.diagnostics import simulated
+from evalkit.report.findings import conclusion
 from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page import filled, language_of, level_of, render
 from evalkit.report.page_text import PAGE
 from evalkit.runs.layout import DATASHEET, simulated_judges
 from evalkit.runs.records import encode_line, metric_values
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Metric, RunResult
 
 WORST: Final = 3
@@ -55,6 +59,7 @@ WORDS = {key: PAGE[key] for key in ("dark", "light", "language", "cases", "start
         "detectable": gettext("Detectable"),
         "p": gettext("p, adjusted"),
         "agreement": gettext("The judge on the unedited cases"),
+        "decision": gettext("Decision"),
         "origin": gettext("Origin"),
         "worst": gettext("The {n} cases with the largest effect"),
         "case": gettext("Case"),
@@ -92,7 +97,9 @@ def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Ca
     """
     manifest, config = result.manifest, result.config
     data, clusters = manifest.get("dataset") or {}, manifest.get("clusters") or {}
-    texts = _texts(result.cases, edits, outcomes)
+    texts, lengths = _texts(result.cases, edits, outcomes), _lengths(result, outcomes, edits)
+    notes = [{"text": one.text, "text_zh": one.text_zh} for one in simulated(simulated_judges(manifest))]
+    advice = [] if notes else [{"text": one.text, "text_zh": one.text_zh} for one in conclusion(result)]
     return {
         "format": 1,
         "judge": manifest.get("judge"),
@@ -101,10 +108,13 @@ def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Ca
         "dataset": {key: data.get(key) for key in ("name", "source", "fingerprint", "rows")},
         "clusters": dict(clusters),
         "confidence": config.scoring.confidence,
-        "notes": [{"text": one.text, "text_zh": one.text_zh} for one in simulated(simulated_judges(manifest))],
+        "notes": notes,
+        "decision": {**result.decision.json(), "sentences": advice},
         "noise": _sentence(_noise(result.metrics)),
         "rewriter": manifest.get("rewriter"),
-        "probes": [_probe(one, result, texts, _reviews(one, edits)) for one in outcomes],
+        "probes": [
+            _probe(one, result, texts, _reviews(one, edits), lengths.get(one.contrast.probe.name)) for one in outcomes
+        ],
         "agreement": {name: _numbers(result.metrics, name) for name in _AGREEMENT if name in result.metrics},
         "calls": {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "failed")},
         "cost_usd": result.cost_usd,
@@ -140,7 +150,21 @@ def _reviews(one: Outcome, edits: Sequence[Case]) -> dict[str, int]:
     return {"reviewed": len(found), "rejected": sum(map(is_rejected, found))}
 
 
-def _probe(one: Outcome, result: RunResult, texts: Mapping[str, Case], reviews: Mapping[str, int]) -> dict[str, Any]:
+def _lengths(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]) -> dict[str, Text]:
+    """Return what to say about the length that each probe adds, by its name."""
+    added = words_added(result.config, result.cases, edits, [one.contrast.probe for one in outcomes])
+    neutral = next((one for one in outcomes if one.contrast.probe.name == NEUTRAL), None)
+    clusters, alpha = Clusters.of(result.config, result.cases), 1 - result.config.scoring.confidence
+    texts = {
+        one.contrast.probe.name: length_sentence(one, neutral, added, result.decision, clusters, alpha)
+        for one in outcomes
+    }
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _probe(
+    one: Outcome, result: RunResult, texts: Mapping[str, Case], reviews: Mapping[str, int], length: Text | None
+) -> dict[str, Any]:
     probe, prefix = one.contrast.probe, f"audit/{one.contrast.probe.name}/"
     metrics = {name.removeprefix(prefix): metric for name, metric in result.metrics.items() if name.startswith(prefix)}
     state = "falls" if one.found or one.silenced else "withstands" if _excludes(one, metrics) else "open"
@@ -153,7 +177,12 @@ def _probe(one: Outcome, result: RunResult, texts: Mapping[str, Case], reviews: 
         "right": _sentence(RIGHT[probe.expects]),
         "assumes": _sentence(probe.assumes),
         "sentences": [
-            _sentence(text) for text in (*_sentences(one, metrics, result.metrics), *_edited(one, **reviews))
+            _sentence(text)
+            for text in (
+                *_sentences(one, metrics, result.metrics),
+                *([] if length is None else [length]),
+                *_edited(one, **reviews),
+            )
         ],
         "metrics": {name: metric_values(metric) for name, metric in metrics.items()},
         "n": one.n,
@@ -314,7 +343,9 @@ def datasheet_files(sheet: Mapping[str, Any], result: RunResult) -> dict[str, st
     title = " · ".join(str(part) for part in (sheet["mode"], sheet["judge"], sheet["dataset"]["name"]) if part)
     groups = {state: [p for p in sheet["probes"] if p["state"] == state] for state in ("falls", "withstands", "open")}
     agreement = [(metric_words(name), _outcome(numbers)) for name, numbers in sheet["agreement"].items()]
+    use = in_every_language(USES[sheet["decision"]["use"]])
     shown = {"sheet": sheet, "groups": groups, "agreement": agreement, "metric": as_metric, "quantity": quantity}
+    shown |= {"use": use}
     page = render("datasheet.html.j2", _frame(sheet, words, title, language) | shown | {"level": level}, data={})
     return {
         f"{DATASHEET}.json": json.dumps(sheet, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
@@ -374,7 +405,9 @@ def _markdown(
                 before, after = (as_markdown(str(case[name])) for name in ("before", "after"))
                 lines += [f"  - {as_markdown(case['case'])}: {before} → {after}"]
         lines += [*([] if groups[state] else [say["nothing" if state == "falls" else "none"]]), ""]
-    lines += [f"## {say['agreement']}", ""]
+    decision = in_every_language(USES[sheet["decision"]["use"]])[language]
+    lines += [f"## {say['agreement']}", "", f"- {say['decision']}: {as_markdown(decision)}"]
+    lines += [f"- {as_markdown(text[key])}" for text in sheet["decision"]["sentences"]]
     lines += [f"- {name[language]}: {as_markdown(found[language])}" for name, found in agreement]
     lines += ["", f"## {say['probes']}", ""]
     lines += [

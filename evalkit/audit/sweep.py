@@ -15,6 +15,7 @@ from evalkit.audit.metrics import p_value
 from evalkit.core.display import dollars
 from evalkit.core.translation import Message, gettext, in_every_language
 from evalkit.report.counts import as_markdown
+from evalkit.report.decisions import USES
 from evalkit.report.page import filled, language_of, render
 from evalkit.report.page_text import PAGE
 from evalkit.runs import read_cases, read_config
@@ -83,6 +84,7 @@ def _row(job: str, name: str, sheet: Mapping[str, Any], tests: Sequence[Mapping[
         "job": job,
         "name": name,
         "judge": sheet["judge"],
+        "decision": (sheet.get("decision") or {}).get("use"),
         "falls": [one["name"] for one in sheet["probes"] if one["state"] == "falls"],
         "worse": worse,
         "better": len(own) - worse,
@@ -124,6 +126,7 @@ def _files(sheet: Mapping[str, Any], title: str, language: str) -> dict[str, str
         "findings": _findings(sheet),
         "letters": {probe: _letters(sheet, probe) for probe in sheet["probes"]},
         "quantity": quantity,
+        "uses": {use: in_every_language(text) for use, text in USES.items()},
     }
     return {
         f"{DATASHEET}.json": json.dumps(sheet, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
@@ -134,11 +137,14 @@ def _files(sheet: Mapping[str, Any], title: str, language: str) -> dict[str, str
 
 def _markdown(values: Mapping[str, Any], language: int) -> str:
     say = {name: as_markdown(text[language]) for name, text in values["words"].items()}
+    decisions = {row["job"]: values["uses"].get(row["decision"], ("", ""))[language] for row in values["sheet"]["jobs"]}
     rows = [
-        f"| {as_markdown(row['name']).replace('|', chr(92) + '|')} | {row['worse']} / {row['better']} "
+        f"| {as_markdown(row['name']).replace('|', chr(92) + '|')} | {decisions[row['job']]} "
+        f"| {row['worse']} / {row['better']} "
         f"| {', '.join(map(as_markdown, row['falls']))} |"
         for row in values["sheet"]["jobs"]
     ]
-    head = [f"| {say['configuration']} | {say['lost']} | {say['count']} |", "| --- | --- | --- |"]
+    columns = [say[key] for key in ("configuration", "decision", "lost", "count")]
+    head = [f"| {' | '.join(columns)} |", "| --- | --- | --- | --- |"]
     lines = [f"- {as_markdown(text[language])}" for text in values["findings"]]
     return "\n".join([f"# {say['report']}: {as_markdown(values['title'])}", "", *lines, "", *head, *rows, ""])

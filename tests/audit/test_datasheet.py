@@ -13,6 +13,9 @@ import pytest
 from evalkit.audit.datasheet import datasheet, datasheet_files
 from evalkit.audit.metrics import Contrast, outcomes, probe_statistics
 from evalkit.audit.probes import own_probes
+from evalkit.core.translation import in_every_language
+from evalkit.report.decisions import USES
+from evalkit.report.findings import findings_of
 from evalkit.runs import read_run
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
@@ -123,3 +126,23 @@ def test_llmbars_adversarial_sets(judge: str, falls: bool, tmp_path: Path, capfd
     assert len(sheet["probes"][0]["worst"]) == 3
     print(judge, outcome.mean, outcome.adjusted, sheet["probes"][0]["sentences"][0]["text"])
     assert "llmbar" in datasheet_files(sheet, result)["datasheet.html"]
+
+
+def test_the_decision_on_the_unedited_cases_is_that_of_the_run(audit: Path, tmp_path: Path) -> None:
+    board = json.loads((audit / "datasheet.json").read_bytes())
+    for row in board["jobs"]:
+        decision = json.loads((audit / row["job"] / "metrics.json").read_bytes())["decision"]
+        sheet = json.loads((audit / row["job"] / "datasheet.json").read_bytes())
+        assert sheet["decision"] == {**decision, "sentences": []}  # simulated judges get no advice
+        assert row["decision"] == decision["use"]
+        words = in_every_language(USES[decision["use"]])[0]
+        assert f"- Decision: {words}\n" in (audit / row["job"] / "datasheet.md").read_text("utf-8")
+        assert f"| {words} |" in (audit / "datasheet.md").read_text("utf-8")
+        assert words in (audit / "datasheet.html").read_text("utf-8")
+    result = read_run(audit / "0")
+    judged = replace(result, manifest={**result.manifest, "judges": [{"name": "m", "model": "openai/m"}]})
+    sheet = datasheet(judged, [], [])
+    [advice] = sheet["decision"]["sentences"]
+    assert advice["text"] == findings_of(judged)[0].text
+    for page in datasheet_files(sheet, judged).values():
+        assert advice["text"][:40] in page
