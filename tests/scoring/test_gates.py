@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pydantic import ValidationError
 
 from evalkit.config import GateConfig, LeadRule
 from evalkit.errors import ConfigError
-from evalkit.scoring.decision import USES, Decision
+from evalkit.scoring.decision import USES, Decision, decide, decide_for_judges
 from evalkit.scoring.gate_rules import Gate, judge_decision, judge_metrics, less_is_better
 from evalkit.types import Metric
 
@@ -151,3 +153,25 @@ def test_a_decision_is_held_if_good_enough_and_undecided_while_it_may_be(use: st
 def test_a_decision_without_labels_is_undecided() -> None:
     ruling = judge_decision("rates", Decision("unknown", "no_labels", "pair"), "Label first.")
     assert (ruling.metric, ruling.state, ruling.value, ruling.n) == ("decision", "undecided", None, 0)
+
+
+def test_each_judge_of_a_panel_has_the_decision_that_its_metrics_alone_would_give() -> None:
+    alone = {
+        "good": {"agreement/accuracy": (0.9, 0.85, 0.95), "agreement/kappa": (0.8, 0.7, 0.9)},
+        "coin": {"agreement/accuracy": (0.5, 0.45, 0.55), "agreement/kappa": (0.0, -0.1, 0.1)},
+    }
+    own = {
+        judge: {name: Metric(name, *numbers, 400) for name, numbers in metrics.items()}
+        for judge, metrics in alone.items()
+    }
+    panel = {
+        f"judge/{judge}/{name}": replace(metric, name=f"judge/{judge}/{name}")
+        for judge, metrics in own.items()
+        for name, metric in metrics.items()
+    }
+    decisions = decide_for_judges(panel | own["good"])
+    assert {judge: decision.use for judge, decision in decisions.items()} == {"good": "rates_corrected", "coin": "none"}
+    assert {judge: decide(metrics).use for judge, metrics in own.items()} == {
+        judge: decision.use for judge, decision in decisions.items()
+    }
+    assert decide_for_judges(own["good"]) == {}
