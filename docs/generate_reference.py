@@ -100,8 +100,11 @@ COMMAND_FILES = {
 SWEEP_FILES = {
     "sweep.json": "The config hashes of the jobs, with the sweep's start and end. It resumes the sweep.",
     "multirun.yaml": "Hydra's record of the sweep.",
-    "leaderboard.csv": "One job per row, best first, with intervals.",
-    "leaderboard.json": "The same, with the comparison of each pair of jobs.",
+    "leaderboard.csv": "One job per row, best first, with intervals, and its `decision` with the `reason`.",
+    "leaderboard.json": (
+        "The same, with each pair of jobs compared, and `choices`: for each dataset the `job` to use (or none), the "
+        "`reason`, `rivals` that may be better, `labels_needed` to decide, and the sentence as `text`."
+    ),
     "report.html": "The leaderboard as a page, with links to the reports of the jobs.",
     "datasheet.html": "Of audits: the judges compared probe by probe; also as `datasheet.md` and `datasheet.json`.",
     "0/, 1/, …": "The run folder of each job.",

@@ -19,7 +19,7 @@ from evalkit.core.translation import in_every_language
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.decisions import USES
 from evalkit.report.findings import findings_of
-from evalkit.report.sweep_findings import MANY_MISSING, missing_share
+from evalkit.report.sweep_findings import choice_findings, dataset_name
 from evalkit.runs.layout import DATASHEET
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
 from evalkit.scoring.decision import decide_for_judges
@@ -188,8 +188,8 @@ def _print_places(console: Console, result: RunResult) -> None:
 
 SHOWN = 40
 """The most jobs that a leaderboard shows; the files hold all."""
-NAME = 26
-"""The width at which the name of a job is wrapped, in characters."""
+NAME, DECISION = 26, 16
+"""The widths at which the name of a job and its decision are wrapped, in characters."""
 HEADINGS = {
     "agreement/accuracy": "accuracy",
     "agreement/accuracy_per_order": "per order",
@@ -215,23 +215,32 @@ HEADINGS = {
 
 
 def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
-    """Print a leaderboard on standard output: a table for each dataset, and the meaning of its marks."""
+    """Print a leaderboard on standard output: a table for each dataset, the meaning of its marks, and what to use."""
     console = plain_console()
     console.print(print_heading(f"Leaderboard of {len(board.rows)} jobs", f", by {board.by or 'no common metric'}"))
-    for dataset in dict.fromkeys(row.dataset for row in board.rows):
-        rows = [row for row in board.rows if row.dataset == dataset]
-        console.print()
+    names, conclusions = {row.job: row.name for row in board.rows}, []
+    notes = _legend(board, names)
+    for choice in board.choices:
+        rows = [row for row in board.rows if row.dataset == choice.dataset]
+        dataset = dataset_name(board, choice, {})
+        console.print(*([f"\n{dataset}"] if dataset else []))
         table, omitted = leaderboard_table(board, rows[:SHOWN], max(WIDTH, terminal_width()))
         console.print(table)
         if len(rows) > SHOWN:
             console.print(f"and {len(rows) - SHOWN:,} more jobs in {files[-1].name}")
         if omitted:
             console.print(f"{len(omitted)} more columns in {files[-1].name}")
+        conclusion, *decided = choice_findings(board, choice, names, dataset, SHOWN)
+        notes += [finding.text for finding in decided]
+        conclusions.append(conclusion)
     console.print()
-    for line in _legend(board):
+    for line in notes:
         console.print(line)
     places = [part for file in files for part in (link(file), ", ")][:-1]
     console.print(Text.assemble("leaderboard: ", *places))
+    console.print()
+    for finding in conclusions:
+        console.print(Text.assemble((SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"))
 
 
 def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) -> tuple[Table, list[str]]:
@@ -242,7 +251,9 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("", justify="right")
     marks = [" ".join(mark for mark in (row.letters or "", "*" if row.pareto else "") if mark) for row in rows]
+    decisions = [USES[row.decision.use].message for row in rows]
     sides = [max(map(cell_len, cells), default=0) for cells in (map(_rank, rows), marks)]
+    sides.append(min(DECISION, max(map(cell_len, ("decision", *decisions)))))
     left = width + 2 - sum(side + 2 for side in sides) - min(NAME, max(cell_len(row.name) for row in rows)) - 2
     shown: set[str] = set()
     room = left
@@ -255,10 +266,11 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
     columns = [name for name in board.columns if name in shown]
     table.add_column("job", max_width=max(NAME, NAME + room), overflow="fold")
     table.add_column("")
+    table.add_column("decision", max_width=DECISION)
     for name in columns:
         table.add_column(HEADINGS.get(name, name))
-    for row, mark in zip(rows, marks, strict=True):
-        table.add_row(_rank(row), row.name, mark, *(_cell(row.metrics.get(name)) for name in columns))
+    for row, mark, decision in zip(rows, marks, decisions, strict=True):
+        table.add_row(_rank(row), row.name, mark, decision, *(_cell(row.metrics.get(name)) for name in columns))
     return table, [name for name in board.columns if name not in shown]
 
 
@@ -278,7 +290,7 @@ def _number(name: str, value: float) -> str:
     return f"{value:.3g}" if name == "cost/per_case" else fixed(value, 2)
 
 
-def _legend(board: Leaderboard) -> list[str]:
+def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     lines = []
     if board.contrasts:
         differ = sum(c.p_holm is not None and c.p_holm <= 1 - board.confidence for c in board.contrasts)
@@ -287,7 +299,6 @@ def _legend(board: Leaderboard) -> list[str]:
             f"{differ} of {len(board.contrasts)} pairs differ (Holm, {1 - board.confidence:.2g}). "
             "Ranks have simultaneous intervals."
         )
-    names = {row.job: row.name for row in board.rows}
     lines += [
         f"{names[one.scores]} contradicts {names[one.comparisons]} in "
         f"{_cell(one.metrics[CONTRADICTION]).replace(NEWLINE, ' ')} of the pairs that both decide."
@@ -295,14 +306,7 @@ def _legend(board: Leaderboard) -> list[str]:
     ]
     if any(row.pareto for row in board.rows):
         lines.append(
-            "* Better than chance, and no other job is shown to agree as well for less or better for no more "
+            "* Useful, and no other useful job is shown to agree as well for less or better for no more "
             f"(within scoring.margin={board.margin:g})."
         )
-    if by := board.by:
-        lacking = [row for row in board.rows if missing_share(row, by) >= MANY_MISSING]
-        if lacking:
-            listed = "; ".join(f"{row.name} ({100 * missing_share(row, by):.0f}%)" for row in lacking[:SHOWN])
-            lines.append(f"Many answers are missing, and metrics exclude them: {listed}.")
-    if not_better := [row for row in board.rows if row.useful is False]:
-        lines.append(f"Not shown to be better than chance: {len(not_better)} of {len(board.rows)} jobs.")
     return lines

@@ -74,6 +74,17 @@ _REASONS: Final[Mapping[Reason, Text]] = {
         "Do not trust this judge: it agrees with {labels} hardly more than by chance ({evidence})."
     ),
 }
+_BRIEF: Final[Mapping[Reason, Text]] = {
+    "missing": gettext("missing answers"),
+    "orders_disagree": gettext("contradicts itself when the order is swapped"),
+    "samples_disagree": gettext("contradicts itself when asked again"),
+    "one_class": gettext("all labels are of one class"),
+    "picked": gettext("its labels were picked"),
+    "reversed": gettext("less than chance: are the labels reversed?"),
+    "constant": gettext("always the same answer"),
+    "chance": gettext("no more than chance"),
+    "hardly_better": gettext("hardly more than chance"),
+}
 _TRUST: Final[Mapping[Use, Text]] = {
     "single": gettext("Trust this judge for single verdicts on {units} like these: {evidence}"),
     "rates": gettext("Trust this judge for rates over many {units}, not for single verdicts: {evidence}"),
@@ -126,8 +137,13 @@ def headline(metrics: Metrics, confidence: float = 0.95) -> Finding:
     """Return the decision about the judge of a run as its first finding."""
     decision = decide(metrics, confidence)
     name = ACCURACY if decision.metric is None else decision.metric.name
+    return finding(name, tone(decision), sentence(decision, metrics))
+
+
+def tone(decision: Decision) -> Tone:
+    """Return whether a decision is good or bad news."""
     tone: Tone = "bad" if decision.reason == "missing" else _TONES[decision.use]
-    return finding(name, "warn" if decision.limits and tone == "good" else tone, sentence(decision, metrics))
+    return "warn" if decision.limits and tone == "good" else tone
 
 
 def sentence(decision: Decision, metrics: Metrics) -> Text:
@@ -193,6 +209,13 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
     return text.fill(**values)
 
 
+def reason_text(decision: Decision) -> Message:
+    """Return in a few words why a judge is of no use or not decided about."""
+    if decision.reason in _BRIEF:
+        return _BRIEF[decision.reason]
+    return gettext("more labels needed: {more}", more=label_count(decision.labels_needed))
+
+
 def _useless(decision: Decision, metrics: Metrics) -> Text:
     """Say that a judge cannot be trusted, and why."""
     values: dict[str, object] = {"labels": label_words(metrics), "evidence": _agreement(decision)}
@@ -230,7 +253,7 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
         return _REASONS["one_class"].fill(n=n, agreeing=agreeing)
     if decision.reason == "picked":
         return _REASONS["picked"].fill(evidence=evidence(decision))
-    more = _count(decision.labels_needed)
+    more = label_count(decision.labels_needed)
     if decision.reason == "no_labels":
         text = gettext(
             "Label {more} {units} first: without labels, nothing shows whether to trust this judge. So many "
@@ -251,7 +274,8 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
     return text.fill(more=more, units=units, evidence=evidence(decision))
 
 
-def _count(more: int | None) -> Message:
+def label_count(more: int | None) -> Message:
+    """Return how many more labels are needed, in words."""
     if more is None:
         return "?"
     return gettext("more than {n:,}", n=TOO_MANY) if more > TOO_MANY else gettext("about {n:,}", n=more)

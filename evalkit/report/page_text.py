@@ -143,13 +143,14 @@ SWEEP: dict[str, Words] = _words(
         "all_columns": gettext("Show all metrics"),
         "leaderboard_note": gettext(
             "Configurations that share a letter do not differ significantly (Holm over all pairs, {level}), which "
-            "does not show that they are equal. ★: better than chance, and no other is shown to agree as well "
+            "does not show that they are equal. ★: useful, and no other useful one is shown to agree as well "
             "(within {margin}) at a lower cost. {level} intervals from resampling cases; those of ranks are "
             "simultaneous. Click a heading to sort, or a name to open the report of the job."
         ),
         "rank": gettext("Rank"),
         "configuration": gettext("Configuration"),
         "letters": gettext("Group"),
+        "decision": gettext("Decision"),
         "same": gettext("Shared by all jobs"),
         "metrics": gettext("Metric by metric"),
         "metrics_note": gettext("Best first. {level} intervals from resampling cases. Dashed line: chance."),

@@ -1,26 +1,21 @@
-"""The findings of a sweep: which configuration is best, which may be as good, and which is worth its cost.
+"""The findings of a sweep: first which configuration to use and why, then the numbers and names behind that.
 
-That two configurations do not differ significantly does not make them equal: a cheaper one is recommended only if it
-is shown to be better than chance and not worse by more than `scoring.margin`.
+The leaderboard chooses, by the decision about each judge; nothing here decides again. That two configurations do not
+differ significantly does not make them equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from evalkit.core.display import dollars, interval, percent
 from evalkit.core.translation import LANGUAGES, Message, Text, gettext, joined, ngettext, pgettext, translator
-from evalkit.report.counts import Finding, finding, side
+from evalkit.report.counts import Finding, Tone, finding, side
+from evalkit.report.decisions import UNITS, USES, evidence, label_count, limit_text, reason_text, tone
 from evalkit.report.metric_names import metric_title
-from evalkit.scoring.leaderboard import (
-    ACCURACY,
-    CONSISTENCY,
-    CONTRADICTION,
-    COST,
-    Leaderboard,
-    Standing,
-    clearly_cheaper,
-)
+from evalkit.scoring.decision import Reason
+from evalkit.scoring.leaderboard import ACCURACY, CONSISTENCY, CONTRADICTION, COST, Choice, Leaderboard, Standing
 from evalkit.types import Metric
 
 FIRST, LENGTH = "position/first_rate", "length/slope_at_label"
@@ -30,24 +25,68 @@ MANY_MISSING = 0.05
 """A configuration has many missing answers from this share on."""
 
 
+_MORE_LABELS: Final = gettext(
+    "Do not choose yet: no configuration is shown to be useful; {more} more labeled {units} would probably decide "
+    "about {name}."
+)
+_UNDECIDED: Final[Mapping[Reason, Text]] = {
+    "missing": gettext("Do not choose yet: fix the missing answers of {name} first."),
+    "one_class": gettext("Do not choose yet: all labels are of one class; add labels of another."),
+    "picked": gettext("Do not choose yet: the labels were picked; first label cases sampled at random."),
+    "no_labels": gettext("Label {more} {units} first: without labels, nothing shows which configuration to use."),
+}
+
+
 def contest_findings(board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]) -> list[Finding]:
     """Return the findings on a leaderboard, most important first, dataset by dataset.
 
     `names` has the name of each configuration by job; `datasets` the name of each dataset by fingerprint.
     """
-    if board.by is None:
-        text = gettext("Nothing to rank by: no configuration has labels, or pairs in both orders.")
-        return [finding("leaderboard", "warn", text)]
-    groups = {name: [row for row in board.rows if row.dataset == name] for name in _unique(board)}
-    found = []
-    for dataset, rows in groups.items():
-        named = datasets.get(dataset) or dataset[:12] if len(groups) > 1 else ""
-        found += [_of(finding, named) for finding in _group(board, board.by, rows, names)]
-    return found
+    findings = []
+    for choice in board.choices:
+        rows = [row for row in board.rows if row.dataset == choice.dataset]
+        ranked = [row for row in rows if row.letters is not None]
+        named = dataset_name(board, choice, datasets)
+        findings += choice_findings(board, choice, names, named)
+        if board.by is not None and ranked:
+            findings += [_of(finding, named) for finding in _group(board, board.by, ranked, choice, names)]
+    return findings
 
 
-def _unique(board: Leaderboard) -> list[str]:
-    return list(dict.fromkeys(row.dataset for row in board.rows))
+def dataset_name(board: Leaderboard, choice: Choice, datasets: Mapping[str, str]) -> str:
+    """Return the name of a choice's dataset if the leaderboard has several, otherwise an empty text."""
+    several = any(row.dataset != choice.dataset for row in board.rows)
+    return datasets.get(choice.dataset) or choice.dataset[:12] if several else ""
+
+
+def choice_findings(
+    board: Leaderboard, choice: Choice, names: Mapping[str, str], dataset: str = "", most: int = NAMED
+) -> list[Finding]:
+    """Return which configuration of a dataset to use and why, then which not to trust, and where answers are missing.
+
+    Args:
+        board: The leaderboard.
+        choice: Its choice for the dataset.
+        names: The name of each configuration by job.
+        dataset: The name of the dataset, if the leaderboard has several.
+        most: The most configurations to name.
+    """
+    name = board.by or "leaderboard"
+    first: Tone = "bad" if choice.reason == "none" else "warn" if choice.job is None else tone(choice.job.decision)
+    findings = [finding(name, first, choice_text(board, choice, names))]
+    rows = [row for row in board.rows if row.dataset == choice.dataset]
+    untrusted = (
+        ("none", gettext("Do not trust {n} of {all}: {names}.")),
+        ("unknown", gettext("Not decided about {n} of {all}: {names}.")),
+    )
+    for use, text in untrusted:
+        those = [row for row in rows if row.decision.use == use and row.decision.reason != "no_labels"]
+        if those:
+            notes = {row.job: reason_text(row.decision) for row in those}
+            text = text.fill(n=len(those), all=len(rows), names=_listed(those, names, notes, most))
+            findings.append(finding(name, "bad" if use == "none" else "warn", text))
+    findings += _missing(name, rows, names, most)
+    return [_of(finding, dataset) for finding in findings]
 
 
 def _of(finding: Finding, dataset: str) -> Finding:
@@ -61,20 +100,78 @@ def _of(finding: Finding, dataset: str) -> Finding:
     return Finding(finding.metric, finding.tone, english, chinese)
 
 
-def _group(board: Leaderboard, by: str, rows: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    ranked = [row for row in rows if row.letters is not None]
-    if not ranked:
-        return
-    like = _like_best(board, ranked)
-    if all(row.useful is False for row in ranked):
+def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) -> Text:
+    """Return in one sentence which configuration of a dataset to use, and why."""
+    job, rows = choice.job, [row for row in board.rows if row.dataset == choice.dataset]
+    if job is None:
+        return _no_job(choice, rows, names)
+    text = gettext("Use {name} ({use}): {why}").fill(
+        name=names[job.job], use=USES[job.decision.use], why=_why(board, choice, job, len(rows) - 1, names)
+    )
+    if job.decision.limits:
+        limits = joined([limit_text(limit, job.decision) for limit in job.decision.limits])
+        text = gettext("{finding}; but {limits}", finding=text, limits=limits)
+    return gettext("{finding}.", finding=text)
+
+
+def _why(board: Leaderboard, choice: Choice, job: Standing, others: int, names: Mapping[str, str]) -> Text:
+    """Say why a job is chosen."""
+    if choice.reason == "only":
+        return gettext("it is the only one shown to be useful; {evidence}", evidence=evidence(job.decision))
+    by, level = board.by or "", f"{100 * (1 - board.confidence):g}%"
+    values = {"what": _measure(by), "value": interval(choice.top.metrics[by]), "level": level}
+    if choice.reason == "best":
         text = gettext(
-            "No configuration is shown to be better than chance: this sweep gives no reason to choose any of them."
+            "it is best by {what}, {value}; every other is significantly worse (Holm, {level}) or not to be trusted"
         )
-        yield finding(by, "bad", text)
-    yield from _best(board, by, ranked, like, names)
-    yield from _missing(by, ranked, names)
-    yield from _cheap(board, ranked, names)
-    yield from _chance(by, ranked, names)
+        return text.fill(**values)
+    if choice.reason == "highest":
+        text = gettext(
+            "of those shown to be useful it is highest by {what}, {value}; {n} of {all} others may be better "
+            "(Holm, {level}): {names}"
+        )
+        return text.fill(**values, n=len(choice.rivals), all=others, names=_listed(choice.rivals, names))
+    price, top = (row.metrics[COST].value or 0.0 for row in (job, choice.top))
+    text = gettext(
+        "it costs {share} of what {top} costs ({each} per case), which is highest by {what}, {value}, and is not worse "
+        "by more than {margin}: difference {behind}"
+    )
+    behind = "-" if job.behind is None else interval(job.behind, 3)
+    share, each = f"{100 * price / top:.0f}%", dollars(price)
+    margin, name = f"{board.margin:g}", names[choice.top.job]
+    return text.fill(**values, share=share, top=name, each=each, margin=margin, behind=behind)
+
+
+def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) -> Text:
+    """Say why no job is chosen, and what would decide."""
+    decision, name = choice.top.decision, names[choice.top.job]
+    if choice.reason == "none":
+        return gettext("Use none of these configurations: no judge is to be trusted.")
+    if choice.reason == "unranked":
+        text = gettext("{n} configurations are shown to be useful, but no metric ranks them: {names}.")
+        usable = [row for row in rows if row.decision.trusted]
+        return text.fill(n=len(usable), names=_listed(usable, names))
+    return _UNDECIDED.get(decision.reason, _MORE_LABELS).fill(
+        more=label_count(decision.labels_needed), units=UNITS[decision.unit], name=name
+    )
+
+
+def _listed(
+    rows: Sequence[Standing], names: Mapping[str, str], notes: Mapping[str, Message] | None = None, most: int = NAMED
+) -> Message:
+    """Return the names of some configurations, each with a note if there are any."""
+    noted: list[Message] = [
+        gettext("{name} ({share})", name=names[row.job], share=notes[row.job]) if notes else names[row.job]
+        for row in rows[:most]
+    ]
+    shown, more = joined(noted, gettext("; ")), len(rows) - most
+    return gettext("{names} and {more} more", names=shown, more=more, all=len(rows)) if more > 0 else shown
+
+
+def _group(
+    board: Leaderboard, by: str, ranked: Sequence[Standing], choice: Choice, names: Mapping[str, str]
+) -> Iterator[Finding]:
+    yield from _cheap(board, choice, names)
     if by == CONSISTENCY:
         text = gettext(
             "No pair is labeled, so the ranking is by consistency alone: a consistent judge can still be wrong."
@@ -87,84 +184,26 @@ def _group(board: Leaderboard, by: str, rows: Sequence[Standing], names: Mapping
     yield from _contradictions(board, ranked, names)
 
 
-def _like_best(board: Leaderboard, ranked: Sequence[Standing]) -> list[Standing]:
-    """Return the configurations that do not differ significantly from the highest."""
-    alpha = 1 - board.confidence
-    apart = {frozenset((c.first, c.second)) for c in board.contrasts if c.p_holm is not None and c.p_holm <= alpha}
-    return [row for row in ranked[1:] if frozenset((ranked[0].job, row.job)) not in apart]
-
-
-def _listed(rows: Sequence[Standing], names: Mapping[str, str]) -> Message:
-    shown = joined((names[row.job] for row in rows[:NAMED]), gettext("; "))
-    more = len(rows) - NAMED
-    return gettext("{names} and {more} more", names=shown, more=more, all=len(rows)) if more > 0 else shown
-
-
-def _best(
-    board: Leaderboard, by: str, ranked: Sequence[Standing], like: Sequence[Standing], names: Mapping[str, str]
-) -> Iterator[Finding]:
-    name, seen = names[ranked[0].job], interval(ranked[0].metrics[by])
-    values = {"name": name, "value": seen, "level": f"{100 * (1 - board.confidence):g}%", "what": _measure(by)}
-    sure = ranked[0].useful is not False and not missing_share(ranked[0], by) >= MANY_MISSING
-    if len(ranked) == 1:
-        yield finding(by, "info", gettext("{name}: {what} {value}.").fill(**values))
-        return
-    others = len(ranked) - 1
-    if not like:
-        text = (
-            gettext("{name} is best by {what}: {value}; the other is significantly worse (Holm, {level}).")
-            if others == 1
-            else gettext("{name} is best by {what}: {value}; every other is significantly worse (Holm, {level}).")
-        )
-        yield finding(by, "good" if sure else "warn", text.fill(**values))
-    elif len(like) == others:
-        text = ngettext(
-            "No configuration is shown to be best by {what}: {name} is highest with {value}, and the other does not "
-            "differ significantly from it (Holm, {level}). That does not show that they are equal.",
-            "No configuration is shown to be best by {what}: {name} is highest with {value}, and none of the {n} "
-            "others differs significantly from it (Holm, {level}). That does not show that they are equal.",
-            others,
-        )
-        yield finding(by, "warn", text.fill(**values))
-    else:
-        text = ngettext(
-            "{name} is highest by {what}, {value}; {n} of {all} others does not differ significantly from it but may "
-            "still be worse (Holm, {level}): {names}.",
-            "{name} is highest by {what}, {value}; {n} of {all} others do not differ significantly from it but may "
-            "still be worse (Holm, {level}): {names}.",
-            len(like),
-        )
-        yield finding(by, "info", text.fill(**values, all=others, names=_listed(like, names)))
-
-
-def missing_share(row: Standing, by: str) -> float:
+def _missing_share(row: Standing, by: str) -> float:
     """Return the share of units without a usable answer among those that a configuration is ranked by."""
     metric = row.metrics.get(by)
     return metric.missing / (metric.n + metric.missing) if metric is not None and metric.missing else 0.0
 
 
-def _missing(by: str, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+def _missing(by: str, rows: Sequence[Standing], names: Mapping[str, str], most: int) -> Iterator[Finding]:
     """Yield which configurations have many missing answers, most first: they are not in the numbers."""
     lacking = sorted(
-        (row for row in ranked if missing_share(row, by) >= MANY_MISSING), key=lambda row: -missing_share(row, by)
+        (row for row in rows if _missing_share(row, by) >= MANY_MISSING), key=lambda row: -_missing_share(row, by)
     )
     if not lacking:
         return
-    shares = [
-        gettext("{name} ({share})", name=names[row.job], share=f"{100 * missing_share(row, by):.0f}%")
-        for row in lacking[:NAMED]
-    ]
-    listed: Message = joined(shares, gettext("; "))
-    if len(lacking) > NAMED:
-        listed = gettext("{names} and {more} more", names=listed, more=len(lacking) - NAMED, all=len(lacking))
+    shares = {row.job: f"{100 * _missing_share(row, by):.0f}%" for row in lacking}
     text = ngettext(
-        "Many answers are missing in {n} of {all} configurations: {names}. Missing answers do not count in its "
-        "{what}: fix them before you choose.",
-        "Many answers are missing in {n} of {all} configurations: {names}. Missing answers do not count in their "
-        "{what}: fix them before you choose.",
+        "Many answers are missing in {n} of {all} configurations: {names}. They do not count in its {what}.",
+        "Many answers are missing in {n} of {all} configurations: {names}. They do not count in their {what}.",
         len(lacking),
-        all=len(ranked),
-        names=listed,
+        all=len(rows),
+        names=_listed(lacking, names, shares, most),
         what=_measure(by),
     )
     yield finding(by, "bad", text)
@@ -179,53 +218,19 @@ def _measure(by: str) -> Text | str:
     return within.get(by) or metric_title(by)
 
 
-def _chance(by: str, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    known = [row for row in ranked if row.useful is not None]
-    open_ = [row for row in known if row.decision.use == "unknown"]
-    worse = [row for row in known if row.decision.use == "none"]
-    if open_:
-        text = gettext("Not shown to be better than chance: {n} of {all}: {names}.")
-        text = text.fill(n=len(open_), all=len(known), names=_listed(open_, names))
-        yield finding(by, "bad", text)
-    if worse:
-        text = gettext("Worse than chance: {n} of {all}: {names}. Check that the labels are not reversed.")
-        yield finding(by, "bad", text.fill(n=len(worse), all=len(known), names=_listed(worse, names)))
-
-
-def _cheap(board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    best, cost = ranked[0], ranked[0].metrics.get(COST)
-    own = _price(best)
-    if not best.useful or not own:
-        return
-    cheaper = [row for row in ranked[1:] if row.useful and clearly_cheaper(row.metrics.get(COST), cost)]
-    sound = [(price, row) for row in cheaper if row.non_inferior and (price := _price(row)) is not None]
-    margin, top = f"{board.margin:g}", names[best.job]
-    if sound:
-        price, row = min(sound, key=lambda one: one[0])
-        name, share, each = names[row.job], f"{100 * price / own:.0f}%", dollars(price)
-        behind = interval(row.behind, 3) if row.behind else "-"
-        text = gettext(
-            "{name} costs {share} of what {top} costs ({each} per case), is better than chance, and is not worse by "
-            "more than {margin}: difference {behind}."
-        )
-        text = text.fill(name=name, share=share, top=top, each=each, margin=margin, behind=behind)
-        yield finding(COST, "good", text)
-    elif cheaper:
+def _cheap(board: Leaderboard, choice: Choice, names: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield how many cheaper configurations are useful but may be worse by more than the margin."""
+    if choice.cheaper and choice.reason != "cheaper":
         text = ngettext(
-            "One cheaper configuration is better than chance, but it is not shown to be within {margin} of {top}: "
-            "more cases could tell.",
-            "{n} cheaper configurations are better than chance, but none is shown to be within {margin} of {top}: "
-            "more cases could tell.",
-            len(cheaper),
-            margin=margin,
-            top=top,
+            "One cheaper configuration is useful, but it is not shown to be within {margin} of {top}: more cases "
+            "could tell.",
+            "{n} cheaper configurations are useful, but none is shown to be within {margin} of {top}: more cases "
+            "could tell.",
+            len(choice.cheaper),
+            margin=f"{board.margin:g}",
+            top=names[choice.top.job],
         )
         yield finding(COST, "info", text)
-
-
-def _price(row: Standing) -> float | None:
-    metric = row.metrics.get(COST)
-    return metric.value if metric else None
 
 
 def _consistency(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:

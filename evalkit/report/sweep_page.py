@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from evalkit.core.display import dollars
-from evalkit.core.translation import LANGUAGES, gettext, translator
+from evalkit.core.translation import LANGUAGES, gettext, in_every_language, translator
+from evalkit.report.decisions import USES
 from evalkit.report.diagnostics import simulated
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.sweep_figures import MOST_ROWS, by_metric, pareto_front, significance_groups
@@ -131,6 +132,7 @@ def _row(row: Standing, settings: Mapping[str, str], varying: Sequence[str], fac
         "dataset": (facts.datasets or {}).get(row.dataset) or row.dataset[:12],
         "settings": [settings.get(key, "") for key in varying],
         "letters": row.letters or "",
+        "decision": in_every_language(USES[row.decision.use]),
         "pareto": row.pareto,
         "metrics": row.metrics,
     }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns.cases import NONE
-from evalkit.scoring.decision import BALANCED, KAPPA, Decision, decide
+from evalkit.scoring.decision import BALANCED, KAPPA, USES, Decision, decide
 from evalkit.scoring.metrics.contradiction import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import confusion
@@ -28,6 +28,7 @@ CONTRADICTION = "between/contradiction"
 SCORING = "pointwise"
 """The mode that scores each response."""
 BEHIND = "leaderboard/behind_best"
+ChoiceReason: TypeAlias = Literal["only", "best", "highest", "cheaper", "unranked", "none", "undecided"]
 CHEAPER = 0.95
 """A configuration is cheaper than another at this share of its cost or less, if their intervals do not overlap."""
 
@@ -78,13 +79,13 @@ class Standing:
         dataset: the fingerprint of its dataset.
         metrics: the metrics shown.
         letters: configurations of one dataset that share a letter do not differ significantly.
-        pareto: whether no other configuration of its dataset is shown to agree as well for less, or better for no more,
-            and its agreement is above chance; `None` if agreement or cost is unknown.
+        pareto: whether its judge can be used and no other such configuration of its dataset is shown to agree as well
+            for less, or better for no more; `None` if agreement or cost is unknown.
         rank_low: the lower end of the rank's interval.
         rank_high: the upper end of the rank's interval.
         decision: what may be concluded about its judge.
-        behind: its paired difference from the best configuration.
-        non_inferior: whether its judge is useful and it is shown to be at most `scoring.margin` behind.
+        behind: its paired difference from the highest configuration whose judge can be used, or from the highest.
+        non_inferior: whether its judge can be used and it is shown to be at most `scoring.margin` behind.
     """
 
     rank: int
@@ -99,11 +100,6 @@ class Standing:
     rank_high: int | None = None
     behind: Metric | None = None
     non_inferior: bool | None = None
-
-    @property
-    def useful(self) -> bool | None:
-        """Whether the judge can be used for anything; `None` without labels."""
-        return None if self.decision.reason == "no_labels" else self.decision.trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +121,35 @@ class Contradiction:
     scores: str
     comparisons: str
     metrics: Mapping[str, Metric]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which job of a dataset to use, and why.
+
+    Attributes:
+        dataset: the fingerprint of the dataset.
+        reason: `only` this job is shown to be useful; it is the `best`, as every other is shown to be worse or of no
+            use; it is the `highest` of those shown to be useful; or it is `cheaper` than the highest and not worse by
+            more than the margin. No job is chosen if the useful ones are `unranked`, if `none` can be used, or if no
+            job is shown to be useful but some are `undecided`.
+        job: the job to use; `None` if no job is chosen.
+        top: the first job, in order of rank, of those that can be used, otherwise of those that are undecided,
+            otherwise of all.
+        rivals: jobs that may be better than `top`.
+        cheaper: jobs that are clearly cheaper than `top`, and can be used for as much.
+    """
+
+    dataset: str
+    reason: ChoiceReason
+    job: Standing | None
+    top: Standing
+    rivals: tuple[Standing, ...] = ()
+    cheaper: tuple[Standing, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.job is not None and not self.job.decision.trusted:
+            raise ValueError(f"job {self.job.job} is chosen, but its decision is {self.job.decision.use}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +179,32 @@ class Leaderboard:
         wanted = [name for name in self.columns if name == self.by or self._differs(name)]
         places = {name: place for place, name in enumerate(MAIN_COLUMNS)}
         return sorted(wanted, key=lambda name: (name != self.by, places.get(name, len(places))))
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The job to use on each dataset, in order of the datasets."""
+        return tuple(self._choice(dataset) for dataset in dict.fromkeys(row.dataset for row in self.rows))
+
+    def _choice(self, dataset: str) -> Choice:
+        rows = [row for row in self.rows if row.dataset == dataset]
+        usable = [row for row in rows if row.decision.trusted]
+        undecided = [row for row in rows if row.decision.use == "unknown"]
+        if not usable:
+            return Choice(dataset, "undecided" if undecided else "none", None, (undecided or rows)[0])
+        top = usable[0]
+        alpha = 1 - self.confidence
+        differ = [{c.first, c.second} for c in self.contrasts if c.p_holm is not None and c.p_holm <= alpha]
+        apart = {job for jobs in differ if top.job in jobs for job in jobs}
+        rivals = tuple(row for row in (*usable[1:], *undecided) if row.job not in apart or row.rank < top.rank)
+        cheaper = tuple(row for row in usable[1:] if _as_useful(row, top) and clearly_cheaper(_cost(row), _cost(top)))
+        if sound := [row for row in cheaper if row.non_inferior]:
+            job = min(sound, key=lambda row: row.metrics[COST].value or 0.0)
+            return Choice(dataset, "cheaper", job, top, rivals, cheaper)
+        if len(usable) == 1:
+            return Choice(dataset, "only", top, top, rivals)
+        if top.letters is None:
+            return Choice(dataset, "unranked", None, top, rivals)
+        return Choice(dataset, "highest" if rivals else "best", top, top, rivals, cheaper)
 
     def _differs(self, name: str) -> bool:
         metrics = [row.metrics.get(name) for row in self.rows]
@@ -266,18 +317,19 @@ def _with_intervals(
     ranked, rest = rows[: len(ordered)], rows[len(ordered) :]
     paired = _paired(ordered, by, scoring) if by is not None and len(ordered) > 1 else None
     alpha = (1 - scoring.confidence) / max(1, len(ordered) - 1)
+    top = next((place for place, row in enumerate(ranked) if row.decision.trusted), 0)
     found = []
     for place, row in enumerate(ranked):
         different = [other for other, rival in enumerate(ranked) if frozenset((row.job, rival.job)) in differ]
         better = sum(other < place for other in different)
-        behind = paired.difference(place, 0, 1 - alpha) if place and paired is not None else None
+        behind = paired.difference(place, top, 1 - alpha) if place != top and paired is not None else None
         found.append(
             replace(
                 row,
                 rank_low=1 + better,
                 rank_high=len(ranked) - (len(different) - better),
                 behind=behind,
-                non_inferior=None if behind is None else bool(row.useful) and _within(behind, scoring.margin),
+                non_inferior=None if behind is None else row.decision.trusted and _within(behind, scoring.margin),
             )
         )
     fronts = [_on_front(place, found, by, differ, paired, scoring) for place in range(len(found))]
@@ -286,6 +338,15 @@ def _with_intervals(
 
 def _within(difference: Metric, margin: float) -> bool:
     return difference.low is not None and difference.low >= -margin
+
+
+def _cost(row: Standing) -> Metric | None:
+    return row.metrics.get(COST)
+
+
+def _as_useful(row: Standing, other: Standing) -> bool:
+    """Return whether a job can be used for all that another can be used for."""
+    return USES.index(row.decision.use) >= USES.index(other.decision.use)
 
 
 def _above(one: Contender, other: Contender, by: str | None) -> bool:
@@ -311,14 +372,14 @@ def _on_front(
     scoring: ScoringConfig,
 ) -> bool | None:
     row = rows[place]
-    cost = row.metrics.get(COST)
-    if by is None or cost is None or cost.value is None:
+    cost = _cost(row)
+    if by in (None, CONSISTENCY) or cost is None or cost.value is None:
         return None
-    if row.useful is False:
+    if not row.decision.trusted:
         return False
     for other, rival in enumerate(rows):
-        price = rival.metrics.get(COST)
-        if other == place or price is None or price.value is None or rival.useful != row.useful:
+        price = _cost(rival)
+        if other == place or price is None or price.value is None or not rival.decision.trusted:
             continue
         better = other < place and frozenset((row.job, rival.job)) in differ
         if better and price.value <= cost.value * (1 + 1e-9):

@@ -10,13 +10,15 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from evalkit.audit import sweep_datasheet
 from evalkit.config import SIMULATED
+from evalkit.core.translation import in_every_language
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.page import language_of
+from evalkit.report.sweep_findings import choice_text
 from evalkit.runs import read_cases, read_config, read_facts, read_outcome, spreadsheet, write_files
 from evalkit.runs.folders import read_status
 from evalkit.runs.layout import simulated_judges
 from evalkit.runs.records import metric_values
-from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
+from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, Standing, rank
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.tracking import MLFLOW, make_tracker
 from evalkit.types import Metric
@@ -161,13 +163,14 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
 
 
 def as_json(board: Leaderboard, definition: Mapping[str, Any] | None = None) -> str:
-    """Return a leaderboard as JSON: the `sweep`, `rows` with their `metrics`, `contrasts` and `contradictions`."""
+    """Return a leaderboard as JSON: the `sweep`, the `choices`, and `rows` with their `metrics` and contrasts."""
     content = {
         **({"sweep": definition} if definition else {}),
         "by": board.by,
         "columns": board.columns,
         "confidence": board.confidence,
         "margin": board.margin,
+        "choices": [_choice(board, choice) for choice in board.choices],
         "rows": [_row(row) for row in board.rows],
         "contrasts": [asdict(contrast) for contrast in board.contrasts],
         "contradictions": [
@@ -180,6 +183,19 @@ def as_json(board: Leaderboard, definition: Mapping[str, Any] | None = None) -> 
         ],
     }
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _choice(board: Leaderboard, choice: Choice) -> dict[str, Any]:
+    names = {row.job: row.name for row in board.rows}
+    return {
+        "dataset": choice.dataset,
+        "reason": choice.reason,
+        "job": choice.job.job if choice.job else None,
+        "top": choice.top.job,
+        "rivals": [row.job for row in choice.rivals],
+        "labels_needed": None if choice.job else choice.top.decision.labels_needed,
+        "text": in_every_language(choice_text(board, choice, names))[0],
+    }
 
 
 def _row(row: Standing) -> dict[str, Any]:
@@ -202,13 +218,14 @@ def _row(row: Standing) -> dict[str, Any]:
 def as_csv(board: Leaderboard) -> str:
     """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x, and `pareto` as 1 or 0."""
     spread = [f"{name}{end}" for name in board.columns for end in ("", "/low", "/high")]
-    columns = ["rank", "job", "name", "dataset", "letters", "pareto", "decision", *spread, "rank/low", "rank/high"]
+    ends = ["rank/low", "rank/high", "decision", "reason"]
+    columns = ["rank", "job", "name", "dataset", "letters", "pareto", *spread, *ends]
     rows = []
     for row in board.rows:
         numbers = [number for name in board.columns for number in _ends(row.metrics.get(name))]
         front = None if row.pareto is None else int(row.pareto)
-        ends = (row.rank_low, row.rank_high)
-        cells = [row.rank, row.job, row.name, row.dataset, row.letters, front, row.decision.use, *numbers, *ends]
+        last = (row.rank_low, row.rank_high, row.decision.use, row.decision.reason)
+        cells = [row.rank, row.job, row.name, row.dataset, row.letters, front, *numbers, *last]
         rows.append(dict(zip(columns, cells, strict=True)))
     return spreadsheet.as_csv(columns, rows)
 

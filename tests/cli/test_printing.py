@@ -12,6 +12,7 @@ from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_leaderboard, print_summary
 from evalkit.config import RunConfig
 from evalkit.engine import Progress
+from evalkit.scoring.decision import Decision, decide
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 from evalkit.types import Metric, RunResult
 
@@ -29,9 +30,18 @@ def test_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_leaderboard(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
-    board = Leaderboard(None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}),))
+    board = Leaderboard(None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decide({})),))
     print_leaderboard(board, [tmp_path / "leaderboard.csv", tmp_path / "leaderboard.json"])
     assert f"judge.name={ODD}" in capsys.readouterr().out
+
+
+def test_a_last_sentence(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
+    decision = Decision("unknown", "missing", "pair")
+    board = Leaderboard(None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decision),))
+    print_leaderboard(board, [tmp_path / "leaderboard.csv"])
+    out = capsys.readouterr().out
+    assert out.count(f"judge.name={ODD}") == 3, "in the table, as not decided, and in the last sentence"
+    assert " ".join(out.split()).endswith(f"fix the missing answers of judge.name={ODD} first.")
 
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

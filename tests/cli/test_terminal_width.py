@@ -8,6 +8,7 @@ from rich.console import Console
 
 from evalkit.cli.summary import ROWS, leaderboard_table, metric_table
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS, full_catalog
+from evalkit.scoring.decision import decide
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 from evalkit.types import Metric
 
@@ -23,6 +24,7 @@ def board(jobs: int, same: str = "tie_rate") -> Leaderboard:
                 name: Metric(name, value := 0.5 if name == same else 0.1 + job / 10, value - 0.05, value + 0.05, n=9)
                 for name in LEADERBOARD_COLUMNS
             },
+            decide({}),
         )
         for job in range(jobs)
     )

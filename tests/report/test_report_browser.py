@@ -14,6 +14,7 @@ from evalkit.cli import main
 from evalkit.config import PromptConfig, ScoringConfig
 from evalkit.report import SweepFacts, render_report, render_sweep
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS
+from evalkit.scoring.decision import decide
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
 from evalkit.sweeps.leaderboard_files import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict
@@ -273,7 +274,9 @@ def test_a_leaderboard_is_sorted_by_its_headings_with_the_keyboard_alone(open_pa
 def test_a_leaderboard_shows_the_main_metrics_and_all_on_request(open_page):
     metrics = {name: Metric(name, 0.5, 0.4, 0.6, n=9) for name in LEADERBOARD_COLUMNS}
     rows = tuple(
-        Standing(rank, job, f"judge=a-judge-with-a-long-name-{job}, swap=both", "d", {**metrics, **differing})
+        Standing(
+            rank, job, f"judge=a-judge-with-a-long-name-{job}, swap=both", "d", {**metrics, **differing}, decide({})
+        )
         for rank, (job, differing) in enumerate(
             {job: {name: replace(one, value=0.1 * int(job)) for name, one in metrics.items()} for job in "123"}.items(),
             1,
@@ -349,7 +352,8 @@ def test_pictures_for_people_to_look_at(open_page, make_run, tmp_path):
 def test_a_leaderboard_on_a_phone_needs_no_sideways_scrolling(open_page):
     metrics = {name: Metric(name, 0.5, 0.4, 0.6, n=9) for name in LEADERBOARD_COLUMNS}
     rows = tuple(
-        Standing(rank, str(rank), f"judge=a-judge-with-a-long-name-{rank}, swap=both", "d", metrics) for rank in (1, 2)
+        Standing(rank, str(rank), f"judge=a-judge-with-a-long-name-{rank}, swap=both", "d", metrics, decide(metrics))
+        for rank in (1, 2)
     )
     jobs = Leaderboard("agreement/accuracy", LEADERBOARD_COLUMNS, 0.95, rows)
     page = open_page(render_sweep(jobs, SweepFacts("study")), viewport={"width": 1200, "height": 800})

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evalkit.cli.summary import _legend
 from evalkit.config import ScoringConfig
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.figures.sweep_figures import by_metric, pareto_front, significance_groups
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.report.sweep_page import _short, settings_of
+from evalkit.scoring.decision import Decision
 from evalkit.scoring.leaderboard import Contender, Contradiction, Leaderboard, rank
 from evalkit.types import Metric, Orders, Verdict
 
@@ -51,35 +51,41 @@ def said(found: Leaderboard, names=("L", "S", "C"), datasets=None) -> list[str]:
 
 def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
     texts = said(board())
-    assert texts[0].startswith("L is highest by accuracy (agreement with labels), 0.9")
-    assert texts[0].endswith(
-        "1 of 2 others does not differ significantly from it but may still be worse (Holm, 5%): S."
+    assert texts[0] == (
+        "Use S (rates, corrected by labels): it costs 20% of what L costs ($0.02 per case), which is highest by "
+        "accuracy (agreement with labels), 0.95 [0.90, 1.00], and is not worse by more than 0.05: difference -0.010 "
+        "[-0.042, 0.015]."
     )
-    assert texts[1].startswith("S costs 20% of what L costs ($0.02 per case), is better than chance, and is not worse ")
-    assert texts[1].endswith("by more than 0.05: difference -0.010 [-0.042, 0.015].")
-    assert texts[2] == "Not shown to be better than chance: 1 of 3: C."
-    assert texts[3].startswith("When the order is swapped, L keeps its verdict in 95% [85, 95] of pairs, C in 50%")
-    assert texts[4] == "1 of 3 configurations clearly prefers the answer shown first, none the second: C."
+    assert texts[1] == "Do not trust 1 of 3: C (no more than chance)."
+    assert texts[2].startswith("When the order is swapped, L keeps its verdict in 95% [85, 95] of pairs, C in 50%")
+    assert texts[3] == "1 of 3 configurations clearly prefers the answer shown first, none the second: C."
+    assert said(board(costs=(0.1, 0.1, 0.001)))[0] == (
+        "Use L (rates, corrected by labels): of those shown to be useful it is highest by accuracy (agreement with "
+        "labels), 0.95 [0.90, 1.00]; 1 of 2 others may be better (Holm, 5%): S."
+    )
 
 
 def test_one_that_is_told_apart_from_all_is_best_and_none_is_where_none_is():
-    assert "is best by accuracy" in said(board((0.95, 0.6, 0.5)))[0]
-    alike = said(board((0.8, 0.8, 0.8)))[0]
-    assert alike.startswith("No configuration is shown to be best")
-    assert (
-        "none of the 2 others differs significantly from it (Holm, 5%). That does not show that they are equal" in alike
+    assert said(board((0.95, 0.8, 0.5)))[0].endswith(
+        "it is best by accuracy (agreement with labels), 0.95 [0.90, 1.00]; every other is significantly worse "
+        "(Holm, 5%) or not to be trusted."
     )
+    assert "it is the only one shown to be useful; right in 95%" in said(board((0.95, 0.5, 0.5)))[0]
+    alike = said(board((0.8, 0.8, 0.8), (0.1, 0.1, 0.1)))[0]
+    assert alike.endswith("; 2 of 2 others may be better (Holm, 5%): S; C.")
 
 
 def test_each_dataset_is_told_by_itself():
     texts = said(board(datasets=("d", "d", "e")), datasets={"d": "pairs", "e": "others"})
     assert {text.partition(":")[0] for text in texts} == {"pairs", "others"}
-    assert "others: C: accuracy (agreement with labels) 0.5" in "\n".join(texts)
+    assert "others: Use none of these configurations: no judge is to be trusted." in texts
 
 
 def test_without_anything_to_rank_by_it_says_so():
     contenders = [Contender(str(k), "n", "d", {}, []) for k in range(2)]
-    assert said(rank(contenders, ScoringConfig()))[0].startswith("Nothing to rank by")
+    assert said(rank(contenders, ScoringConfig())) == [
+        "Label ? pairs first: without labels, nothing shows which configuration to use."
+    ]
 
 
 def test_every_sentence_is_in_both_languages():
@@ -115,7 +121,7 @@ def test_the_page_names_jobs_by_what_differs_and_links_to_their_pages():
     assert re.findall(r'href="([^"]*)"', page) == ["0/report.html", "1/report.html"]
     assert "tie.threshold=0</code>" in page
     assert "large · swap=both · " not in page
-    assert page.index("but may still be worse") < page.index('id="figure-front"') < page.index('id="board"')
+    assert page.index("not worse by more than") < page.index('id="figure-front"') < page.index('id="board"')
 
 
 def test_text_from_data_makes_no_markup():
@@ -199,9 +205,44 @@ def test_one_metric_of_all_keeps_the_order_of_the_leaderboard():
     assert by_metric("tie_rate", found.rows, {}) is None
 
 
-@pytest.mark.parametrize(("cost", "told"), [(0.094, True), (0.096, False)])
-def test_a_few_per_cent_cheaper_is_no_finding(cost, told):
-    assert any("of what L costs ($" in text for text in said(board(costs=(0.1, cost, 0.001)))) == told
+@pytest.mark.parametrize(("cost", "chosen"), [(0.094, "S"), (0.096, "L")])
+def test_a_few_per_cent_cheaper_is_no_reason(cost, chosen):
+    assert said(board(costs=(0.1, cost, 0.001)))[0].startswith(f"Use {chosen} (")
+
+
+def test_cheaper_jobs_that_may_be_worse_are_counted():
+    texts = said(board((0.9, 0.86, 0.5)))
+    assert texts[0].startswith("Use L (")
+    assert (
+        "One cheaper configuration is useful, but it is not shown to be within 0.05 of L: more cases could tell."
+        in (texts)
+    )
+
+
+def test_useful_jobs_without_the_metric_that_ranks_are_named_but_not_chosen():
+    found = board(costs=(0.1, 0.1, 0.1))
+    found = replace(found, contrasts=(), rows=tuple(replace(row, letters=None) for row in found.rows))
+    assert said(found)[0] == "2 configurations are shown to be useful, but no metric ranks them: L; S."
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("missing", "Do not choose yet: fix the missing answers of L first."),
+        ("picked", "Do not choose yet: the labels were picked; first label cases sampled at random."),
+        ("one_class", "Do not choose yet: all labels are of one class; add labels of another."),
+        (
+            "undecided",
+            "Do not choose yet: no configuration is shown to be useful; about 70 more labeled pairs would probably "
+            "decide about L.",
+        ),
+        ("no_labels", "Label about 70 pairs first: without labels, nothing shows which configuration to use."),
+    ],
+)
+def test_what_would_decide_is_said(reason, text):
+    decision = Decision("unknown", reason, "pair", labels_needed=70)
+    found = board()
+    assert said(replace(found, rows=tuple(replace(row, decision=decision) for row in found.rows)))[0] == text
 
 
 def lacking(found: Leaderboard, missing: dict[str, int]) -> Leaderboard:
@@ -217,26 +258,12 @@ def test_many_missing_answers_are_reported_and_few_are_not():
     few = said(lacking(board(), {"0": 9}))
     assert not any("missing" in text for text in few)
     texts = said(lacking(board(), {"0": 100, "2": 50}))
-    assert texts[1] == (
-        "Many answers are missing in 2 of 3 configurations: L (33%); C (20%). Missing answers do not count in their "
-        "accuracy (agreement with labels): fix them before you choose."
+    assert texts[2] == (
+        "Many answers are missing in 2 of 3 configurations: L (33%); C (20%). They do not count in their accuracy "
+        "(agreement with labels)."
     )
     [one] = [text for text in said(lacking(board(), {"1": 100})) if "missing" in text]
-    assert one.startswith(
-        "Many answers are missing in 1 of 3 configurations: S (33%). Missing answers do not count in its"
-    )
-
-
-def test_a_best_job_with_many_missing_answers_is_no_good_news():
-    found = board(rates=(0.95, 0.5, 0.5))
-    tones = [
-        contest_findings(one, dict(zip("012", "LSC", strict=True)), {})[0].tone
-        for one in (found, lacking(found, {"0": 50}))
-    ]
-    assert tones == ["good", "warn"]
-    assert "Many answers are missing, and metrics exclude them: " + NAMES[0] + " (20%)." in _legend(
-        lacking(found, {"0": 50})
-    )
+    assert one.startswith("Many answers are missing in 1 of 3 configurations: S (33%). They do not count in its ")
 
 
 def test_a_job_whose_rate_has_no_interval_still_counts_among_all_jobs():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ from statsmodels.stats.multitest import multipletests
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.leaderboard import Contender, rank
+from evalkit.scoring.decision import USES, Decision
+from evalkit.scoring.leaderboard import Choice, Contender, Contrast, Leaderboard, Standing, rank
 from evalkit.types import Completion, Metric, Orders, Verdict
 
 SETTINGS = ScoringConfig(bootstrap=400)
@@ -106,7 +107,63 @@ def test_few_cases_that_agree_do_not_show_non_inferiority():
 
 def test_no_judge_at_chance_is_non_inferior():
     rows = rank([judge("0", (0, 0.52), 0.3), judge("1", (0, 0.51), 0.1)], SETTINGS).rows
-    assert [(row.chance, row.non_inferior) for row in rows] == [("unclear", None), ("unclear", False)]
+    assert [(row.decision.reason, row.non_inferior) for row in rows] == [("chance", None), ("chance", False)]
+
+
+def two_jobs(uses, p, cost, sound, letters="a"):
+    """A leaderboard of two jobs with these decisions, of which the second costs `cost` of what the first does."""
+    rows = [
+        Standing(
+            rank=place + 1,
+            job=str(place),
+            name=str(place),
+            dataset="d",
+            metrics={"cost/per_case": Metric("cost/per_case", (1.0, cost)[place])},
+            decision=Decision(use, "undecided", "pair", labels_needed=70),
+            letters=letters,
+            non_inferior=(None, sound)[place],
+        )
+        for place, use in enumerate(uses)
+    ]
+    return Leaderboard("agreement/accuracy", (), 0.95, tuple(rows), (Contrast("0", "1", 0.1, "test", p, p),))
+
+
+@pytest.mark.parametrize("uses", [*product(USES, USES)])
+def test_a_choice_names_a_job_that_can_be_used_or_none(uses):
+    for p, cost, sound, letters in product((None, 0.01, 0.5), (1.0, 0.5), (True, False), ("a", None)):
+        [choice] = two_jobs(uses, p, cost, sound, letters).choices
+        trusted = [place for place, use in enumerate(uses) if USES.index(use) > 1]
+        if choice.job is not None:
+            assert choice.job.decision.trusted
+            assert int(choice.job.job) == trusted[choice.reason == "cheaper"]
+            expected = {"only"} if len(trusted) == 1 else {"best"} if p == 0.01 else {"highest"}
+            cheap = len(trusted) == 2 and cost == 0.5 and sound and USES.index(uses[1]) >= USES.index(uses[0])
+            assert choice.reason in ({"cheaper"} if cheap else expected)
+        elif trusted:
+            assert (choice.reason, letters, len(trusted)) == ("unranked", None, 2)
+        else:
+            assert choice.reason == ("undecided" if "unknown" in uses else "none")
+            assert choice.top.decision.use == max(uses, key=USES.index)
+
+
+def test_a_job_that_cannot_be_used_cannot_be_chosen():
+    row = two_jobs(("none", "unknown"), None, 1.0, sound=False).rows[0]
+    with pytest.raises(ValueError, match="job 0 is chosen, but its decision is none"):
+        Choice("d", "best", row, row)
+
+
+def test_the_difference_is_from_the_highest_job_that_can_be_used():
+    """A job that always gives the most frequent label is right more often than a useful one, but is no reference."""
+    jobs = [judge("always", (0, 0.9), 0.3), judge("useful", (0, 0.85), 0.3), judge("cheap", (0, 0.85), 0.1)]
+    constant = {"agreement/kappa": Metric("agreement/kappa", 0.0, -0.02, 0.02, 400)}
+    jobs[0] = Contender("always", "always", "d", {**jobs[0].metrics, **constant}, jobs[0].verdicts)
+    board = rank(jobs, SETTINGS)
+    assert [(row.job, row.behind and row.behind.value) for row in board.rows] == [
+        ("always", 0.05),
+        ("useful", None),
+        ("cheap", 0.0),
+    ]
+    assert (board.choices[0].job.job, board.choices[0].top.job) == ("cheap", "useful")
 
 
 def test_pairs_of_one_case_do_not_count_as_cases_of_their_own():
