@@ -139,6 +139,9 @@ def test_a_choice_names_a_job_that_can_be_used_or_none(uses):
             expected = {"only"} if len(trusted) == 1 else {"best"} if p == 0.01 else {"highest"}
             cheap = len(trusted) == 2 and cost == 0.5 and sound and USES.index(uses[1]) >= USES.index(uses[0])
             assert choice.reason in ({"cheaper"} if cheap else expected)
+            other = 1 - trusted[0]
+            may_be_better = USES.index(uses[other]) > 0 and (p != 0.01 or other == 0)
+            assert [int(row.job) for row in choice.rivals] == [other] * may_be_better
         elif trusted:
             assert (choice.reason, letters, len(trusted)) == ("unranked", None, 2)
         else:

@@ -109,6 +109,7 @@ def check(leaderboard: Leaderboard) -> Choice:
     return choice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("mode", "kinds"), [("pairwise", PAIRS), ("pointwise", SCORES)])
 def test_a_sweep_names_a_useful_job_or_none_and_contradicts_itself_nowhere(mode, kinds, n):
