@@ -277,7 +277,7 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
 def label_count(more: int | None) -> Message:
     """Return how many more labels are needed, in words."""
     if more is None:
-        return "?"
+        return gettext("some")
     return gettext("more than {n:,}", n=TOO_MANY) if more > TOO_MANY else gettext("about {n:,}", n=more)
 
 

@@ -84,7 +84,7 @@ def test_each_dataset_is_told_by_itself():
 def test_without_anything_to_rank_by_it_says_so():
     contenders = [Contender(str(k), "n", "d", {}, []) for k in range(2)]
     assert said(rank(contenders, ScoringConfig())) == [
-        "Label ? pairs first: without labels, nothing shows which configuration to use."
+        "Label some pairs first: without labels, nothing shows which configuration to use."
     ]
 
 

@@ -265,6 +265,8 @@ def test_classes_are_ranked_by_kappa_and_tested_by_its_paired_bootstrap():
     assert accuracy["constant"] > accuracy["good"]
     assert board.by == "agreement/kappa"
     assert [row.job for row in board.rows] == ["better", "good", "constant", "silent"]
+    assert [row.decision.trusted for row in board.rows] == [True, True, False, False]
+    assert (board.choices[0].reason, board.choices[0].top.job) == ("highest", "better")
     assert {one.test for one in board.contrasts} == {"paired bootstrap"}
     row = next(row for row in board.rows if row.job == "good")
     values = {one.job: one.metrics["agreement/kappa"].value for one in board.rows}

@@ -88,7 +88,7 @@ _FIGURES: dict[str, tuple[Text, Text]] = {
     "front": (
         gettext("Agreement against cost"),
         gettext(
-            "On the line: better than chance, and no other configuration is shown to agree as well at a lower cost. "
+            "On the line: useful, and no other useful configuration is shown to agree as well at a lower cost. "
             "Vertical lines: {level} intervals. Stored answers count at their original cost."
         ),
     ),
