@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
+from evalkit.scoring.stats import logistic
 from evalkit.scoring.stats.logistic import Penalized, fit, penalized_fit
 from tests.support.penalized import slow_fit, slow_likelihood
 
@@ -70,6 +71,18 @@ def test_fit_and_interval_equal_the_slow_ones(seed, n, ties):
             options={"xatol": 1e-6},
         )
         assert 2 * (top + found.fun) == pytest.approx(Z**2, abs=1e-4)
+
+
+@pytest.mark.parametrize("bound", ["STEPS", "HALVINGS"])
+def test_a_search_that_is_cut_short_returns_what_it_reached(monkeypatch, bound):
+    design, outcome = np.stack([np.ones(6), np.arange(6.0)], axis=1), np.array([0.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    best = penalized_fit(design, outcome).coefficients
+    monkeypatch.setattr(logistic, bound, 1 if bound == "STEPS" else 0)
+    short = penalized_fit(design, outcome).coefficients
+    own = model(design, outcome)
+    assert -np.inf < own.likelihood(short) < own.likelihood(best)
+    low, high = own.interval(best, 1, Z)
+    assert low < best[1] < high
 
 
 def test_columns_that_depend_on_each_other_have_no_fit():
