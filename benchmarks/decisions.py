@@ -2,7 +2,8 @@
 
     uv run python benchmarks/decisions.py [RUNS] [SIZES...]
 
-It prints the tables of docs/concepts/decisions.md. Each judge is useless, useful, leaning or unknowable by construction:
+It prints the tables of docs/concepts/decisions.md. Each judge is useless, useful, leaning or unknowable by
+construction:
 useless below the floor, leaning by 10 points or more. One process; 200 runs of a size take some minutes.
 """
 
@@ -291,7 +292,8 @@ def errors(judge: Judge, decision: Decision, n: int) -> Iterator[str]:
 def labels_that_decide(accuracy: float, n: int, runs: int, share: float = 0.5) -> tuple[int | None, list[float]]:
     """Return the labels needed of a table with exactly this accuracy, and how often so many, and twice, decide.
 
-    The table has n labeled pairs. If the truth is its accuracy, 80% of the runs with the labels at hand and those needed
+    The table has n labeled pairs. If the truth is its accuracy, 80% of the runs with the labels at hand and
+    those needed
     should decide.
     """
     labels = [1.0 if k < round(share * n) else -1.0 for k in range(n)]

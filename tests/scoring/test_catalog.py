@@ -28,8 +28,8 @@ from evalkit.scoring.catalog import (
     catalog_of,
     full_catalog,
 )
-from evalkit.scoring.catalog.groups import HEADINGS, heading
 from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
+from evalkit.scoring.catalog.groups import HEADINGS, heading
 from evalkit.scoring.catalog.spec import BOTH, EVERY
 from evalkit.types import Case, Metric, RunResult
 
