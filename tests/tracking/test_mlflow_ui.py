@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from evalkit.cli import main
+from evalkit.scoring.decision import USES
 from tests.support.chromium import shoot
 from tests.support.command_line import fake, pair, prefers
 from tests.support.fake_provider import serving
@@ -107,6 +108,17 @@ def test_the_run_table_has_the_sweep_with_its_jobs_and_they_compare(page, site, 
     metric = page.get_by_text("agreement/accuracy_per_order", exact=True).first
     metric.scroll_into_view_if_needed()
     shoot(page, "mlflow-compare", tmp_path)
+
+
+def test_the_decision_is_a_column_of_the_view_that_the_command_names(page, site, tmp_path):
+    page.goto(f"{site.url}/#/experiments/{site.experiment}/runs?viewStateShareKey=evalkit")
+    page.locator("[role=columnheader]", has_text="decision").first.wait_for()
+    page.locator("[role=row]", has_text="sweep").get_by_role("button").first.click()
+    for run in site.runs.values():
+        decision = page.locator(f"[role=row][row-id='{run}'] [col-id*='decision']").first
+        decision.wait_for()
+        assert decision.inner_text().strip() in USES
+    shoot(page, "mlflow-decision", tmp_path)
 
 
 def test_a_trace_shows_what_was_judged_and_how_people_did(page, site, tmp_path):
