@@ -243,7 +243,7 @@ def classifier(job, answers, labels, accuracy=True):
     }
     if accuracy:
         metrics["agreement/accuracy"] = Metric(
-            "agreement/accuracy", np.mean([a == b for a, b in read]) if read else None
+            "agreement/accuracy", np.mean([a == b for a, b in read]) if read else None, n=len(read)
         )
     return Contender(job, f"name {job}", "d", metrics, verdicts)
 
