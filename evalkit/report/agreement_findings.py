@@ -111,4 +111,4 @@ def _kappa(kappa: Metric) -> list[Text]:
         return [gettext("kappa {value}", value=interval(kappa))]
     if not kappa.n:
         return []
-    return [gettext("kappa not defined ({why})", why=note_text((kappa.note or "").partition(":")[0]))]
+    return [gettext("kappa not defined ({why})", why=note_text(kappa.note or ""))]

@@ -20,7 +20,6 @@ from evalkit.scoring.decision import (
     Limit,
     Reason,
     Use,
-    beyond_chance,
     constant_verdict,
     decide,
     known,
@@ -217,7 +216,7 @@ def reason_text(decision: Decision) -> Message:
 
 
 def _useless(decision: Decision, metrics: Metrics) -> Text:
-    """Say that a judge cannot be trusted, and why."""
+    """Return why a judge cannot be trusted."""
     values: dict[str, object] = {"labels": label_words(metrics), "evidence": _agreement(decision)}
     constant = constant_verdict(metrics)
     if decision.reason == "constant" and constant is not None:
@@ -243,7 +242,7 @@ def _complement(rate: Metric) -> Metric:
 
 
 def _undecided(decision: Decision, metrics: Metrics) -> Text:
-    """Say what would decide about a judge."""
+    """Return what would decide about a judge."""
     units, n = UNITS[decision.unit], labels_at_hand(metrics)
     if decision.reason == "missing":
         return _missing(decision)
@@ -260,7 +259,7 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
             "would probably decide about a judge that is right in 70%, or whose scores have a correlation of 0.40."
         )
         return text.fill(more=more, units=units)
-    if decision.metric is None or beyond_chance(decision.metric).low is None:
+    if decision.reason == "few_labels":
         text = ngettext(
             "Label {more} more {units} before you decide: {n:,} label is too few to say anything.",
             "Label {more} more {units} before you decide: {n:,} labels are too few to say anything.",
@@ -282,7 +281,7 @@ def label_count(more: int | None) -> Message:
 
 
 def _missing(decision: Decision) -> Text:
-    """Say that missing answers come first."""
+    """Return that missing answers come first."""
     counted = decision.share or decision.metric
     if counted is None or not counted.missing:
         return gettext("Fix the missing answers first: most answers are missing.")

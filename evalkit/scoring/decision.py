@@ -387,7 +387,8 @@ def _zone(kind: Kind, metrics: Metrics, agreement: Metric | None, leans: _Leans)
     if high < FLOOR:
         return _decision(kind, "none", _useless(metrics, low, high), agreement)
     if low <= FLOOR:
-        return _decision(kind, "unknown", "undecided", agreement, "single" if high >= SUBSTANTIAL else "rates")
+        reason: Reason = "few_labels" if labels(_labeled(kind, metrics)) < FEW else "undecided"
+        return _decision(kind, "unknown", reason, agreement, "single" if high >= SUBSTANTIAL else "rates")
     best: Use = "single" if high >= SUBSTANTIAL else "rates"
     if leans.limits:
         return _decision(kind, "rates_corrected", "leans", agreement, "rates_corrected")

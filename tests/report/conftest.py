@@ -67,6 +67,7 @@ def build(cases: int = 8, *, text: str = ATTACK, **changes: Any) -> RunResult:
         verdicts=tuple(_verdict(i, both) for i, both in enumerate(passes)),
         metrics={
             "agreement/accuracy": Metric("agreement/accuracy", 0.52, 0.38, 0.66, cases, 2, 0.45, 0.6),
+            "agreement/kappa": Metric("agreement/kappa", 0.04, -0.2, 0.3, cases, 2, -0.1, 0.2),
             "conflict/rate": Metric("conflict/rate", None, note=ATTACK),
             "score/distinct": Metric("score/distinct", 3.0, n=cases),
         },

@@ -54,7 +54,7 @@ def advice(metrics):
             "bad",
             "it agrees with the labels no more than by chance (right",
         ),
-        ([*GOOD, ("A", "B", "B"), ("B", "A", "A")] * 2, "warn", "more pairs before you decide: right in 50%"),
+        ([*GOOD, ("A", "B", "B"), ("B", "A", "A")] * 5, "warn", "more pairs before you decide: right in 50%"),
         ([("A", "B", "B"), ("B", "A", "A")] * 20, "bad", "check that the labels are not reversed."),
         ([("A", "A", "A")], "warn", "1 label is too few to say anything."),
         (GOOD * 10 + [("A", None, None)] * 20, "bad", "Fix the missing answers before you decide: 20 of 40 labeled"),

@@ -29,7 +29,7 @@ def test_a_name_of_the_data_is_only_text_in_markdown(text):
 
 def test_what_was_found_is_a_file_in_the_language_of_the_prompts(make_run):
     run: RunResult = make_run(8)
-    for language, said in (("en", "- Fix the missing answers"), ("zh", "- 请先解决缺失的回答")):
+    for language, said in (("en", "- Label some more pairs before you decide"), ("zh", "- 请先再标注")):
         config = RunConfig.model_validate(
             {"judge": {"model": "openai/m"}, "criteria": [{"name": "overall"}], "prompt": {"language": language}}
         )

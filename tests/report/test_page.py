@@ -55,8 +55,7 @@ def test_the_page_asks_the_network_for_nothing(make_run):
 def test_findings_come_before_numbers_and_cases(make_run):
     page = render_report(make_run(4))
     places = [
-        page.index(text)
-        for text in ("Not shown to be better than chance", 'id="h-figures"', 'id="h-metrics"', 'id="cases"')
+        page.index(text) for text in ("Agreement with the labels", 'id="h-figures"', 'id="h-metrics"', 'id="cases"')
     ]
     assert places == sorted(places)
 

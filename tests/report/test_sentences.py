@@ -55,7 +55,7 @@ def test_a_good_judge_of_labels_of_one_class_is_not_called_chance():
     assert metrics["agreement/kappa_weighted"].value is None
     text = text_of(metrics, "agreement/accuracy")
     assert text.startswith("Agreement with the labels: accuracy 0.92")
-    assert "kappa not defined (labels are all of one class (A))" in text
+    assert "kappa not defined (labels are all of one class (A): it would be 0" in text
     names, values, *_ = [list(column.cells) for column in metric_table(metrics, 0.95).columns]
     assert dict(zip(names, values, strict=True))["agreement/kappa"] == "not defined"
 
@@ -68,7 +68,7 @@ def test_ties_of_disagreeing_orders_come_first_and_accuracy_is_given_without_the
     assert first.text_zh.endswith("的回答对为平局，因为两种顺序结论不一致。")
     assert "(a tie is wrong unless the label is one)" in second.text
     assert "0.52 [0.50, 0.58] in a single order" in second.text
-    assert "1.00 among 1 decided pair" in second.text
+    assert "1.00 [0.03, 1.00] among 1 decided pair" in second.text
     decided = metrics["agreement/accuracy_decided"]
     assert (decided.value, decided.n, decided.missing) == (1.0, 1, 0)
 
