@@ -115,7 +115,7 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
 
 
 def _why(board: Leaderboard, choice: Choice, job: Standing, others: int, names: Mapping[str, str]) -> Text:
-    """Say why a job is chosen."""
+    """Return why a job is chosen."""
     if choice.reason == "only":
         return gettext("it is the only one shown to be useful; {evidence}", evidence=evidence(job.decision))
     by, level = board.by or "", f"{100 * (1 - board.confidence):g}%"
@@ -143,7 +143,7 @@ def _why(board: Leaderboard, choice: Choice, job: Standing, others: int, names: 
 
 
 def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) -> Text:
-    """Say why no job is chosen, and what would decide."""
+    """Return why no job is chosen, and what would decide."""
     decision, name = choice.top.decision, names[choice.top.job]
     if choice.reason == "none":
         return gettext("Use none of these configurations: no judge is to be trusted.")

