@@ -142,7 +142,9 @@ class Decision:
             "reason": self.reason,
             "unit": self.unit,
             "evidence": None if self.metric is None else _numbers(self.metric),
-            "limits": [{"kind": one.kind, "subject": one.subject, **_numbers(one.metric)} for one in self.limits],
+            "limits": [
+                {"kind": limit.kind, "subject": limit.subject, **_numbers(limit.metric)} for limit in self.limits
+            ],
             "labels_needed": self.labels_needed,
             "possible": self.possible,
         }
@@ -216,17 +218,17 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
     agreement = _agreement(kind, metrics)
     share = None if kind.share is None else known(metrics, kind.share)
     leans = _leans(kind, metrics, confidence)
-    found = (
+    decision = (
         _unusable(kind, metrics)
         or _contradicts_itself(kind, metrics)
         or _unlabeled(kind, metrics, agreement)
         or _zone(kind, metrics, agreement, leans)
     )
-    found = replace(found, share=share, metric=found.metric or agreement)
-    limits = (*leans.limits, *(_limits(kind, metrics, found) if found.trusted or agreement is not None else ()))
-    needed = metrics.get(LABELS_NEEDED)
-    more = None if needed is None or needed.value is None or found.use != "unknown" else max(1, round(needed.value))
-    return replace(found, limits=limits, labels_needed=more)
+    decision = replace(decision, share=share, metric=decision.metric or agreement)
+    limits = (*leans.limits, *(_limits(kind, metrics, decision) if decision.trusted or agreement is not None else ()))
+    needed = known(metrics, LABELS_NEEDED) if decision.use == "unknown" else None
+    labels_needed = None if needed is None else max(1, round(needed.value or 0.0))
+    return replace(decision, limits=limits, labels_needed=labels_needed)
 
 
 def decide_for_judges(metrics: Metrics, confidence: float = 0.95) -> dict[str, Decision]:
@@ -457,13 +459,13 @@ def missed_classes(metrics: Metrics) -> list[Limit]:
 
 def _limits(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
     """Yield what limits trust besides leans: biases always, and gaps in the evidence where the judge is trusted."""
-    first, slope, own = (known(metrics, name) for name in (FIRST, LENGTH, "self/preference"))
+    first, slope, family = (known(metrics, name) for name in (FIRST, LENGTH, "self/preference"))
     if first is not None and not one_order(metrics) and side(first, 0.5) in ("above", "below"):
         yield Limit("shown_first" if side(first, 0.5) == "above" else "shown_second", first)
     if slope is not None and side(slope, 0.0) in ("above", "below"):
         yield Limit("longer" if side(slope, 0.0) == "above" else "shorter", slope)
-    if own is not None and side(own, 0.0) == "above":
-        yield Limit("own_family", own)
+    if family is not None and side(family, 0.0) == "above":
+        yield Limit("own_family", family)
     yield from missed_classes(metrics)
     if not decision.trusted or decision.metric is None:
         return

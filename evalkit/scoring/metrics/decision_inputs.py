@@ -136,13 +136,13 @@ def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColu
     systems = _Systems(cases)
     system = systems.of(scored.case, scored.index)
     for name, code in systems.most_frequent(system[read]):
-        own, others = read & (system == code), read & (system != code)
-        parts = [tally(np.where(rows, difference, 0.0)) for rows in (own, others)] + [tally(own), tally(others)]
+        mine, others = read & (system == code), read & (system != code)
+        parts = [tally(np.where(rows, difference, 0.0)) for rows in (mine, others)] + [tally(mine), tally(others)]
         yield Statistic(
             f"{LEAN}system/{name}",
             np.stack(parts, axis=1),
             lambda totals: divide(totals[:, 0], totals[:, 2]) - divide(totals[:, 1], totals[:, 3]),
-            n=int(own.sum()),
+            n=int(mine.sum()),
             why="no other system has a label",
         )
 
