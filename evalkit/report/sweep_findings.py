@@ -75,17 +75,36 @@ def choice_findings(
     first: Tone = "bad" if choice.reason == "none" else "warn" if choice.job is None else tone(choice.job.decision)
     findings = [finding(name, first, choice_text(board, choice, names))]
     rows = [row for row in board.rows if row.dataset == choice.dataset]
-    untrusted = (
-        ("none", gettext("Do not trust {n} of {all}: {names}.")),
-        ("unknown", gettext("Not decided about {n} of {all}: {names}.")),
-    )
-    for use, text in untrusted:
-        those = [row for row in rows if row.decision.use == use and row.decision.reason != "no_labels"]
-        if those:
-            notes = {row.job: reason_text(row.decision) for row in those}
-            text = text.fill(n=len(those), all=len(rows), names=_listed(those, names, notes, most))
-            findings.append(finding(name, "bad" if use == "none" else "warn", text))
-    findings += _missing(name, rows, names, most)
+    notes: list[tuple[Tone, Text, dict[str, Message]]] = [
+        (
+            "bad",
+            gettext("Do not trust {n} of {all}: {names}."),
+            {row.job: reason_text(row.decision) for row in rows if row.decision.use == "none"},
+        ),
+        (
+            "warn",
+            gettext("Not decided about {n} of {all}: {names}."),
+            {
+                row.job: reason_text(row.decision)
+                for row in rows
+                if row.decision.use == "unknown" and row.decision.reason != "no_labels"
+            },
+        ),
+        (
+            "bad",
+            gettext("Many answers are missing in {n} of {all}, and no metric counts them: {names}."),
+            {
+                row.job: f"{100 * share:.0f}%"
+                for row in sorted(rows, key=lambda row: -_missing_share(row, name))
+                if (share := _missing_share(row, name)) >= MANY_MISSING
+            },
+        ),
+    ]
+    for colour, text, jobs in notes:
+        listed = [gettext("{name} ({share})", name=names[job], share=note) for job, note in jobs.items()]
+        if listed:
+            text = text.fill(n=len(listed), all=len(rows), names=_listed(listed, most))
+            findings.append(finding(name, colour, text))
     return [_of(finding, dataset) for finding in findings]
 
 
@@ -130,7 +149,7 @@ def _why(board: Leaderboard, choice: Choice, job: Standing, others: int, names: 
             "of those shown to be useful it is highest by {what}, {value}; {n} of {all} others may be better "
             "(Holm, {level}): {names}"
         )
-        return text.fill(**values, n=len(choice.rivals), all=others, names=_listed(choice.rivals, names))
+        return text.fill(**values, n=len(choice.rivals), all=others, names=_names(choice.rivals, names))
     price, top = (row.metrics[COST].value or 0.0 for row in (job, choice.top))
     text = gettext(
         "it costs {share} of what {top} costs ({each} per case), which is highest by {what}, {value}, and is not worse "
@@ -150,22 +169,20 @@ def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) 
     if choice.reason == "unranked":
         text = gettext("{n} configurations are shown to be useful, but no metric ranks them: {names}.")
         usable = [row for row in rows if row.decision.trusted]
-        return text.fill(n=len(usable), names=_listed(usable, names))
+        return text.fill(n=len(usable), names=_names(usable, names))
     return _UNDECIDED.get(decision.reason, _MORE_LABELS).fill(
         more=label_count(decision.labels_needed), units=UNITS[decision.unit], name=name
     )
 
 
-def _listed(
-    rows: Sequence[Standing], names: Mapping[str, str], notes: Mapping[str, Message] | None = None, most: int = NAMED
-) -> Message:
-    """Return the names of some configurations, each with a note if there are any."""
-    noted: list[Message] = [
-        gettext("{name} ({share})", name=names[row.job], share=notes[row.job]) if notes else names[row.job]
-        for row in rows[:most]
-    ]
-    shown, more = joined(noted, gettext("; ")), len(rows) - most
-    return gettext("{names} and {more} more", names=shown, more=more, all=len(rows)) if more > 0 else shown
+def _listed(names: Sequence[Message], most: int = NAMED) -> Message:
+    """Return the first of some names, and the number of the others."""
+    shown, more = joined(names[:most], gettext("; ")), len(names) - most
+    return gettext("{names} and {more} more", names=shown, more=more, all=len(names)) if more > 0 else shown
+
+
+def _names(rows: Sequence[Standing], names: Mapping[str, str]) -> Message:
+    return _listed([names[row.job] for row in rows])
 
 
 def _group(
@@ -188,25 +205,6 @@ def _missing_share(row: Standing, by: str) -> float:
     """Return the share of units without a usable answer among those that a configuration is ranked by."""
     metric = row.metrics.get(by)
     return metric.missing / (metric.n + metric.missing) if metric is not None and metric.missing else 0.0
-
-
-def _missing(by: str, rows: Sequence[Standing], names: Mapping[str, str], most: int) -> Iterator[Finding]:
-    """Yield which configurations have many missing answers, most first: they are not in the numbers."""
-    lacking = sorted(
-        (row for row in rows if _missing_share(row, by) >= MANY_MISSING), key=lambda row: -_missing_share(row, by)
-    )
-    if not lacking:
-        return
-    shares = {row.job: f"{100 * _missing_share(row, by):.0f}%" for row in lacking}
-    text = ngettext(
-        "Many answers are missing in {n} of {all} configurations: {names}. They do not count in its {what}.",
-        "Many answers are missing in {n} of {all} configurations: {names}. They do not count in their {what}.",
-        len(lacking),
-        all=len(rows),
-        names=_listed(lacking, names, shares, most),
-        what=_measure(by),
-    )
-    yield finding(by, "bad", text)
 
 
 def _measure(by: str) -> Text | str:
@@ -287,7 +285,7 @@ def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Fi
             "{n} of {all} configurations clearly prefer the answer shown first, none the second: {names}.",
             first,
             all=measured,
-            names=_listed(swayed, names),
+            names=_names(swayed, names),
         )
         yield finding(FIRST, "warn", text)
     elif second:
@@ -303,7 +301,7 @@ def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[F
             "{n} of {all} configurations prefer longer answers beyond what the labels explain: {names}.",
             len(swayed),
             all=_measured(ranked, LENGTH),
-            names=_listed(swayed, names),
+            names=_names(swayed, names),
         )
         yield finding(LENGTH, "warn", text)
 

@@ -196,7 +196,12 @@ class Leaderboard:
         differ = [{c.first, c.second} for c in self.contrasts if c.p_holm is not None and c.p_holm <= alpha]
         apart = {job for jobs in differ if top.job in jobs for job in jobs}
         rivals = tuple(row for row in (*usable[1:], *undecided) if row.job not in apart or row.rank < top.rank)
-        cheaper = tuple(row for row in usable[1:] if _as_useful(row, top) and clearly_cheaper(_cost(row), _cost(top)))
+        cheaper = tuple(
+            row
+            for row in usable[1:]
+            if USES.index(row.decision.use) >= USES.index(top.decision.use)
+            and clearly_cheaper(row.metrics.get(COST), top.metrics.get(COST))
+        )
         if sound := [row for row in cheaper if row.non_inferior]:
             job = min(sound, key=lambda row: row.metrics[COST].value or 0.0)
             return Choice(dataset, "cheaper", job, top, rivals, cheaper)
@@ -340,15 +345,6 @@ def _within(difference: Metric, margin: float) -> bool:
     return difference.low is not None and difference.low >= -margin
 
 
-def _cost(row: Standing) -> Metric | None:
-    return row.metrics.get(COST)
-
-
-def _as_useful(row: Standing, other: Standing) -> bool:
-    """Return whether a job can be used for all that another can be used for."""
-    return USES.index(row.decision.use) >= USES.index(other.decision.use)
-
-
 def _above(one: Contender, other: Contender, by: str | None) -> bool:
     return (_value(one, by) or 0.0) > (_value(other, by) or 0.0) + 1e-12
 
@@ -372,13 +368,13 @@ def _on_front(
     scoring: ScoringConfig,
 ) -> bool | None:
     row = rows[place]
-    cost = _cost(row)
+    cost = row.metrics.get(COST)
     if by in (None, CONSISTENCY) or cost is None or cost.value is None:
         return None
     if not row.decision.trusted:
         return False
     for other, rival in enumerate(rows):
-        price = _cost(rival)
+        price = rival.metrics.get(COST)
         if other == place or price is None or price.value is None or not rival.decision.trusted:
             continue
         better = other < place and frozenset((row.job, rival.job)) in differ

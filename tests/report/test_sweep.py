@@ -258,12 +258,9 @@ def test_many_missing_answers_are_reported_and_few_are_not():
     few = said(lacking(board(), {"0": 9}))
     assert not any("missing" in text for text in few)
     texts = said(lacking(board(), {"0": 100, "2": 50}))
-    assert texts[2] == (
-        "Many answers are missing in 2 of 3 configurations: L (33%); C (20%). They do not count in their accuracy "
-        "(agreement with labels)."
-    )
+    assert texts[2] == "Many answers are missing in 2 of 3, and no metric counts them: L (33%); C (20%)."
     [one] = [text for text in said(lacking(board(), {"1": 100})) if "missing" in text]
-    assert one.startswith("Many answers are missing in 1 of 3 configurations: S (33%). They do not count in its ")
+    assert one == "Many answers are missing in 1 of 3, and no metric counts them: S (33%)."
 
 
 def test_a_job_whose_rate_has_no_interval_still_counts_among_all_jobs():
@@ -307,7 +304,7 @@ def test_of_many_jobs_with_missing_answers_the_worst_are_named():
     found = lacking(many, {str(k): 60 + k for k in range(6)})
     texts = [f.text for f in contest_findings(found, dict(zip("012345", "ABCDEF", strict=True)), {"d": "data"})]
     [one] = [text for text in texts if "Many answers are missing in" in text]
-    assert "in 6 of 6 configurations: F (25%); E (24%); D (24%); C (24%) and 2 more." in one
+    assert "in 6 of 6, and no metric counts them: F (25%); E (24%); D (24%); C (24%) and 2 more." in one
 
 
 def test_scores_that_contradict_comparisons_are_reported():
