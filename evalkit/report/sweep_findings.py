@@ -156,7 +156,7 @@ def _why(board: Leaderboard, choice: Choice, job: Standing, others: int, names: 
         "by more than {margin}: difference {behind}"
     )
     behind = "-" if job.behind is None else interval(job.behind, 3)
-    share, each = f"{100 * price / top:.0f}%", dollars(price)
+    share, each = f"{100 * price / top:.2g}%", dollars(price)
     margin, name = f"{board.margin:g}", names[choice.top.job]
     return text.fill(**values, share=share, top=name, each=each, margin=margin, behind=behind)
 

@@ -24,10 +24,11 @@ from evalkit.types import Case, Judgment, Metric, Response
 
 SCORING = ScoringConfig(bootstrap=200)
 COSTS = {"good": 0.1, "equal": 0.01, "worse": 0.01, "leaning": 0.1, "missing": 0.1}
-USEFUL = {"good", "equal", "worse", "leaning"}
+USEFUL = {"perfect", "good", "equal", "worse", "leaning"}
 SCORES = (*COSTS, "perfect", "coin", "constant", "reversed")
 PAIRS = (*SCORES, "splitting")
 SIZES = (12, 60, 400)
+CLASSES = {-1.0: "fail", 1.0: "pass"}
 CONCLUSIONS = ("Use ", "Do not choose yet", "Label ")
 
 
@@ -53,13 +54,15 @@ def answers(kind: str, truth: np.ndarray, labels: tuple[float, ...]) -> tuple[np
 def job(kind: str, mode: str, n: int, labeled: bool) -> Contender:
     """Score a judge of a kind whose answers are constructed."""
     random = np.random.default_rng(n)
-    labels = (-1.0, 1.0) if mode == "pairwise" else (1.0, 2.0, 3.0, 4.0, 5.0)
+    labels = (1.0, 2.0, 3.0, 4.0, 5.0) if mode == "pointwise" else (-1.0, 1.0)
     truth = random.choice(np.array(labels), n)
     both = answers(kind, truth, labels)
-    swap = "both" if mode == "pairwise" else "none"
-    config = RunConfig(
-        judge={"model": "m"}, criteria=[{"name": "q"}], mode={"name": mode}, swap={"policy": swap}, scoring=SCORING
-    )
+    settings = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
+    if mode == "pairwise":
+        settings = {"swap": {"policy": "both"}}
+    elif mode == "classes":
+        settings |= {"rubric": {"classes": {"pass": "good", "fail": "bad"}, "positive": "pass", "levels": {}}}
+    config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], scoring=SCORING, **settings)
     cases, judgments = [], []
     for k, label in enumerate(truth):
         if mode == "pairwise":
@@ -67,12 +70,16 @@ def job(kind: str, mode: str, n: int, labeled: bool) -> Contender:
             cases.append(Case(f"c{k}", "?", responses, label=("A" if label > 0 else "B") if labeled else None))
             shown = [((0, 1), (0, 1)), ((0, 1), (1, 0))]
         else:
-            cases.append(Case(f"c{k}", "?", (Response("one", grade=float(label) if labeled else None),)))
+            known = {"class_name": CLASSES[label]} if mode == "classes" else {"grade": float(label)}
+            cases.append(Case(f"c{k}", "?", (Response("one", **(known if labeled else {})),)))
             shown = [((0,), (0,))]
         for (unit, order), values in zip(shown, both, strict=False):
             read = not np.isnan(values[k])
-            value, status = (float(values[k]), "ok") if read else (None, "unparseable")
-            judgments.append(Judgment(f"c{k}", unit, order, 0, "m", status, value, error=None if read else "?"))
+            given = {"status": "unparseable", "error": "?"}
+            if read:
+                named = {"class_name": CLASSES[values[k]]} if mode == "classes" else {"value": float(values[k])}
+                given = {"status": "ok", **named}
+            judgments.append(Judgment(f"c{k}", unit, order, 0, "m", **given))
     scores = score_run(config, cases, judgments)
     cost = COSTS.get(kind, 0.001)
     metrics = {**scores.metrics, "cost/per_case": Metric("cost/per_case", cost, cost, cost, n)}
@@ -98,7 +105,7 @@ def check(leaderboard: Leaderboard) -> Choice:
     decisions = {row.job: row.decision for row in leaderboard.rows}
     if choice.job is not None:
         assert decisions[choice.job.job].trusted
-        assert choice.job.job in {"perfect", *USEFUL}
+        assert choice.job.job in USEFUL
         assert first.text.startswith(f"Use {choice.job.name} ({USES[choice.job.decision.use].message}): ")
         assert choice.job.name in first.text_zh
     for start, use in (("Do not trust ", "none"), ("Not decided about ", "unknown")):
@@ -111,13 +118,13 @@ def check(leaderboard: Leaderboard) -> Choice:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize(("mode", "kinds"), [("pairwise", PAIRS), ("pointwise", SCORES)])
+@pytest.mark.parametrize(("mode", "kinds"), [("pairwise", PAIRS), ("pointwise", SCORES), ("classes", SCORES)])
 def test_a_sweep_names_a_useful_job_or_none_and_contradicts_itself_nowhere(mode, kinds, n):
     for size in (2, 3) if n == max(SIZES) else (2,):
         for some in combinations(kinds, size):
             choice = check(board(some, mode, n))
-            if n == max(SIZES) and USEFUL & {*some}:
-                assert choice.job is not None, some
+            if n == max(SIZES):
+                assert (choice.job is not None) == bool(USEFUL & {*some}), some
     check(board(kinds, mode, n))
     assert check(board(kinds, mode, n, labeled=False)).job is None
 
@@ -138,6 +145,17 @@ def test_each_reason(kinds, reason, use):
     assert choice.reason == reason
     if use is not None or reason != "highest":
         assert (choice.job.job if choice.job else None) == use
+
+
+@pytest.mark.parametrize("mode", ["pairwise", "pointwise", "classes"])
+def test_a_perfect_judge_is_recommended_in_one_statement(mode):
+    leaderboard = board(("perfect", "coin", "reversed"), mode, 300)
+    first, *others = [
+        one.text for one in contest_findings(leaderboard, {row.job: row.job for row in leaderboard.rows}, {})
+    ]
+    assert first.startswith("Use perfect (single verdicts): it is the only one shown to be useful; ")
+    assert not any("perfect" in text for text in others if "order is swapped" not in text)
+    assert others[0].startswith("Do not trust 2 of 3: ")
 
 
 def test_a_cheaper_job_that_can_be_used_for_less_is_not_recommended():
