@@ -10,11 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.core.display import estimate
 from evalkit.runs.layout import DATASHEET
 from evalkit.runs.spreadsheet import unescaped
 from evalkit.tracking.connection import one_at_a_time
-from evalkit.tracking.contents import DECISION, MAIN, MAX_PARAM, NOTE, param_name, param_text
+from evalkit.tracking.contents import MAIN, MAX_PARAM, NOTE, param_name, param_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -67,7 +66,6 @@ def _create(client: MlflowClient, experiment: str, identity: str, sweep: Mapping
 _PARENT_RUN = "mlflow.parentRunId"
 _ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
 _TABLE = "tables/leaderboard.json"
-_NAMED = 3  # the most jobs in a description
 _CONTRADICTIONS = 200  # the most pairs of jobs: a batch has at most 1,000 metrics, and leaderboard.json has all pairs
 
 
@@ -147,29 +145,17 @@ def contradictions(board: Mapping[str, Any]) -> dict[str, float]:
 
 
 def description(board: Mapping[str, Any]) -> str:
-    """Return a sweep's outcome in words, as Markdown: the best job, its decision, and jobs that do not differ."""
-    best, by, rows = _best(board), board.get("by"), board["rows"]
-    if best is None or by is None:
-        why = "they judged different datasets" if by else "they have no measure of agreement in common"
-        return f"The {len(rows)} jobs are not ranked: {why}. See `leaderboard.csv`."
-    metric = best["metrics"].get(by) or {}
-    value, low, high = (metric.get(key) for key in ("value", "low", "high"))
-    shown = f": {estimate(value, low, high, '{:.3f}'.format)}" if value is not None else ""
-    letters = set(best.get("letters") or "")
-    alike = [row["name"] for row in rows[1:] if letters & set(row.get("letters") or "")]
-    more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
-    names = ", ".join(f"`{name}`" for name in alike[:_NAMED])
-    differ = f" It does not differ significantly from {names}{more}." if alike else ""
-    decision = (best.get(DECISION) or {}).get("use")
-    good_for = f" The decision about its judge: `{decision}`." if decision else ""
-    return f"First of {len(rows)} jobs by {by}: `{best['name']}`{shown}.{good_for}{differ}"
+    """Return a sweep's outcome in words: which job to use, or none, for each dataset."""
+    return " ".join(choice["text"] for choice in board.get("choices") or ()) or "See `leaderboard.csv`."
 
 
 def _best(board: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the first row, if all jobs are ranked together."""
+    """Return the row of the job to use, otherwise the first row, if all jobs are ranked together."""
     rows: list[dict[str, Any]] = board["rows"]
-    ranked = board.get("by") and len({row["dataset"] for row in rows}) == 1
-    return rows[0] if ranked and rows[0]["metrics"] else None
+    if not board.get("by") or len({row["dataset"] for row in rows}) > 1 or not rows[0]["metrics"]:
+        return None
+    chosen = next((choice["job"] for choice in board.get("choices") or ()), None)
+    return next((row for row in rows if row["job"] == chosen), rows[0])
 
 
 def table_of(file: Path) -> str:

@@ -62,9 +62,7 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
     assert (metrics["agreement/accuracy/low"], metrics["agreement/accuracy/high"]) == (best["low"], best["high"])
     assert set(metrics) >= {name for name, metric in board["rows"][0]["metrics"].items() if metric["value"] is not None}
     note = tags["mlflow.note.content"]
-    assert note.startswith("First of 4 jobs by agreement/accuracy: `judge.model=openai/good")
-    assert "It does not differ significantly from `judge.model=openai/good" in note
-    assert "openai/bad" not in note
+    assert note == board["choices"][0]["text"]
     folder = Path(artifacts.removeprefix("file://"))
     table = json.loads((folder / "tables" / "leaderboard.json").read_text())
     assert json.loads(tags["mlflow.loggedArtifacts"]) == [{"path": "tables/leaderboard.json", "type": "table"}]
@@ -73,7 +71,6 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
     decided = {row["name"]: row["decision"]["use"] for row in board["rows"]}
     name, decision = (table["columns"].index(column) for column in ("name", "decision"))
     assert {row[name]: row[decision] for row in table["data"]} == decided == children
-    assert f"The decision about its judge: `{board['rows'][0]['decision']['use']}`." in note
     assert {path.name for path in folder.iterdir()} >= {"leaderboard.csv", "leaderboard.json"}
 
 
@@ -97,20 +94,12 @@ def test_a_board_becomes_params_tags_and_metrics() -> None:
     assert parent_runs.best_metrics(board(row("x", 0.9), row("y", 0.8, dataset="e"))) == {}
 
 
-@pytest.mark.parametrize(
-    ("found", "text"),
-    [
-        (
-            board(row("x", 0.9), row("y", 0.8), row("z", 0.1, "b")),
-            "First of 3 jobs by agreement/accuracy: `judge=x`: 0.900. It does not differ significantly from `judge=y`.",
-        ),
-        (board(*(row(name, 0.9) for name in "uvwxyz")), "from `judge=v`, `judge=w`, `judge=x` and 2 more."),
-        (board(row("x", 0.9), row("y", 0.8, dataset="e")), "2 jobs are not ranked: they judged different datasets."),
-        (board(row("x", 0.9), by=None), "not ranked: they have no measure of agreement in common."),
-    ],
-)
-def test_the_outcome_in_words(found: dict[str, Any], text: str) -> None:
-    assert text in parent_runs.description(found)
+def test_the_outcome_is_the_choice_of_each_dataset() -> None:
+    choices = [{"job": "y", "text": "Use judge=y."}, {"job": None, "text": "Use none."}]
+    found = board(row("x", 0.9), row("y", 0.8), choices=choices)
+    assert parent_runs.description(found) == "Use judge=y. Use none."
+    assert parent_runs.tags_of(found)["evalkit.sweep.best"] == "judge=y (job y)"
+    assert parent_runs.description(board(row("x", 0.9))) == "See `leaderboard.csv`."
 
 
 @pytest.mark.parametrize(
@@ -160,5 +149,5 @@ def test_jobs_share_a_parent_that_has_the_files_of_the_sweep(store: str, tmp_pat
     data = client.get_run(parent).data
     assert data.params["sweep.name"] == "mine"
     assert data.metrics["agreement/accuracy"] == 0.9
-    assert data.tags["mlflow.note.content"].startswith("First of 2 jobs by agreement/accuracy")
+    assert data.tags["mlflow.note.content"] == "See `leaderboard.csv`."
     assert parent_runs.attach(client, parent, files) is None
