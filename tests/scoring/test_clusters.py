@@ -24,7 +24,7 @@ SPEC = importlib.util.spec_from_file_location(
 COPIES = 3
 OF_ROWS = (
     *("conflict/nodes", "conflict/triads", "conflict/reversals", "variance/", "jnd/noise", "human/alpha"),
-    *("length/slope", "calibration/slope", "samples/alpha"),
+    *("length/slope", "calibration/slope", "samples/alpha", "decision/labels_needed"),
 )
 """Totals, parts of a variance whose unit is the case, and what is corrected for the number of labels or of rows."""
 

@@ -63,11 +63,13 @@ def test_unknown_probabilities_are_reported_and_change_no_number(configure, make
     cases = [make_case(f"c{n}", label="A") for n in range(6)]
     cases = [*cases[:4], *map(unlabeled, cases[4:])]
     judgments = [judged(case.id, (0, 1), 1.0 if n % 3 else -1.0) for n, case in enumerate(cases)]
-    before = score_run(configure(**PAIRS), cases, judgments).metrics
+    before = dict(score_run(configure(**PAIRS), cases, judgments).metrics)
     picked = [chosen(case, UNKNOWN) if n < 3 else case for n, case in enumerate(cases)]
     after = dict(score_run(configure(**PAIRS), picked, judgments).metrics)
     share = after.pop("labels/picked")
     assert (share.value, share.n) == (0.75, 4)
+    assert after.pop("decision/labels_needed").note == "labels of cases sampled at random are needed"
+    del before["decision/labels_needed"]
     assert after == before
 
 
@@ -192,6 +194,7 @@ def test_exactly_the_metrics_that_compare_with_labels_are_weighted(configure, ki
     needs = {name for name, metric in plain.items() if metric.value is not None and without[name].value is None}
     assert needs
     touched = {name for name in plain if found[name] != plain[name] and plain[name].value is not None}
+    touched.discard("decision/labels_needed")  # has a value only where labels do not decide
     unweighted = {name for name in needs if ONLY_LABELED in str(found[name].note)}
     assert unweighted <= {"length/slope_at_label", "length/score_slope_at_grade", "human/alt_test"}
     assert touched == needs

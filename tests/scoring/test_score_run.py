@@ -15,7 +15,8 @@ from evalkit.scoring import score_run
 PAIRWISE = """tie_rate tie_rate/judged tie_rate/swap_disagreement tie_rate/threshold win_rate/a win_rate/b
 position/consistency position/first_rate position/repeat_consistency position/swap_consistency
 position/order_effect position/identical_preference length/longer_rate length/slope length/slope_at_label
-length/win_rate length/controlled_win_rate criteria/overall_disagreement conflict/rate conflict/nodes conflict/triads
+length/win_rate length/controlled_win_rate criteria/overall_disagreement decision/order_agreement decision/lean/a
+decision/lean/longer decision/labels_needed conflict/rate conflict/nodes conflict/triads
 conflict/zeta conflict/chance_rate conflict/ratio conflict/weak_rate conflict/reversals
 agreement/accuracy agreement/accuracy_decided agreement/kappa agreement/accuracy_per_order
 agreement/accuracy_first_order agreement/accuracy_second_order
@@ -31,7 +32,8 @@ length/longer_rate conflict/rate conflict/nodes conflict/triads conflict/weak_ra
 agreement/accuracy_decided
 agreement/pearson agreement/spearman agreement/kendall score/mean score/distinct missing/unparseable missing/refused
 missing/failed missing/budget length/slope length/slope_at_label length/win_rate length/controlled_win_rate
-length/score_slope length/score_slope_at_grade agreement/kappa_weighted agreement/ac1 agreement/pearson_within
+length/score_slope length/score_slope_at_grade decision/lean/a decision/lean/longer decision/lean/score
+decision/labels_needed agreement/kappa_weighted agreement/ac1 agreement/pearson_within
 agreement/spearman_within agreement/kendall_within agreement/kappa_quadratic agreement/rmse
 jnd/noise jnd/labels corrected/score_mean variance/case variance/sample cost/per_case latency/per_case"""
 
@@ -155,4 +157,4 @@ def test_the_frontier_shows_weak_violations_and_is_capped(pointwise, make_case, 
 def test_nothing_to_score(configure, make_case):
     scores = score_run(configure(), [], [])
     assert (scores.verdicts, scores.frontier) == ((), ())
-    assert {metric.value for metric in scores.metrics.values()} == {None}
+    assert {metric.value for name, metric in scores.metrics.items() if name != "decision/labels_needed"} == {None}

@@ -28,6 +28,8 @@ HEADINGS: Final = {
     "panel": gettext("Panel"),
     **dict.fromkeys(("between", "leaderboard"), gettext("Comparison")),
     "audit": gettext("Audit"),
+    "decision": gettext("Behind the decision"),
+    "labels": gettext("Choice of labels"),
 }
 """The heading of each group of the catalog; groups that are read together share one."""
 

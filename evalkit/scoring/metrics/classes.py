@@ -97,14 +97,15 @@ def _rate(
 
 
 def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | None:
-    """Return how many of the answers, among the selected rows, name a class; `None` if no answer abstains."""
+    """Return how many of the answers, among the selected rows, name a class; `None` if all do."""
     among = ~columns.missing if rows is None else rows & ~columns.missing
-    others = {"abstain": columns.abstained, "are split votes": columns.split}
-    counts = {what: count for what, rows in others.items() if (count := int((among & rows).sum()))}
-    if not counts:
+    answers, abstained, split = (int((among & kind).sum()) for kind in (among, columns.abstained, columns.split))
+    if not abstained and not split:
         return None
-    answers = int(among.sum())
-    return f"{answers - sum(counts.values())} of {answers} answers name a class, the others {' or '.join(counts)}"
+    others = "the others abstain or are split votes"
+    if not split or not abstained:
+        others = "the others abstain" if abstained else "the others are split votes"
+    return f"{answers - abstained - split} of {answers} answers name a class, {others}"
 
 
 class LabeledClasses:

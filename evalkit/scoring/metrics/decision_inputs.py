@@ -29,8 +29,8 @@ UNLABELED = "no verdict has a label"
 
 
 def decision_statistics(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
-    """Yield the agreement of orders and the leans of a judge that compares or scores; of a panel, only leans."""
-    if verdicts.panel is None and verdicts.passes is not None and verdicts.passes.both:
+    """Yield the agreement of orders and the leans of a judge or a panel that compares or scores."""
+    if verdicts.passes is not None:
         yield _order_agreement(verdicts, verdicts.tally)
     yield from _pair_leans(cases, verdicts)
     if verdicts.passes is None and verdicts.scores is not None:
@@ -69,7 +69,7 @@ def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
         np.stack([tally(same), tally(complete), *(tally(share) for share in shares)], axis=1),
         _beyond_chance,
         n=int(complete.sum()),
-        missing=int((~complete).sum()),
+        missing=int((~complete).sum()) if passes.both else 0,
         why="all verdicts are ties" if complete.any() else "no pair was read in both orders",
     )
 
