@@ -25,6 +25,7 @@ __all__ = [
     "ClaimChecker",
     "ClassReader",
     "CompletionCache",
+    "DamagePruner",
     "Evaluator",
     "FollowUpEvaluator",
     "InstructionWriter",
