@@ -239,7 +239,10 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
     values = OmegaConf.to_container(study)
     assert isinstance(values, dict)
     entries = OmegaConf.load(shipped("conf") / f"{DEFAULT}.yaml").defaults
-    default = {group: option for entry in entries if OmegaConf.is_dict(entry) for group, option in entry.items()}
+    plain = [OmegaConf.to_container(entry) for entry in entries if OmegaConf.is_dict(entry)]
+    default = {group: option for entry in plain if isinstance(entry, dict) for group, option in entry.items()}
+    prompt = values.get("prompt")
+    language = prompt if isinstance(prompt, str) else str((prompt or {}).get("language") or default["prompt"])
     chosen: list[Any] = []
     for group in GROUPS:
         if group not in values:
@@ -247,7 +250,7 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
         section = values.pop(group)
         if isinstance(section, dict):
             replaces = group in ("judge", "criteria") or (group == "rubric" and not _SCALE.isdisjoint(section))
-            base = [] if replaces or default[group] is None else [default[group]]
+            base = [] if replaces or default[group] is None else [_plain_name(default[group], language)]
             node = {"defaults": [*base, "_self_"], **section}
             ConfigStore.instance().store(group=group, name=RECORDED, node=node, provider=provider)
             section = RECORDED
@@ -256,6 +259,12 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
             raise ConfigError("is neither a mapping nor an option", where=f"{provider}: {group}", remedy=remedy)
         chosen.append({f"override /{group}": section})
     return OmegaConf.create({**values, "defaults": [DEFAULT, *chosen, "_self_"]})
+
+
+def _plain_name(option: str, language: str) -> str:
+    """Return the name of an option; Hydra cannot read one that depends on the language in the defaults of an option."""
+    localized = re.fullmatch(r"\$\{evalkit\.localized:(\w+),.*", option)
+    return option if localized is None else _localized(localized[1], language)
 
 
 def _with_named_criteria(study: DictConfig) -> None:
