@@ -184,7 +184,8 @@ def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(
     assert frontier[0]["tie_rate"] == 1
     provider.rule = lambda body: said(comparison("TIE"))
     within("run", *fake(provider), *cases, "tie=forbid", "judge.seed=2", "runner.max_unusable_rate=1", "--overwrite")
-    assert value(commands, "missing/unparseable") == 1
+    assert value(commands, "missing/unparseable") == 0
+    assert {verdict["reason"] for verdict in lines(commands, "verdicts.jsonl")} == {"forced"}
 
 
 @pytest.mark.slow

@@ -244,7 +244,7 @@ def test_plan_counts_requests(run: Call, call: Call) -> None:
 
 def test_the_report_shows_a_case_as_its_checklist(run: Call, tmp_path: Path) -> None:
     done = run("out", "judge.params={accuracy: 0.95}")
-    assert "On 90 labeled items, the judge gives the annotators' answer to" in done.out
+    assert "Agreement with the labels: accuracy " in done.out
     page = (tmp_path / "out" / "report.html").read_text()
     shown = page[page.index('"items":[') :][:400]
     for text in ('"criterion":"Names light"', '"points":5.0', '"answer":', '"explanation":', '"label":"met"'):

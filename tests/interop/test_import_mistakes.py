@@ -111,7 +111,7 @@ STUDIO = {"data": {"case_id": "q"}, "annotations": [{"completed_by": 7, "result"
     ("row", "what"),
     [
         ({"id": "q", "annotator": "ann", "label": "perhaps"}, "'perhaps' is not a winner; write A, B or TIE"),
-        ({"id": "q", "annotator": "ann", "label": "none"}, "'none' is not a label; write A, B or TIE, or a number"),
+        ({"id": "q", "annotator": "ann", "label": "none"}, "'none' is not a winner; write A, B or TIE"),
         ({**ARGILLA, "metadata": {}}, "the record has no metadata.case_id; export it with evalkit export"),
         ({**STUDIO, "data": {}}, "the task has no data.case_id; export it with evalkit export"),
     ],

@@ -459,7 +459,7 @@ def test_labels_of_checklist_items(checked, tmp_path, capsys):
     assert main(["label", str(checked), "labels.csv"]) == 0
     out = capsys.readouterr().out
     assert "labels: 4 by 2 annotators (ann 3, bob 1)" in out
-    assert "On 3 labeled items" in out
+    assert "Agreement with " in out
     first, second = map(json.loads, (checked / "cases.jsonl").read_text().splitlines())
     assert [item["labels"] for item in first["checklist"]] == [
         {"ann": ["met"], "bob": ["met"]},

@@ -37,7 +37,7 @@ def sides(metrics: dict[str, Metric]) -> dict[str, str]:
 
 def test_a_good_judge_has_no_bias_and_is_right() -> None:
     _, metrics = judged("judge=simulated/good", "judge.seed=15")
-    assert set(sides(metrics).values()) == {"unclear"}
+    assert set(sides(metrics).values()) <= {"unclear", "unknown"}
     assert metrics["agreement/accuracy"].low > 0.5
     assert metrics["agreement/accuracy_per_order"].value == pytest.approx(0.9, abs=0.05)
 

@@ -107,7 +107,7 @@ def test_both_languages(open_page, make_run):
     assert page.locator("h2").first.inner_text() == "Findings"
     page.get_by_role("button", name="中文").click()
     assert page.locator("h2").first.inner_text() == "结论"
-    assert "未能表明优于随机" in page.locator(".findings").inner_text()
+    assert "与标注的一致性" in page.locator(".findings").inner_text()
     assert page.locator("#shown").inner_text() == "显示 4 / 4 个样本"
     assert page.locator("html").get_attribute("lang") == "zh"
 

@@ -281,7 +281,9 @@ def test_a_run_of_ray_without_a_node_ends_and_counts_what_is_stored(folder) -> N
         stored = sum(1 for _ in open_url("a.sqlite", read_only=True).scan())
     text = (folder / "log").read_text()
     assert "Ray has no node left: waiting 1 s for one to join" in text
-    assert f"none joined in 1 s: {stored:,} answers are stored; run again to continue" in text
+    counted = re.search(r"none joined in 1 s: ([\d,]+) answers are stored; run again to continue", text)
+    assert counted  # workers whose node is gone may store their last answers after the count
+    assert int(counted[1].replace(",", "")) <= stored
     assert len(provider.requests) < 600
 
 
