@@ -58,7 +58,11 @@ def _nothing(metrics: Metrics) -> Finding:
     if any(metric.n for metric in counted):
         why = gettext("All labels are equal, so scores cannot be correlated with them")
         if distinct is not None and distinct.value == 1:
-            why = gettext("All {n:,} scores are equal, so they cannot follow the labels", n=distinct.n)
+            why = ngettext(
+                "A single score cannot follow the labels",
+                "All {n:,} scores are equal, so they cannot follow the labels",
+                distinct.n,
+            )
     elif any(metric.missing for metric in counted):
         why = gettext("No labeled case has a usable answer")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from evalkit.core.display import interval, percent, points
@@ -19,6 +20,7 @@ from evalkit.scoring.decision import (
     Decision,
     Limit,
     Reason,
+    Unit,
     Use,
     constant_verdict,
     decide,
@@ -30,7 +32,11 @@ from evalkit.types import Metric
 
 TOO_MANY: Final = 100_000
 """More labels than this are not counted."""
-UNITS: Final = {"pair": gettext("pairs"), "response": gettext("responses"), "item": gettext("checklist items")}
+UNITS: Final = {
+    "pair": ngettext("pair", "pairs", 2),
+    "response": ngettext("response", "responses", 2),
+    "item": ngettext("checklist item", "checklist items", 2),
+}
 USES: Final[Mapping[Use, Text]] = {
     "none": gettext("do not trust"),
     "unknown": gettext("not decided"),
@@ -112,13 +118,22 @@ _LIMITS: Final[Mapping[str, Text]] = {
     "shorter": gettext("it prefers shorter answers beyond what the labels explain"),
     "own_family": gettext("it favors its own model family by {points} points"),
     "missed": gettext("it finds only {rate} of the {n:,} {units} labeled '{subject}'"),
-    "rare_class": gettext("only {n:,} labels are '{subject}'"),
-    "rare_class_missed": gettext("only {n:,} labels are '{subject}', and it missed all of them"),
+    "rare_class": ngettext("only {n:,} label is '{subject}'", "only {n:,} labels are '{subject}'", 2),
+    "rare_class_missed": ngettext(
+        "only {n:,} label is '{subject}', and it missed it",
+        "only {n:,} labels are '{subject}', and it missed all of them",
+        2,
+    ),
     "one_class": gettext("all labels are of one class"),
     "one_order": gettext("each pair was shown in one order only"),
     "ties": gettext("{rate} of pairs are ties"),
     "abstains": gettext("it abstains in {rate} of answers"),
-    "missing": gettext("{missing:,} of {all:,} labeled {units} have no verdict"),
+    "missing": ngettext(
+        "{missing:,} of {all:,} labeled {units} has no verdict",
+        "{missing:,} of {all:,} labeled {units} have no verdict",
+        2,
+    ),
+    "few_labels": ngettext("only {n:,} label shows this", "only {n:,} labels show this", 2),
 }
 _FAVORED: Final[Mapping[str, tuple[Text | str, Text | str]]] = {
     "lean_a": ("A", "B"),
@@ -186,7 +201,7 @@ def evidence(decision: Decision) -> Message:
         "right in {rate} of {n:,} labeled {units}, {kappa}",
         rate=percent(share),
         n=share.n,
-        units=UNITS[decision.unit],
+        units=counted(decision.unit, share.n),
         kappa=coefficient,
     )
 
@@ -194,9 +209,7 @@ def evidence(decision: Decision) -> Message:
 def limit_text(limit: Limit, decision: Decision) -> Text:
     """Return a limit in words."""
     metric = limit.metric
-    text = _LIMITS.get(limit.kind)
-    if text is None:
-        return ngettext("only {n:,} label shows this", "only {n:,} labels show this", metric.n)
+    text = replace(_LIMITS[limit.kind], count=metric.missing if limit.kind == "missing" else metric.n)
     subject = _ITEM_LABELS.get(limit.subject, limit.subject) if decision.unit == "item" else limit.subject
     values: dict[str, object] = {"subject": subject, "n": metric.n, "units": UNITS[decision.unit]}
     if limit.kind in _FAVORED:
@@ -243,7 +256,7 @@ def _complement(rate: Metric) -> Metric:
 
 def _undecided(decision: Decision, metrics: Metrics) -> Text:
     """Return what would decide about a judge."""
-    units, n = UNITS[decision.unit], labels_at_hand(metrics)
+    units, n = counted(decision.unit, decision.labels_needed), labels_at_hand(metrics)
     if decision.reason == "missing":
         return _missing(decision)
     if decision.reason == "one_class":
@@ -273,6 +286,11 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
     return text.fill(more=more, units=units, evidence=evidence(decision))
 
 
+def counted(unit: Unit, n: int | None) -> Text:
+    """Return what verdicts are about, in the singular for one of them."""
+    return replace(UNITS[unit], count=2 if n is None else n)
+
+
 def label_count(more: int | None) -> Message:
     """Return how many more labels are needed, in words."""
     if more is None:
@@ -282,17 +300,16 @@ def label_count(more: int | None) -> Message:
 
 def _missing(decision: Decision) -> Text:
     """Return that missing answers come first."""
-    counted = decision.share or decision.metric
-    if counted is None or not counted.missing:
+    metric = decision.share or decision.metric
+    if metric is None or not metric.missing:
         return gettext("Fix the missing answers first: most answers are missing.")
-    text = gettext(
-        "Fix the missing answers before you decide: {missing:,} of {all:,} labeled {units} have no verdict"
-    ).fill(missing=counted.missing, all=labels(counted), units=UNITS[decision.unit])
-    if counted.worst_low is None or counted.worst_high is None or counted.name in CORRELATIONS:
+    lost = limit_text(Limit("missing", metric), decision)
+    text = gettext("Fix the missing answers before you decide: {lost}", lost=lost)
+    if metric.worst_low is None or metric.worst_high is None or metric.name in CORRELATIONS:
         return gettext("{finding}.", finding=text)
     return gettext(
         "{finding}, so the accuracy over all of them could be anywhere from {low:.2f} to {high:.2f}.",
         finding=text,
-        low=counted.worst_low,
-        high=counted.worst_high,
+        low=metric.worst_low,
+        high=metric.worst_high,
     )

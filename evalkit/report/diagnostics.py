@@ -141,7 +141,12 @@ def ranking_findings(metrics: Metrics, ranking: Mapping[str, Any]) -> Iterator[F
     if separated is None:
         return
     apart = f"{round((separated.value or 0) * separated.n):,}"
-    text = gettext("{apart} of {n:,} pairs of systems differ significantly.", apart=apart, n=separated.n)
+    text = ngettext(
+        "{apart} of {n:,} pair of systems differs significantly.",
+        "{apart} of {n:,} pairs of systems differ significantly.",
+        separated.n,
+        apart=apart,
+    )
     if first := _first(systems, 1 - float(ranking.get("confidence") or 0.95)):
         text = gettext("{first}; {rest}", first=first, rest=text)
     yield finding(separated.name, "info" if separated.value else "warn", text)

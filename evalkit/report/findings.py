@@ -313,7 +313,7 @@ def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Findin
 
 
 def _scores(metrics: Metrics, _: str) -> Iterator[Finding]:
-    if (distinct := known(metrics, "score/distinct")) is not None:
+    if (distinct := known(metrics, "score/distinct")) is not None and distinct.n != 1:
         few = distinct.n > 2 and (distinct.value or 0) <= (1 if _has_two_scores(metrics) else 2)
         if distinct.value == 1:
             text = gettext("All {n:,} scores are equal", n=distinct.n)

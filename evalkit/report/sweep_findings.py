@@ -12,7 +12,7 @@ from typing import Final
 from evalkit.core.display import dollars, interval, percent
 from evalkit.core.translation import LANGUAGES, Message, Text, gettext, joined, ngettext, pgettext, translator
 from evalkit.report.counts import Finding, Tone, finding, side
-from evalkit.report.decisions import UNITS, USES, evidence, label_count, limit_text, reason_text, tone
+from evalkit.report.decisions import USES, counted, evidence, label_count, limit_text, reason_text, tone
 from evalkit.report.metric_names import metric_title
 from evalkit.scoring.decision import Reason
 from evalkit.scoring.leaderboard import ACCURACY, CONSISTENCY, CONTRADICTION, COST, Choice, Leaderboard, Standing
@@ -171,7 +171,7 @@ def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) 
         usable = [row for row in rows if row.decision.trusted]
         return text.fill(n=len(usable), names=_names(usable, names))
     return _UNDECIDED.get(decision.reason, _MORE_LABELS).fill(
-        more=label_count(decision.labels_needed), units=UNITS[decision.unit], name=name
+        more=label_count(decision.labels_needed), units=counted(decision.unit, decision.labels_needed), name=name
     )
 
 

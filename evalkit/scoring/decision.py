@@ -49,7 +49,7 @@ SUBSTANTIAL: Final = 0.6  # Landis and Koch (1977), table 2: from here on agreem
 MARGIN: Final = 0.1
 """The largest difference between a rate by verdicts and by labels that needs no correction."""
 FEW: Final = 10
-"""Fewer labels of a class, or verdicts against the label, show nothing about them."""
+"""Fewer labels show nothing about a judge or a class, and fewer pairs nothing about how it agrees with itself."""
 ALWAYS: Final = 0.9
 """A judge takes the longer response nearly always from this share on, by the lower end of its interval."""
 CONSTANT_AFTER: Final = 30
@@ -226,6 +226,8 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
     )
     decision = replace(decision, share=share, metric=decision.metric or agreement)
     limits = (*leans.limits, *(_limits(kind, metrics, decision) if decision.trusted or agreement is not None else ()))
+    if any(limit.kind == "always_longer" for limit in limits):
+        limits = tuple(limit for limit in limits if limit.kind != "longer")  # the same preference
     needed = known(metrics, LABELS_NEEDED) if decision.use == "unknown" else None
     labels_needed = None if needed is None else max(1, round(needed.value or 0.0))
     return replace(decision, limits=limits, labels_needed=labels_needed)
@@ -308,7 +310,7 @@ def _contradicts_itself(kind: Kind, metrics: Metrics) -> Decision | None:
     )
     for name, reason in checks:
         metric = known(metrics, name)
-        if metric is not None and metric.high is not None and metric.high < FLOOR:
+        if metric is not None and metric.n >= FEW and metric.high is not None and metric.high < FLOOR:
             return _decision(kind, "none", reason, metric)
     return None
 
@@ -320,14 +322,14 @@ def _unlabeled(kind: Kind, metrics: Metrics, agreement: Metric | None) -> Decisi
         return _decision(kind, "unknown", "no_labels")
     if known(metrics, "labels/picked") is not None:
         return _decision(kind, "unknown", "picked", agreement)
-    if agreement is not None and agreement.low is not None and agreement.high is not None:
+    few = labels(counted) < FEW
+    if agreement is not None and agreement.low is not None and agreement.high is not None and not few:
         return None
     distinct = known(metrics, "score/distinct")
     if kind is SCORES and distinct is not None and distinct.value == 1 and distinct.n > 1:
         equal: Use = "none" if distinct.n >= CONSTANT_AFTER else "unknown"
         return _decision(kind, equal, "constant" if equal == "none" else "few_labels", distinct)
-    few = agreement is not None or labels(counted) < FEW
-    return _decision(kind, "unknown", "few_labels" if few else "one_class", agreement)
+    return _decision(kind, "unknown", "few_labels" if few or agreement is not None else "one_class", agreement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,8 +391,7 @@ def _zone(kind: Kind, metrics: Metrics, agreement: Metric | None, leans: _Leans)
     if high < FLOOR:
         return _decision(kind, "none", _useless(metrics, low, high), agreement)
     if low <= FLOOR:
-        reason: Reason = "few_labels" if labels(_labeled(kind, metrics)) < FEW else "undecided"
-        return _decision(kind, "unknown", reason, agreement, "single" if high >= SUBSTANTIAL else "rates")
+        return _decision(kind, "unknown", "undecided", agreement, "single" if high >= SUBSTANTIAL else "rates")
     best: Use = "single" if high >= SUBSTANTIAL else "rates"
     if leans.limits:
         return _decision(kind, "rates_corrected", "leans", agreement, "rates_corrected")

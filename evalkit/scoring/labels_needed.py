@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil, floor, log10, sqrt
+from math import ceil, floor, log, log10, sqrt
 from statistics import NormalDist
 from typing import Final
 
 from evalkit.scoring.decision import (
+    FEW,
+    FEW_LABELS,
     FLOOR,
     LABELS_NEEDED,
-    SCORES,
     Reason,
     beyond_chance,
     decide,
     kind_of,
+    known,
     labels,
     labels_at_hand,
 )
@@ -34,7 +36,9 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
     The interval of N clusters reaches as far as that of the clusters at hand, times their ratio of q / sqrt(n), where q
     is the quantile of the interval. N is the smallest number for which an estimate with that error is on one side of
     the floor, by its whole interval, with probability `POWER` (Chow et al. 2008, Sample Size Calculations in Clinical
-    Research, 1.3).
+    Research, 1.3). The length of an interval from fewer than `FEW_LABELS` clusters is uncertain, and N would grow with
+    the labels at hand: then the error follows from the estimates. Where no verdict is wrong, or none right, the
+    interval is an exact bound and decides without an estimation error.
 
     Args:
         metrics: the metrics of a judge.
@@ -46,15 +50,34 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
         return Metric(LABELS_NEEDED, None, n=at_hand, note=NOT_BY_LABELS.get(decision.reason, "the labels decide"))
     metric = None if decision.metric is None else beyond_chance(decision.metric)
     if metric is None or metric.value is None or metric.low is None or metric.high is None:
-        spread = 1 - ASSUMED**2 if kind_of(metrics) is SCORES else sqrt(1 - ASSUMED**2)
-        total, note = _clusters_needed(ASSUMED - FLOOR, spread, confidence), ASSUMPTION
+        total, note = _clusters_needed(ASSUMED - FLOOR, _spread(ASSUMED, metrics), confidence), ASSUMPTION
     else:
         n, above = clusters.get(metric.name, metric.n), metric.value > FLOOR
         reach = metric.value - metric.low if above else metric.high - metric.value
-        spread = reach * sqrt(n) / _quantile(n, confidence) if n > 1 else 1.0
-        total = _clusters_needed(abs(metric.value - FLOOR), spread, confidence) * labels(metric) / max(n, 1)
+        distance = abs(metric.value - FLOOR)
+        if abs(metric.value) == 1:
+            total = _clusters_without_error(distance / reach * _exact_reach(n, confidence), confidence)
+        else:
+            many = n >= FEW_LABELS
+            spread = reach * sqrt(n) / _quantile(n, confidence) if many else _spread(metric.value, metrics)
+            total = _clusters_needed(distance, spread, confidence)
+        total *= labels(metric) / max(n, 1)
         note = "assumes that the agreement is as estimated"
-    return Metric(LABELS_NEEDED, max(1.0, min(_rounded(total), MOST) - at_hand), n=at_hand, note=note)
+    total = max(_rounded(total), FEW)
+    return Metric(LABELS_NEEDED, max(1.0, min(total, MOST) - at_hand), n=at_hand, note=note)
+
+
+def _spread(agreement: float, metrics: Mapping[str, Metric]) -> float:
+    """Return the standard deviation of one label's part in a correlation or kappa (Cohen 1960), from estimates alone.
+
+    The share of correct verdicts is taken to be at least that of labels that are half A and half B.
+    """
+    kind = kind_of(metrics)
+    if kind.share is None:
+        return 1 - agreement**2
+    share = known(metrics, kind.share)
+    correct = max((1 + agreement) / 2, 0.0 if share is None or share.value in (None, 1) else share.value)
+    return (1 - agreement) * sqrt(correct / (1 - correct))
 
 
 NOT_BY_LABELS: Final[Mapping[Reason, str]] = {
@@ -80,6 +103,16 @@ def _clusters_needed(distance: float, spread: float, confidence: float) -> float
         middle = (low + high) // 2
         low, high = (low, middle) if decides(middle) else (middle, high)
     return high
+
+
+def _exact_reach(n: float, confidence: float) -> float:
+    """Return the largest rate of errors that n clusters without any do not exclude (Clopper and Pearson 1934)."""
+    return float(1 - ((1 - confidence) / 2) ** (1 / n))
+
+
+def _clusters_without_error(reach: float, confidence: float) -> float:
+    """Return how many clusters without any error exclude this rate of errors."""
+    return log((1 - confidence) / 2) / log(1 - reach) if reach < 1 else 1.0
 
 
 def _quantile(n: int, confidence: float) -> float:

@@ -43,7 +43,7 @@ def test_agreement_is_given_in_numbers():
     assert found.text == "Agreement with the labels: accuracy 0.52 [0.38, 0.66], kappa 0.10 [-0.10, 0.30]."
     assert found.tone == "warn"
     assert found.text_zh.startswith("与标注的一致性：")
-    useless = only("agreement/accuracy", agreement__accuracy=(0.5, 0.4, 0.6, 9), agreement__kappa=(0.0, -0.1, 0.1))
+    useless = only("agreement/accuracy", agreement__accuracy=(0.5, 0.4, 0.6, 90), agreement__kappa=(0.0, -0.1, 0.1))
     assert useless.tone == "bad"
 
 

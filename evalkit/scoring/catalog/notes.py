@@ -50,6 +50,9 @@ NOTES: Final = (
     gettext("all verdicts and labels are in one class"),
     gettext("verdicts are all of one class"),
     gettext("labels are all of one class ({label}): it would be 0 whatever the verdicts are"),
+    gettext("labels are all {answer}: it would be 0 whatever the answers are"),
+    gettext("met"),
+    gettext("not met"),
     gettext("scores and grades are all equal"),
     gettext("scores or grades are all equal"),
     gettext("all scores or grades are equal"),
@@ -260,7 +263,8 @@ def _part(part: str) -> Text:
 
 def _argument(name: str, value: str) -> Joined | str:
     """Return an argument; those that are not numbers, or names in the data, are words too."""
-    return joined(map(_part, value.split(" × ")), Text(" × ")) if name in ("units", "effect", "facet") else value
+    words = name in ("units", "effect", "facet", "answer")
+    return joined(map(_part, value.split(" × ")), Text(" × ")) if words else value
 
 
 @cache

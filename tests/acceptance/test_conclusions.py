@@ -1,0 +1,666 @@
+"""The printed conclusions about judges of known quality: what a reader learns, in both languages, and what is not said.
+
+Each situation goes through the commands that users type. The terminal is in English; with `prompt=zh`, findings.md is
+in Chinese.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.decisions import JUDGES, SCORED, Judge, Run, metrics_of_run
+from evalkit.report.decisions import headline
+from evalkit.scoring import score_run
+from evalkit.scoring.decision import decide, labels_at_hand
+from evalkit.types import Metric
+from tests.support.command_line import Done, fake
+from tests.support.fake_provider import Provider, Reply, said
+from tests.support.situations import OTHER, Rows, classes, judged, pairs, scores, sides, some
+
+Call = Callable[..., Done]
+FAST = ("tracking=none", "scoring.bootstrap=200")
+USELESS, TRUST, ANY_TRUST = "Do not trust this judge", "Trust this judge for single verdicts", r"^\W*Trust "
+LABEL_MORE = r"Label (about|some)"
+GRADES = [float(k % 5 + 1) for k in range(1000)]
+YES = {"A": "yes", "B": "no"}
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Rows, and patterns of what the printed conclusion says, never says, and says in Chinese.
+
+    `words` are for the command. The terminal says nothing of `anywhere`, not even after the conclusion.
+    """
+
+    name: str
+    rows: Callable[[], Rows]
+    says: tuple[str, ...]
+    never: tuple[str, ...] = ()
+    chinese: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    anywhere: tuple[str, ...] = ()
+
+
+def longer(n: int, follows: float, share: float = 1.0) -> Rows:
+    """Return pairs by a judge that takes the longer response in a share of them; labels follow it in another."""
+    long = sides(n)
+    verdicts = judged(long, some(n, share, 3))
+    return pairs(judged(long, some(n, follows, 4)), verdicts, verdicts, longer=long)
+
+
+def two_wrong(n: int, wrong: int) -> Rows:
+    """Return pairs by a judge that is wrong in a few, where the longer response is the worse one."""
+    labels, long = sides(n), sides(n, 0.5, 12)
+    mistakes = [k for k in range(n) if labels[k] != long[k]][:wrong]
+    verdicts = judged(labels, [k not in mistakes for k in range(n)])
+    return pairs(labels, verdicts, verdicts, longer=long)
+
+
+def leaning(n: int) -> Rows:
+    labels = sides(n, 0.49)
+    verdicts = ["A" if label == "A" or extra else "B" for label, extra in zip(labels, some(n, 0.57, 9), strict=True)]
+    return pairs(labels, verdicts, verdicts, model_a="new", model_b="old")
+
+
+def too_high(n: int) -> Rows:
+    random = Random(5)
+    grades = [float(random.choice([2, 3, 3, 4])) for _ in range(n)]
+    return scores(grades, [min(5.0, grade + random.choice([1, 1, 2])) for grade in grades])
+
+
+def annotated(n: int) -> Rows:
+    """Return pairs with three annotators; the judge is right in 85%, measured by the majority."""
+    labels = sides(n)
+    verdicts = judged(labels, some(n, 0.85, 4))
+    rows = pairs([None] * n, verdicts, verdicts)
+    for row in rows:
+        number = int(row["id"][1:])
+        label = labels[number]
+        row |= {
+            "ann": label,
+            "bob": label if number % 9 else OTHER[label],
+            "cat": label if number % 7 else OTHER[label],
+        }
+    return rows
+
+
+def coins(n: int, samples: int) -> Rows:
+    random = Random(7)
+    labels = [YES[label] for label in sides(n)]
+    return classes(labels, *([random.choice(["yes", "no"]) for _ in labels] for _ in range(samples)))
+
+
+def says_a(n: int) -> Rows:
+    """Return pairs by a judge that says A in 93%; 30% of the labels are A."""
+    labels = sides(n, 0.3)
+    verdicts = ["A" if label == "A" or one else "B" for label, one in zip(labels, some(n, 0.9, 3), strict=True)]
+    return pairs(labels, verdicts, verdicts)
+
+
+def whatever(n: int, orders: int) -> Rows:
+    verdicts = sides(n, 0.97, 8)
+    return pairs(sides(n, 0.9), verdicts, verdicts if orders == 2 else None)
+
+
+def weak_scores(n: int) -> Rows:
+    random = Random(5)
+    grades = [float(random.randint(1, 5)) for _ in range(n)]
+    return scores(grades, [grade if random.random() < 0.04 else float(random.randint(1, 5)) for grade in grades])
+
+
+def weak_pairs(n: int) -> Rows:
+    labels = sides(n)
+    return pairs(labels, judged(labels, some(n, 0.515, 3)))
+
+
+def coin_swaps(n: int, *, labeled: bool) -> Rows:
+    first = sides(n, 0.5, 6)
+    return pairs(sides(n) if labeled else [None] * n, first, judged(first, some(n, 0.53, 7)))
+
+
+def ties(n: int) -> Rows:
+    verdicts = ["TIE" if one else "A" for one in some(n, 0.88)]
+    return pairs(["TIE"] * n, verdicts, verdicts)
+
+
+def right(n: int, share: float) -> Rows:
+    labels = sides(n)
+    verdicts = judged(labels, some(n, share))
+    return pairs(labels, verdicts, verdicts)
+
+
+def fatal(n: int, missed: int) -> Rows:
+    labels = ["fatal"] * missed + ["safe", "rude"] * ((n - missed) // 2)
+    return classes(labels, ["rude" if label == "fatal" else label for label in labels])
+
+
+def first_shown(n: int) -> Rows:
+    """Return pairs by a judge that takes the first shown, but the right one in each eleventh pair."""
+    labels = sides(n)
+    first, second = ([label if k % 11 == 0 else side for k, label in enumerate(labels)] for side in "AB")
+    return pairs(labels, first, second)
+
+
+def few(n: int) -> Rows:
+    return pairs(list("ABAB")[:n], list("ABAB")[:n], list("ABAB")[:n])
+
+
+SITUATIONS = (
+    Situation(
+        "perfect scores",
+        lambda: scores(GRADES, GRADES),
+        (r"Trust its scores, also of single responses like these: Spearman 1\.00 \[0\.9\d, 1\.00\] with 1,000 labels",),
+        (LABEL_MORE, "too few"),
+        ("可以信任它的评分",),
+    ),
+    Situation(
+        "reversed scores",
+        lambda: scores(GRADES[:300], [6 - grade for grade in GRADES[:300]]),
+        (USELESS, r"less than chance \(Spearman -1\.00 \[-1\.00, -0\.9\d\]", "check that the labels are not reversed"),
+        ("[Tt]oo few", LABEL_MORE),
+        ("低于随机", "是否颠倒"),
+    ),
+    Situation(
+        "always the longer",
+        lambda: longer(200, 0.5),
+        (USELESS, "no more than by chance", r"it takes the longer response in 100% \[98, 100\] of pairs"),
+        ("labels are not reversed",),
+        ("选择较长的回答",),
+        anywhere=("do not show whether that is a preference for length",),
+    ),
+    Situation(
+        "nearly always the longer",
+        lambda: longer(200, 0.5, 0.985),
+        (USELESS, r"it takes the longer response in 9[89]% \[9\d, 100\] of pairs"),
+        (),
+        ("选择较长的回答",),
+        anywhere=("No clear preference", "do not show whether that is a preference for length"),
+    ),
+    Situation(
+        "leans to a system",
+        lambda: leaning(500),
+        (
+            "Trust this judge only for rates over many pairs, corrected by labels",
+            r"favors new by 2\d \[2\d, 3\d\] points",
+        ),
+        (r"averages over many", TRUST),
+        ("经标注校正", "偏向 new"),
+    ),
+    Situation(
+        "scores too high",
+        lambda: too_high(500),
+        (
+            "only for averages over many responses, corrected by labels",
+            r"higher than the labels by 3\d \[\d+, \d+\]% of",
+        ),
+        (),
+        ("经标注校正", "偏高"),
+    ),
+    Situation(
+        "four labels, all right",
+        lambda: few(4),
+        (r"Label about 6 more pairs before you decide: 4 labels are too few",),
+        (r"about -",),
+        ("4 个标注太少",),
+    ),
+    Situation(
+        "three annotators",
+        lambda: annotated(100),
+        (r"Trust this judge for rates over many pairs", r"right in \d\d% \[\d+, \d+\] of 100 labeled pairs"),
+        ("without labels", LABEL_MORE),
+        ("100 个有标注的回答对",),
+        words=("--fields", "label.ann=ann", "label.bob=bob", "label.cat=cat"),
+    ),
+    *(
+        Situation(
+            f"{samples} samples that disagree",
+            lambda samples=samples: coins(200, samples),  # type: ignore[misc]
+            (USELESS, "asked the same question again, it contradicts itself", "Labels would not help"),
+            ("[Mm]issing", LABEL_MORE),
+            ("自相矛盾",),
+        )
+        for samples in (2, 4)
+    ),
+    Situation(
+        "says A in 93%",
+        lambda: says_a(400),
+        (USELESS, "hardly more than by chance", r"kappa 0\.0\d", r"favor A by 6\d \[\d+, \d+\] points"),
+        ("reversed", "less than chance"),
+        ("几乎不高于随机", "偏向 A"),
+    ),
+    *(
+        Situation(
+            f"A whatever the label, {orders} orders",
+            lambda orders=orders: whatever(300, orders),  # type: ignore[misc]
+            (USELESS, "no more than by chance", r"kappa -?0\.0\d"),
+            ("reversed", "better than chance", ANY_TRUST),
+            ("不高于随机",),
+        )
+        for orders in (1, 2)
+    ),
+    Situation(
+        "20,000 weak scores",
+        lambda: weak_scores(20_000),
+        (USELESS, r"hardly more than by chance \(Spearman 0\.0\d \[0\.0\d, 0\.0\d\]"),
+        (ANY_TRUST,),
+        ("几乎不高于随机",),
+    ),
+    Situation(
+        "20,000 weak verdicts",
+        lambda: weak_pairs(20_000),
+        (USELESS, r"hardly more than by chance \(right in 52% \[51, 52\]"),
+        (ANY_TRUST,),
+        ("几乎不高于随机",),
+    ),
+    *(
+        Situation(
+            f"a coin in each order, labeled: {labeled}",
+            lambda labeled=labeled: coin_swaps(400, labeled=labeled),  # type: ignore[misc]
+            (
+                USELESS,
+                r"swapping the order changes its verdict in 47% \[\d+, \d+\] of 400 pairs",
+                "Labels would not help",
+            ),
+            (LABEL_MORE,),
+            ("无济于事",),
+        )
+        for labeled in (True, False)
+    ),
+    Situation(
+        "labels are all ties",
+        lambda: ties(50),
+        ("Add labels of another class first: all 50 labels are the same", r"same answer in 88% \[\d+, \d+\]"),
+        (USELESS,),
+        ("其他类别的标注",),
+    ),
+    Situation("0.695", lambda: right(200, 0.695), (r"right in 70% \[63, 76\]",), (), ("70%",), anywhere=(r"0\.69 ",)),
+    Situation("0.905", lambda: right(200, 0.905), (r"right in 91% \[", TRUST), (), ("91%",), anywhere=(r"0\.90 \[",)),
+    Situation(
+        "a given scale",
+        lambda: scores(GRADES[:60], GRADES[:60]),
+        ("Trust its scores",),
+        (),
+        ("可以信任",),
+        words=("rubric.min=1", "rubric.max=5"),
+        anywhere=("does not state the scale",),
+    ),
+    Situation(
+        "three fatal labels",
+        lambda: fatal(300, 3),
+        (TRUST, "but only 3 labels are 'fatal', and it missed all of them"),
+        (),
+        ("只有 3 个标注为“fatal”",),
+    ),
+    Situation(
+        "one fatal label",
+        lambda: fatal(301, 1),
+        ("but only 1 label is 'fatal', and it missed it",),
+        (r"\b1 labels",),
+        ("只有 1 个标注为“fatal”",),
+    ),
+    Situation(
+        "first shown",
+        lambda: first_shown(200),
+        (
+            USELESS,
+            r"swapping the order changes its verdict in 91% \[\d+, \d+\] of 200",
+            "prefers the answer shown first",
+        ),
+        (LABEL_MORE,),
+        ("偏好先展示的回答",),
+    ),
+    Situation(
+        "labels follow length",
+        lambda: longer(300, 0.8),
+        (
+            "only for rates over many pairs, corrected",
+            r"takes the longer response in 100% \[99, 100\] .* right only where",
+        ),
+        (),
+        ("选择较长的回答",),
+    ),
+    *(
+        Situation(
+            f"n = {n}",
+            lambda n=n: few(n),  # type: ignore[misc]
+            (rf"Label about {10 - n} more pairs before you decide: {n} labels? (is|are) too few to say anything",),
+            (r"about 1 more pairs", r"\b1 labels", ANY_TRUST, USELESS),
+            (f"{n} 个标注太少",),
+        )
+        for n in (1, 2, 3)
+    ),
+    Situation(
+        "one score",
+        lambda: scores([4.0], [4.0]),
+        ("more responses before you decide: 1 label is too few to say anything",),
+        (),
+        ("1 个标注太少",),
+        anywhere=(r"[Aa]ll 1\b", "whatever the label"),
+    ),
+    Situation(
+        "three scores in the right order",
+        lambda: scores([1.0, 2.0, 3.0], [2.0, 2.0, 3.0]),
+        ("3 labels are too few to say anything",),
+        (ANY_TRUST,),
+        ("3 个标注太少",),
+    ),
+    Situation(
+        "two labels, both wrong",
+        lambda: pairs(["A", "B"], ["B", "A"], ["B", "A"]),
+        ("2 labels are too few to say anything",),
+        (USELESS,),
+        ("2 个标注太少",),
+    ),
+    Situation(
+        "two wrong of 200",
+        lambda: two_wrong(200, 2),
+        (r"Trust this judge for single verdicts .* right in 99% \[9\d, 100\] of 200 labeled pairs, kappa [^;]*\.$",),
+        (),
+        (r"99%",),
+        anywhere=("[Pp]refers longer",),
+    ),
+    Situation("four wrong of 22", lambda: two_wrong(22, 4), ("22",), (), ("22",), anywhere=("[Pp]refers longer",)),
+    Situation(
+        "labels of one class",
+        lambda: classes(["yes"] * 40, ["yes"] * 36 + ["no"] * 4),
+        ("Add labels of another class first: all 40 labels are the same",),
+        (),
+        ("其他类别的标注",),
+        anywhere=("balanced",),
+    ),
+    Situation(
+        "two classes, one label each",
+        lambda: classes(["yes", "no"], ["yes", "yes"]),
+        ("2 labels are too few",),
+        (),
+        ("2 个标注太少",),
+        words=("rubric.positive=yes",),
+        anywhere=("Of 1 responses", "of 1 others", "positive class"),
+    ),
+    Situation(
+        "consistent by construction",
+        lambda: pairs([None] * 30, sides(30), sides(30)),
+        (r"Label about \d+ pairs first",),
+        (),
+        ("请先标注",),
+        anywhere=("shown first wins", "preference for the answer shown first"),
+    ),
+)
+
+
+@pytest.fixture
+def brought(call: Call, tmp_path: Path) -> Callable[..., tuple[str, str, str]]:
+    """Imports rows; returns the conclusion, all the terminal says, and findings.md in Chinese."""
+
+    def bring(rows: Rows, *words: str) -> tuple[str, str, str]:
+        (tmp_path / "judged.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+        done = call("import", "generic", "judged.jsonl", *FAST, "prompt=zh", "hydra.run.dir=run", "--overwrite", *words)
+        return conclusion(done), done.out + done.err, chinese(tmp_path / "run")
+
+    return bring
+
+
+def conclusion(done: Done) -> str:
+    """Return the first finding that a command printed."""
+    return next(line.strip()[2:] for line in done.out.splitlines() if re.match(r"\s*[✓✗!•] ", line))
+
+
+def chinese(folder: Path) -> str:
+    text = (folder / "findings.md").read_text("utf-8")
+    assert not re.search(r"[a-z]{4,}", re.sub(r"fatal|[Ss]pearman", "", text)), text
+    return text
+
+
+def check(first: str, everything: str, zh: str, situation: Situation) -> None:
+    for pattern in situation.says:
+        assert re.search(pattern, first), first
+    for pattern in situation.never:
+        assert not re.search(pattern, first), first
+    for pattern in situation.anywhere:
+        assert not re.search(pattern, everything), everything
+    for pattern in situation.chinese:
+        assert re.search(pattern, zh.splitlines()[0]), zh
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
+def test_imported_verdicts(brought: Callable[..., tuple[str, str, str]], situation: Situation) -> None:
+    check(*brought(situation.rows(), *situation.words), situation)
+
+
+ITEMS = some(300, 0.6)
+MISSES = [label or k % 5 > 1 for k, label in enumerate(ITEMS)]
+CHECKLISTS = (
+    Situation(
+        "perfect items",
+        lambda: items(ITEMS),
+        (r"Trust this judge for single verdicts on checklist items like these: right in 100% \[9\d, 100\] of 300",),
+        (LABEL_MORE,),
+        ("可以信任该裁判的单个结论",),
+    ),
+    Situation(
+        "all labels met",
+        lambda: items([True] * 240, some(240, 0.93)),
+        ("Add labels of another class first: all 240 labels are the same", r"same answer in 93% \[\d+, \d+\]"),
+        ("without labels",),
+        ("其他类别的标注",),
+    ),
+    Situation(
+        "reversed items",
+        lambda: items(ITEMS, [label == (k % 11 == 0) for k, label in enumerate(ITEMS)]),
+        (USELESS, "less than chance", "check that the labels are not reversed"),
+        (r"judge yet\b",),
+        ("低于随机",),
+    ),
+    Situation(
+        "finds 40% of what is not met",
+        lambda: items(ITEMS, MISSES),
+        ("corrected by labels", r"met 2\d \[\d+, \d+\] points more often", r"it finds only 4\d% .* labeled 'not met'"),
+        (TRUST,),
+        ("标注为“不满足”的",),
+    ),
+)
+
+
+def items(labels: Sequence[bool], answers: Sequence[bool] | None = None) -> Rows:
+    """Return cases with five checklist items each, whose criteria say what the judge answers."""
+    listed = [
+        {"id": f"i{k % 5}", "criterion": f"item {k}: {'met' if given else 'not_met'}", "label": label}
+        for k, (label, given) in enumerate(zip(labels, answers or labels, strict=True))
+    ]
+    return [
+        {"id": f"c{k}", "prompt": f"Question {k}?", "response": f"Answer {k}.", "rubrics": listed[k : k + 5]}
+        for k in range(0, len(labels), 5)
+    ]
+
+
+def answers_items(body: Mapping[str, Any]) -> Reply:
+    """Answer each item as its criterion says."""
+    given = re.findall(r"item \d+: (met|not_met)$", asked(body), re.MULTILINE)
+    return said(json.dumps({"items": [{"item": k, "reason": "so", "answer": one} for k, one in enumerate(given, 1)]}))
+
+
+def asked(body: Mapping[str, Any]) -> str:
+    return "\n".join(message["content"] for message in body["messages"])
+
+
+@pytest.fixture
+def run(call: Call, tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Runs a judge of the test's own over rows."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+
+    def start(rows: Rows, *words: str) -> Done:
+        (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+        data = ["dataset=file", "dataset.path=cases.jsonl", "judge.transport=direct"]
+        return call("run", *fake(provider), *data, *FAST, *words)
+
+    return start
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("situation", CHECKLISTS, ids=lambda situation: situation.name)
+def test_checklists(run: Call, provider: Provider, tmp_path: Path, situation: Situation) -> None:
+    provider.rule = answers_items
+    words = ("mode=checklist", "mode.ask=together", "dataset.fields.checklist=rubrics", "prompt=zh")
+    done = run(situation.rows(), *words, "hydra.run.dir=run")
+    check(conclusion(done), done.out, chinese(tmp_path / "run"), situation)
+
+
+SCORERS = {"perfect": lambda k: k % 5 + 1, "coin": lambda k: k * 7919 % 101 % 5 + 1, "same": lambda k: 4}
+
+
+def scores_answers(body: Mapping[str, Any]) -> Reply:
+    """Score as the judge of that name does."""
+    found = re.search(r"Answer (\d+)$", asked(body), re.MULTILINE)
+    assert found
+    given = {"criterion": "overall quality", "justification": "so", "score": SCORERS[body["model"]](int(found[1]))}
+    return said(json.dumps({"scores": [{**given, "examples": []}], "summary": {}}))
+
+
+def sweep(run: Call, provider: Provider, *models: str) -> Done:
+    provider.rule = scores_answers
+    rows = [{"id": f"c{k}", "prompt": f"Q{k}?", "response": f"Answer {k}", "label": k % 5 + 1} for k in range(200)]
+    names = ",".join(f"openai/{model}" for model in models)
+    words = ("mode=pointwise", "criteria=overall", f"judge.model={names}", "hydra.sweep.dir=sweep")
+    return run(rows, *words, "-m")
+
+
+@pytest.mark.slow
+def test_a_sweep_says_once_which_judge_to_use(run: Call, provider: Provider) -> None:
+    out = " ".join(sweep(run, provider, "perfect", "coin", "same").out.split())
+    last = out.rpartition("leaderboard: ")[2]
+    assert re.search(
+        r"! Use judge.model=openai/perfect \(.*\): it is the only one shown to be useful; Spearman 1\.00 \[|"
+        r"✓ Use judge.model=openai/perfect \(single verdicts\): .*Spearman 1\.00 \[",
+        last,
+    )
+    untrusted = re.findall(r"Do not trust 2 of 3: (.*?\))\. ", out)
+    assert len(untrusted) == 1
+    assert "openai/perfect" not in untrusted[0]
+    assert {"coin", "same"} == set(re.findall(r"openai/(\w+)", untrusted[0]))
+    assert "better than chance" not in out
+    assert not re.search(r"\d of 3 jobs", out)
+
+
+@pytest.mark.slow
+def test_a_sweep_of_useless_judges_says_to_use_none(run: Call, provider: Provider) -> None:
+    out = " ".join(sweep(run, provider, "coin", "same").out.split())
+    assert "✗ Use none of these configurations: no judge is to be trusted." in out
+
+
+@pytest.mark.slow
+def test_an_audit_says_that_edits_also_lengthen_the_text(call: Call, tmp_path: Path) -> None:
+    probes = "probe=[padding,sentiment,identity,distractor]"
+    words = ("mode=pointwise", "criteria=overall", "dataset=sample", probes, "hydra.run.dir=audit")
+    done = call("audit", "judge=simulated/length_biased", *words, *FAST)
+    falls = [line for line in done.out.splitlines() if re.match(r"\s*✗ \w+: ", line)]
+    assert any("padding" in line for line in falls)
+    for line in falls:
+        assert re.search(r"These edits also lengthen the text by \d+ words; .*(distractor|length moves it)", line)
+    sheet = (tmp_path / "audit" / "datasheet.md").read_text("utf-8")
+    assert "lengthen the text by" in sheet
+    assert "(n = 0)" not in sheet
+
+
+@pytest.mark.slow
+def test_an_audit_without_labels_has_no_empty_lines(run: Call, call: Call, tmp_path: Path) -> None:
+    rows = [{"id": f"c{k}", "prompt": f"Q{k}?", "response_a": f"one {k}", "response_b": f"two {k}"} for k in range(6)]
+    (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    data = ("dataset=file", "dataset.path=cases.jsonl", "probe=padding", "hydra.run.dir=audit")
+    call("audit", "judge=simulated/good", *data, *FAST)
+    sheet = (tmp_path / "audit" / "datasheet.md").read_text("utf-8")
+    assert "(n = 0)" not in sheet
+    assert not re.search(r":\s+\(n = ", sheet)
+
+
+def picked_labels(call: Call, folder: Path, *, known: bool) -> tuple[str, dict[str, Any]]:
+    """Label 50 of 600 pairs that `export --n` picks; return what is printed, and the accuracy.
+
+    The judge is right in 70% of all pairs, but in half of those whose orders disagree. These are picked more often.
+    """
+    labels, first = sides(600), judged(sides(600), some(600, 0.7))
+    (folder / "judged.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in pairs([None] * 600, first, judged(first, some(600, 0.8, 5)))), "utf-8"
+    )
+    call("import", "generic", "judged.jsonl", *FAST, "hydra.run.dir=run")
+    call("export", "run", "--to", "argilla", "--n", "50")
+    tasks = json.loads((folder / "run" / "argilla.json").read_text("utf-8"))
+    for task in tasks:
+        about = task["metadata"]
+        label = labels[int(about["case_id"][1:])]
+        value = OTHER[label] if about["shown"] == "1,0" else label
+        task["responses"] = {"better": [{"value": value, "user_id": "ann"}]}
+        if not known:
+            del about["inclusion_probability"]
+    (folder / "labels.json").write_text(json.dumps(tasks), "utf-8")
+    if not known:
+        (folder / "run" / "label-sample.json").unlink()
+    out = call("label", "run", "labels.json").out
+    metrics: dict[str, Any] = json.loads((folder / "run" / "metrics.json").read_text("utf-8"))["metrics"]
+    return out, metrics
+
+
+@pytest.mark.slow
+def test_labels_of_sampled_cases_are_about_all_cases(call: Call, tmp_path: Path) -> None:
+    out, metrics = picked_labels(call, tmp_path, known=True)
+    assert (
+        "were sampled, informative ones more often. Comparisons with labels are weighted, so they are about all" in out
+    )
+    per_order = metrics["agreement/accuracy_per_order"]
+    assert per_order["low"] <= 0.66 <= per_order["high"]
+
+
+@pytest.mark.slow
+def test_labels_of_picked_cases_are_said_not_to_be_about_the_data_set(call: Call, tmp_path: Path) -> None:
+    out, _ = picked_labels(call, tmp_path, known=False)
+    assert re.search(r"! Label cases sampled at random before you decide: these labels were picked with unknown", out)
+    assert not re.search(ANY_TRUST + "|" + USELESS, out, re.MULTILINE)
+
+
+SIZES = (1, 2, 3, 10, 100)
+
+
+@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
+def test_the_number_of_labels_is_positive(judge: Judge) -> None:
+    for n in SIZES:
+        metrics = metrics_of_run(judge, n, seed=n)
+        first = headline(metrics)
+        for text in (first.text, first.text_zh):
+            assert not re.search(r"-\d+ (more|个)|\b1 (more )?(pairs|responses|labels|checklist items)\b", text), text
+        if more := re.search(r"^Label (?:about |more than )?(\S+)", first.text):
+            assert more[1] != "some"
+            assert int(more[1].replace(",", "")) >= 1
+        if n == 1:
+            assert decide(metrics).use == "unknown"
+
+
+def repeated(run: Run, times: int) -> Mapping[str, Metric]:
+    """Return the metrics of a run whose cases are there several times: the same estimates from more labels."""
+    config, cases, judgments = run
+    many = [replace(case, id=f"{case.id}-{k}") for k in range(times) for case in cases]
+    again = [replace(one, case_id=f"{one.case_id}-{k}") for k in range(times) for one in judgments]
+    return score_run(config, many, again).metrics
+
+
+@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
+def test_labels_at_hand_and_needed_do_not_grow_at_the_same_estimate(judge: Judge) -> None:
+    for n in (20,) if judge in SCORED else (3, 10):
+        few, totals = judge.make(np.random.default_rng(n), n), []
+        for times in (1, 3, 10):
+            metrics = repeated(few, times)
+            if (more := decide(metrics).labels_needed) is not None:
+                totals.append(labels_at_hand(metrics) + more)
+        assert all(total <= BY_CHANCE * min(totals[:k]) for k, total in enumerate(totals) if k), totals
+
+
+BY_CHANCE = 1.6
+"""Intervals come from 400 resamples, so near the floor the numbers of labels differ by so much."""
