@@ -56,7 +56,7 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
         reach = metric.value - metric.low if above else metric.high - metric.value
         distance = abs(metric.value - FLOOR)
         if abs(metric.value) == 1:
-            total = _clusters_without_error(distance / reach * _exact_reach(n, confidence), confidence)
+            total = _clusters_without_error(distance, reach, n, confidence)
         else:
             many = n >= FEW_LABELS
             spread = reach * sqrt(n) / _quantile(n, confidence) if many else _spread(metric.value, metrics)
@@ -105,14 +105,15 @@ def _clusters_needed(distance: float, spread: float, confidence: float) -> float
     return high
 
 
-def _exact_reach(n: float, confidence: float) -> float:
-    """Return the largest rate of errors that n clusters without any do not exclude (Clopper and Pearson 1934)."""
-    return float(1 - ((1 - confidence) / 2) ** (1 / n))
+def _clusters_without_error(distance: float, reach: float, n: int, confidence: float) -> float:
+    """Return how many clusters decide if none has an error, from the reach of the interval of n of them.
 
-
-def _clusters_without_error(reach: float, confidence: float) -> float:
-    """Return how many clusters without any error exclude this rate of errors."""
-    return log((1 - confidence) / 2) / log(1 - reach) if reach < 1 else 1.0
+    The reach is in proportion to the largest rate of errors that n clusters without any do not exclude (Clopper and
+    Pearson 1934, Biometrika 26, 404-413).
+    """
+    tail = (1 - confidence) / 2
+    loss = reach / (1 - tail ** (1 / n))
+    return log(tail) / log(1 - distance / loss) if distance < loss else 1.0
 
 
 def _quantile(n: int, confidence: float) -> float:

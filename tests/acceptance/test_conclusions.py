@@ -151,7 +151,8 @@ def first_shown(n: int) -> Rows:
 
 
 def few(n: int) -> Rows:
-    return pairs(list("ABAB")[:n], list("ABAB")[:n], list("ABAB")[:n])
+    labels = list("ABAB" * 3)[:n]
+    return pairs(labels, labels, labels)
 
 
 SITUATIONS = (
@@ -337,6 +338,13 @@ SITUATIONS = (
             (f"{n} 个标注太少",),
         )
         for n in (1, 2, 3)
+    ),
+    Situation(
+        "nine labels, all right",
+        lambda: few(9),
+        (r"Label about 1 more pair before you decide: 9 labels are too few to say anything",),
+        (ANY_TRUST,),
+        ("再标注约 1 个回答对",),
     ),
     Situation(
         "one score",
