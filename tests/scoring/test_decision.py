@@ -284,3 +284,11 @@ def test_simulated_judges_are_decided_rightly(judge):
         decision = decide(metrics_of_run(judge, n, seed))
         assert list(errors(judge, decision, n)) == []
         assert decision.use != "unknown" or decision.labels_needed != 0
+
+
+@pytest.mark.parametrize("kappa", [(1.0, 0.7, 1.0), (0.0, -0.1, 0.1), (-1.0, -1.0, -1.0)])
+def test_fewer_than_ten_labels_or_pairs_decide_nothing(kappa):
+    accuracy = {"agreement__accuracy": (0.9, 0.8, 1.0, 9)}
+    assert use_of(pairs((*kappa, 9), **accuracy)) == ("unknown", "few_labels")
+    order = {"decision__order_agreement": (0.0, -0.1, 0.1, 9)}
+    assert decide(pairs((0.8, 0.7, 0.9), **order)).reason == "substantial"
