@@ -20,7 +20,7 @@ from evalkit.interop import import_judgments as brought
 from evalkit.interop.label_files import read_labels
 from evalkit.interop.to_cases import DISPUTED, DIVIDED
 from evalkit.scoring.columns.cases import NONE, all_pairs
-from tests.interop.test_import_formats import HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES
+from tests.support.import_layouts import HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES
 
 SYSTEMS = ("alpha", "beta", "gamma")
 OA = "ratings-gpt4/oa/a-oa-generations-vs-b-oa-generations-gpt-4-reviewer-threeclass.jsonl"

@@ -1,0 +1,351 @@
+"""A file in each layout that `evalkit import` reads, with the field names and oddities of the real ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PAIR_PROMPT = (
+    "[User Question]\nWhy blue?\n\n[The Start of Assistant A's Answer]\n{a}\n[The End of Assistant A's Answer]"
+    "\n\n[The Start of Assistant B's Answer]\n{b}\n[The End of Assistant B's Answer]"
+)
+SINGLE_PROMPT = "[Question]\nWrite.\n\n[The Start of Assistant's Answer]\n{}\n[The End of Assistant's Answer]"
+ARENA_PROMPT = (
+    "<|User Prompt|>\nSort a list.\n\n<|The Start of Assistant A's Answer|>\n{a}\n<|The End of Assistant A's Answer|>"
+    "\n\n<|The Start of Assistant B's Answer|>\n{b}\n<|The End of Assistant B's Answer|>"
+)
+ALPACA = [
+    {
+        "instruction": f"Say {n}.",
+        "output_1": "one",
+        "generator_1": "gpt4_turbo",
+        "dataset": "helpful_base",
+        "output_2": "two",
+        "generator_2": "mine",
+        "annotator": "weighted_alpaca_eval_gpt4_turbo",
+        "preference": preference,
+        "raw_completion": {"finish_reason": "length", "message": {"content": "M", "role": "assistant"}},
+    }
+    for n, preference in enumerate([1.0, 1.9, 1.5, None, 0.0])
+]
+MT_SINGLE = [
+    {
+        "question_id": 81,
+        "model": model,
+        "judge": ["gpt-4", "single-v1" if turn == 1 else "single-v1-multi-turn"],
+        "user_prompt": SINGLE_PROMPT.format(f"by {model}"),
+        "judgment": judgment,
+        "score": score,
+        "turn": turn,
+        "tstamp": 1.5,
+    }
+    for model, turn, score, judgment in [
+        ("vicuna", 1, 7, "Fine. Rating: [[7]]"),
+        ("vicuna", 2, 5, "Rating: [[6]]"),
+        ("alpaca", 1, 3, "Poor. Rating: [[3]]"),
+        ("alpaca", 2, -1, "$ERROR$"),
+    ]
+]
+MT_PAIR = [
+    {
+        "question_id": 82,
+        "model_1": "vicuna",
+        "model_2": "alpaca",
+        "g1_winner": "model_1",
+        "g2_winner": g2,
+        "judge": ["gpt-4", "pair-v2"],
+        "g1_user_prompt": PAIR_PROMPT.format(a="Scattering.", b="Paint."),
+        "g1_judgment": "A is right. [[A]]",
+        "g2_user_prompt": PAIR_PROMPT.format(a="Paint.", b="Scattering."),
+        "g2_judgment": text,
+        "turn": 1,
+        "tstamp": 1.5,
+    }
+    for g2, text in [("tie", "[[C]]")]
+]
+ARENA = [
+    {
+        "uid": "u1",
+        "category": "hard_prompt",
+        "judge": "gpt-4.1",
+        "model": "mine",
+        "baseline": "o3-mini",
+        "games": [
+            {"score": "A>>B", "judgment": {"answer": "[[A>>B]]"}, "prompt": [{"role": "user", "content": prompt}]},
+            {"score": "A=B", "judgment": {"answer": "My verdict is [[A=B]]"}, "prompt": []},
+        ],
+    }
+    for prompt in [ARENA_PROMPT.format(a="sorted(x)", b="x.sort()")]
+] + [
+    {
+        "question_id": "u2",
+        "model": "mine",
+        "judge": "gpt-4.1",
+        "games": [
+            {"user_prompt": "p", "judgment": "\nno verdict", "score": None},
+            {"user_prompt": "p", "judgment": "\n[[A>B]]", "score": "A>B"},
+        ],
+    }
+]
+JUDGEBENCH = [
+    {
+        "pair_id": pair,
+        "original_id": "7",
+        "source": "mmlu-pro-math",
+        "question": "2 + 2?",
+        "response_model": "gpt-4o",
+        "response_A": "4",
+        "response_B": "5",
+        "label": "A>B",
+        "judge_name": "arena_hard",
+        "judgments": judgments,
+    }
+    for pair, judgments in [
+        ("p1", 2 * [{"judgment": {"judge_model": "gpt-4o", "response": "[[A>B]]"}, "decision": "A>B"}]),
+        ("p2", [{"judgment": {"judge_model": "gpt-4o", "response": "[[B>A]]"}, "decision": "B>A"}, None]),
+    ]
+]
+LLMBAR = [
+    {
+        "input": "Name a colour.",
+        "output_1": "Red",
+        "output_2": "Dog",
+        "label": 1,
+        "results": [
+            {
+                "swap = False": {"completion": [first, "stop"], "winner": one},
+                "swap = True": {"completion": [second, "stop"], "winner": two},
+            }
+        ],
+    }
+    for first, one, second, two in [
+        ("Output (a)", "1", "Output (b)", "1"),
+        ("Output (a)", "2", "I cannot tell", None),
+    ]
+]
+QLORA = [
+    {
+        "review_id": f"r{n}",
+        "question_id": 1,
+        "answer1_id": ids[0],
+        "answer2_id": ids[1],
+        "reviewer_id": 1,
+        "metadata": {},
+        "text": text,
+        "score": score,
+    }
+    for n, (ids, text, score) in enumerate([(("x", "y"), "Good.\n\n1", 1), (("y", "x"), "Both alike.", -1)])
+]
+UNIEVAL = [
+    {
+        "source": source,
+        "system_id": system,
+        "system_output": f"{system} says",
+        "context": "a fact",
+        "scores": {"overall": human, "coherence": 2.0},
+        "predict_scores": {"overall": machine, "coherence": 0.4},
+    }
+    for source, system, human, machine in [("hi", "one", 4.0, 0.9), ("hi", "two", 2.0, 0.3), ("yo", "one", 1.0, 0.1)]
+]
+PROMETHEUS = [
+    {
+        "idx": 1,
+        "response_source": system,
+        "category": "generic",
+        "instruction": "###Task:\nDo.\n\n###The instruction to evaluate:\nGreet.\n\n###Response to evaluate:\n"
+        f"Hello from {system}\n\n###Reference Answer (Score 5):\nGood day.\n\n###Score Rubrics:\n[Polite?]\nScore 1: no"
+        "\n\n###Feedback: ",
+        "gpt4_score": scores,
+        "gpt4_feedback": ["a", "b", "c"],
+    }
+    for system, scores in [("vicuna", [5, 5, 5]), ("llama", [2, 3, 2])]
+]
+HALLUQA = [
+    {"question_id": n, "question": "问题", "response": "回答", "Best_Answer1": "好", "is_hallucination": verdict}
+    for n, verdict in enumerate([True, False, "Invalid_Judge"])
+]
+REWARD = {
+    "model": "org/reward",
+    "model_type": "Seq. Classifier",
+    "chat_template": "tokenizer",
+    "id": [30, 31, 32],
+    "subset": ["hep-cpp", "hep-cpp", "donotanswer"],
+    "results": [1, 0, 0.5],
+    "text_chosen": ["good", "good", "good"],
+    "text_rejected": ["bad", "bad", "bad"],
+    "scores_chosen": [1.5, -0.5, 0.25],
+    "scores_rejected": [0.5, 0.5, 0.25],
+}
+INSPECT = {
+    "version": 2,
+    "status": "success",
+    "eval": {"task": "sky", "model": "openai/gpt-4o-mini", "dataset": {"name": "sky"}},
+    "results": {"scores": []},
+    "samples": [
+        {
+            "id": 1,
+            "epoch": epoch,
+            "input": [{"role": "user", "content": "Why is the sky blue?"}],
+            "target": "Scattering",
+            "output": {
+                "choices": [{"message": {"role": "assistant", "content": "Rayleigh"}}],
+                "completion": "Rayleigh",
+            },
+            "scores": {"model_graded_qa": {"value": value, "answer": "Rayleigh", "explanation": f"GRADE: {value}"}},
+        }
+        for epoch, value in [(1, "C"), (2, "I"), (3, "N")]
+    ],
+}
+PROMPTFOO = {
+    "evalId": "eval-abc",
+    "results": {
+        "version": 3,
+        "results": [
+            {
+                "testIdx": test,
+                "promptIdx": 0,
+                "provider": {"id": "openai:gpt-4o-mini", "label": ""},
+                "prompt": {"raw": "Greet Ann.", "label": "Greet"},
+                "vars": {"name": "Ann"},
+                "response": {"output": "Hello Ann"},
+                "error": error,
+                "success": True,
+                "gradingResult": grading,
+            }
+            for test, error, grading in [
+                (
+                    0,
+                    None,
+                    {
+                        "pass": True,
+                        "score": 0.9,
+                        "componentResults": [
+                            {
+                                "pass": True,
+                                "score": 1,
+                                "reason": "ok",
+                                "assertion": {"type": "contains", "value": "Ann"},
+                            },
+                            {
+                                "pass": True,
+                                "score": 0.8,
+                                "reason": "kind",
+                                "assertion": {"type": "llm-rubric", "value": "is kind"},
+                            },
+                        ],
+                    },
+                ),
+                (1, "API call error", None),
+            ]
+        ],
+    },
+}
+DEEPEVAL = {
+    "testCases": [
+        {
+            "name": "test_case_0",
+            "input": "How do I return shoes?",
+            "actualOutput": "Within 30 days.",
+            "expectedOutput": "30 days, free.",
+            "retrievalContext": ["All customers may return within 30 days."],
+            "success": True,
+            "metricsData": metrics,
+        }
+        for metrics in (
+            [
+                {
+                    "name": "Answer Relevancy",
+                    "threshold": 0.5,
+                    "success": True,
+                    "score": 1.0,
+                    "reason": "r",
+                    "evaluationModel": "gpt-4o",
+                },
+                {
+                    "name": "Correctness [GEval]",
+                    "threshold": 0.5,
+                    "success": False,
+                    "score": 0.4,
+                    "reason": "s",
+                    "evaluationModel": "gpt-4o",
+                },
+            ],
+            [
+                {
+                    "name": "Answer Relevancy",
+                    "threshold": 0.5,
+                    "success": False,
+                    "error": "timeout",
+                    "evaluationModel": "gpt-4o",
+                }
+            ],
+        )
+    ]
+}
+BATCH = [
+    {
+        "id": f"batch_req_{name}",
+        "custom_id": name,
+        "response": {
+            "status_code": 200,
+            "request_id": "x",
+            "body": {
+                "object": "chat.completion",
+                "model": "gpt-4o-mini-2024-07-18",
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 24, "completion_tokens": 8},
+            },
+        },
+        "error": None,
+    }
+    for name, text in [("q-1-ab", "Verdict: [[A]]"), ("q-1-ba", "Verdict: [[A]]"), ("q-2-ab", "hmm")]
+] + [{"id": "b", "custom_id": "q-2-ba", "response": None, "error": {"code": "batch_expired", "message": "expired"}}]
+CASES = [{"id": f"q-{n}", "prompt": "Why?", "response_a": "because", "response_b": "no", "label": "A"} for n in (1, 2)]
+DEVAI = {
+    "name": "01_Task",
+    "query": "Train it.",
+    "requirements": [
+        {"requirement_id": n, "prerequisites": [0] * n, "criteria": f"It does {n}.", "category": "c", "satisfied": done}
+        for n, done in ((0, True), (1, False), (2, None))
+    ],
+    "preferences": [],
+}
+PAPERBENCH = {
+    "id": "r",
+    "requirements": "Reproduce it",
+    "weight": 1,
+    "score": 0.75,
+    "sub_tasks": [
+        {"id": name, "requirements": name, "weight": weight, "score": score, "valid_score": True, "sub_tasks": []}
+        for name, weight, score in (("a", 3, 1.0), ("b", 1, 0.0))
+    ],
+}
+WILDBENCH = [
+    {"session_id": f"w{n}", "score": score, "parsed_result": {"score": score}, "model_test": "m", "model_output": "x"}
+    for n, score in ((1, "7"), (2, "N/A"))
+]
+REVIEW_FILE = "pairwise/a-vs-b-gpt-4-reviewer-threeclass.jsonl"
+DISTRIBUTIONS = [
+    {"text_id": name, "criterion": "Q0", **{f"answer{k}_prob": p for k, p in enumerate(chances, 1)}}
+    for name, chances in (("a", [0.1, 0.2, 0.3, 0.4]), ("b", [0.5, 0.3, 0.1, 0.1]), ("c", [0, 0, 0, 0]))
+]
+SHAPES: dict[str, tuple[str, Any]] = {
+    "alpaca_eval": ("annotations.json", ALPACA),
+    "mt_bench": ("gpt-4_single.jsonl", MT_SINGLE),
+    "arena_hard": ("mine.jsonl", ARENA),
+    "judgebench": ("dataset=judgebench,judge_name=arena_hard,judge_model=gpt-4o-mini.jsonl", JUDGEBENCH),
+    "llmbar": ("GPT-4/Vanilla/result.json", LLMBAR),
+    "qlora": (REVIEW_FILE, QLORA),
+    "unieval": ("topical_chat_result.json", UNIEVAL),
+    "prometheus": ("vicuna_eval.json", PROMETHEUS),
+    "halluqa": ("mine.json", HALLUQA),
+    "reward_bench": ("reward.json", REWARD),
+    "devai": ("01_Task.json", DEVAI),
+    "paperbench": ("paper.json", PAPERBENCH),
+    "wildbench": ("model.json", WILDBENCH),
+    "llm_rubric": ("gpt_evaluations.jsonl", DISTRIBUTIONS),
+    "inspect": ("log.json", INSPECT),
+    "promptfoo": ("results.json", PROMPTFOO),
+    "deepeval": ("test_run.json", DEEPEVAL),
+    "openai_batch": ("batch_output.jsonl", BATCH),
+}
+WORDS = {"openai_batch": ("dataset=file", "dataset.path=cases.jsonl", "output=bracket")}
