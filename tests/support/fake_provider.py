@@ -68,7 +68,7 @@ class Provider:
 
 
 @contextmanager
-def serving() -> Iterator[Provider]:
+def serving(port: int = 0) -> Iterator[Provider]:
     provider = Provider()
 
     class Handler(BaseHTTPRequestHandler):
@@ -98,7 +98,7 @@ def serving() -> Iterator[Provider]:
             if reply.cut:
                 self.close_connection = True
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     provider.port = server.server_address[1]

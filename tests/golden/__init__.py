@@ -1,0 +1,1 @@
+"""Golden runs: finished runs from stored answers, compared with committed files."""

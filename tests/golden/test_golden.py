@@ -1,0 +1,54 @@
+"""Every golden run gives the committed numbers and texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden.harness import EXPECTED, accept, difference, make_store, same_line, texts_of_run
+from tests.golden.runs import GOLDEN
+
+MAX_BYTES = 2_500_000
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_store(tmp_path_factory.mktemp("golden") / "answers.store")
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_golden_run_is_as_committed(name: str, store: Path, tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    found = difference(name, texts_of_run(GOLDEN[name], tmp_path / "run", store))
+    assert not found, f"{found}\nIf this is meant: python -m tests.golden --update {name}"
+
+
+def test_every_committed_file_belongs_to_a_run_and_all_are_small():
+    files = list(EXPECTED.iterdir())
+    assert {file.name for file in files} == {f"{name}.{kind}" for name in GOLDEN for kind in ("json", "md")}
+    assert sum(file.stat().st_size for file in files) < MAX_BYTES
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ('"value": 0.333333333333', '"value": 0.333333333334', True),
+        ('"value": 0.3', '"value": 0.300000000001', True),
+        ('"value": 0.333333333333', '"value": 0.333333333336', False),
+        ("accuracy 0.33", "accuracy 0.34", False),
+        ("accuracy 0.5", "accuracy 0.50", False),
+        ("of 8 pairs", "of 8 pair", False),
+    ],
+)
+def test_numbers_agree_to_1e_12_and_texts_byte_for_byte(first: str, second: str, same: bool):
+    assert same_line(first, second) is same
+
+
+def test_a_broken_number_and_a_broken_text_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tests.golden.harness.EXPECTED", tmp_path)
+    texts = {"json": '{\n "tie_rate": {"value": 0.25}\n}\n', "md": "Prefers the answer shown first.\n"}
+    accept("broken", texts)
+    assert difference("broken", texts) == ""
+    assert '+ "tie_rate": {"value": 0.26}' in difference("broken", {**texts, "json": texts["json"].replace("25", "26")})
+    assert "+Prefers the first." in difference("broken", {**texts, "md": "Prefers the first.\n"})
