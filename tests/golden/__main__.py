@@ -37,8 +37,7 @@ def main() -> int:
         store = make_store(folder / "answers.store")
         differing = {}
         for golden in goldens:
-            (run := folder / golden.name).mkdir()
-            texts = texts_of_run(golden, run, store)
+            texts = texts_of_run(golden, folder / golden.name, store)
             if shown := difference(golden.name, texts):
                 print(shown)
                 differing[golden.name] = texts
@@ -63,8 +62,7 @@ def _record(folder: Path) -> None:
     with serving(PORT) as provider:
         provider.rule = reply
         for golden in GOLDEN.values():
-            (run := folder / f"{golden.name}.recorded").mkdir()
-            texts_of_run(golden, run, store, mode="read_write")
+            texts_of_run(golden, folder / "recorded" / golden.name, store, mode="read_write")
     with closing(open_url(str(store), read_only=True)) as answers:
         export_to(answers, exported)
     print(f"{write_answers(exported, ANSWERS)} answers recorded")

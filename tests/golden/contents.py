@@ -19,9 +19,10 @@ from evalkit.types import RunResult
 
 _LONG, _LINE = 60, 120
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
-_METRIC = ("value", "low", "high", "worst_low", "worst_high", "n", "missing", "note")
+METRIC = ("value", "low", "high", "worst_low", "worst_high", "n", "missing", "note")
 _VOLATILE = ("run_id", "evalkit", "python", "packages", "git_commit", "config_hash", "started", "ended", "timing")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z|[+-]\d\d:\d\d)?")
+_VERSION = re.compile(r"((?:python|evalkit): )\d[\w.]*")
 _BLOCKS = frozenset(
     {"address", "article", "button", "dd", "details", "div", "dl", "dt", "figcaption", "figure", "h1", "h2", "h3", "h4"}
     | {"header", "label", "li", "main", "nav", "ol", "option", "p", "section", "summary", "svg", "table", "tbody", "td"}
@@ -63,7 +64,7 @@ def _identities(result: RunResult) -> dict[str, str]:
 def _plain(text: str, hidden: Mapping[str, str]) -> str:
     for value, name in hidden.items():
         text = text.replace(value, name)
-    return _TIME.sub("<time>", text)
+    return _VERSION.sub(r"\1<version>", _TIME.sub("<time>", text))
 
 
 def _values(path: Path, result: RunResult, *, first: bool, whole: bool) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def _values(path: Path, result: RunResult, *, first: bool, whole: bool) -> dict[
     manifest = json.loads((path / "manifest.json").read_bytes())
     details = sorted(file for file in path.glob("*.json") if file.stem not in ("metrics", "manifest"))
     lines = sorted(path.glob("*.jsonl"))
-    keys = _METRIC[:-1] if first else _METRIC
+    keys = METRIC[:-1] if first else METRIC
     return {
         **{name: value for name, value in metrics.items() if name != "metrics"},
         "metrics": {name: [metric.get(key) for key in keys] for name, metric in metrics["metrics"].items()},
@@ -86,6 +87,8 @@ def _values(path: Path, result: RunResult, *, first: bool, whole: bool) -> dict[
 
 def _detail(file: Path) -> Any:
     value = json.loads(file.read_bytes())
+    if isinstance(value, dict):
+        value = {name: inner for name, inner in value.items() if name not in _VOLATILE}
     # The metrics as if one kind of missing answers counted against the judge: mostly those of metrics.json.
     return _digest(value) if file.stem == "missing" and not any(row["missing"] for row in value) else _short(value)
 

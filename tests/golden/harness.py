@@ -71,8 +71,8 @@ def make_store(path: Path) -> Path:
 
 
 def texts_of_run(golden: Golden, folder: Path, store: Path, *, mode: str = "read_only") -> dict[str, str]:
-    """Run the commands of a golden run in an empty folder, and return what they wrote."""
-    folder = folder.resolve()
+    """Run the commands of a golden run in a new folder below `folder`, and return what they wrote."""
+    folder = folder.resolve() / "golden"  # a sweep has its folder's name
     _prepare(golden, folder)
     before = Path.cwd()
     os.chdir(folder)
