@@ -28,8 +28,6 @@ ANSWERS = HERE / "answers.jsonl"
 TOLERANCE = 1e-12
 _ROUNDED = 0.5e-12
 """Metrics are rounded to 12 decimals: a difference in the last digit of the computation may turn one more."""
-FITTED = ("length_controlled",)
-"""Metrics fitted by an iteration, whose last digits depend on the processor: a line that names one has 1e-6."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _EXACT = re.compile(r"\.\d{10,}|e")
 _CONSTANT = {"COLUMNS": "120", "LINES": "50", "TZ": "UTC", "NO_COLOR": "1", "TERM": "dumb", "OPENAI_API_KEY": "any"}
@@ -154,10 +152,10 @@ def same_line(first: str, second: str) -> bool:
         return True
     if _NUMBER.split(first) != _NUMBER.split(second):
         return False
-    allowed = 1e-6 if any(name in first for name in FITTED) else TOLERANCE + _ROUNDED
     pairs = zip(_NUMBER.findall(first), _NUMBER.findall(second), strict=True)
     return all(
-        a == b or (_long(a, b) and abs(float(a) - float(b)) <= allowed * max(1, abs(float(a)))) for a, b in pairs
+        a == b or (_long(a, b) and abs(float(a) - float(b)) <= (TOLERANCE + _ROUNDED) * max(1, abs(float(a))))
+        for a, b in pairs
     )
 
 
