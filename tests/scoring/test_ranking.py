@@ -173,6 +173,21 @@ def play(configure, judged, rows, games, **scoring):
     return score_run(config, rows, [judged(*game) for game in games])
 
 
+def test_ratings_that_no_resample_changes_have_an_interval(configure, judged):
+    """One win each way and ties: in every case both systems did equally well."""
+    widths = []
+    for n in (5, 50):
+        rows = [
+            Case(str(k), "question", (Response("a", "x"), Response("b", "y"), Response("c", "x"))) for k in range(n)
+        ]
+        games = [(str(k), unit, value) for k in range(n) for unit, value in (((0, 1), 1.0), ((1, 2), 1.0))]
+        metric = play(configure, judged, rows, games).metrics["ranking/rating/x"]
+        assert metric.value == pytest.approx(0)
+        assert metric.low == pytest.approx(-metric.high)
+        widths.append(metric.high - metric.low)
+    assert widths[0] > 3 * widths[1] > 0
+
+
 def test_the_ranking_of_a_run(configure, judged):
     scores = play(configure, judged, *league([1.5, 0.0, -1.5], 60))
     ranking = scores.details["ranking"]

@@ -102,10 +102,15 @@ def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | Non
     answers, abstained, split = (int((among & kind).sum()) for kind in (among, columns.abstained, columns.split))
     if not abstained and not split:
         return None
-    others = "the others abstain or are split votes"
-    if not split or not abstained:
-        others = "the others abstain" if abstained else "the others are split votes"
+    others = _OTHERS[bool(abstained), bool(split)]
     return f"{answers - abstained - split} of {answers} answers name a class, {others}"
+
+
+_OTHERS: Final = {
+    (True, True): "the others abstain or are split votes",
+    (True, False): "the others abstain",
+    (False, True): "the others are split votes",
+}
 
 
 class LabeledClasses:
