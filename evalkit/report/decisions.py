@@ -112,6 +112,12 @@ _LIMITS: Final[Mapping[str, Text]] = {
     "lean_met": gettext("it calls items {favored} {points} points more often than the labels do"),
     "lean_class": gettext("it answers '{subject}' {favored} than the labels do, by {points} points"),
     "lean_system": gettext("it {favored} {subject} by {points} points compared with the labels"),
+    "orders_disagree": gettext(
+        "it is not shown to agree with itself in the other order more than by chance (agreement beyond chance {value})"
+    ),
+    "samples_disagree": gettext(
+        "it is not shown to agree with itself, asked again, more than by chance (agreement beyond chance {value})"
+    ),
     "shown_first": gettext("it prefers the answer shown first ({rate} of decided passes)"),
     "shown_second": gettext("it prefers the answer shown second (the first wins {rate} of decided passes)"),
     "longer": gettext("it prefers longer answers beyond what the labels explain"),
@@ -217,7 +223,7 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
         values |= {"favored": _FAVORED[limit.kind][negative], "points": points(metric, absolute=True)}
     elif limit.kind == "own_family":
         values |= {"points": points(metric)}
-    values |= {"rate": percent(metric), "missing": metric.missing, "all": labels(metric)}
+    values |= {"value": interval(metric), "rate": percent(metric), "missing": metric.missing, "all": labels(metric)}
     return text.fill(**values)
 
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.types import Metric
 
-_T = TypeVar("_T")
 Metrics: TypeAlias = Mapping[str, Metric]
 Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
 Use: TypeAlias = Literal["none", "unknown", "rates_corrected", "rates", "single"]
@@ -175,12 +174,13 @@ def one_order(metrics: Metrics) -> bool:
     return first is not None and ONE_ORDER in (first.note or "")
 
 
-def metrics_of(metrics: Mapping[str, _T], judge: str | None) -> Mapping[str, _T]:
-    """Return the metrics of one judge of a panel, by their names without `judge/NAME/`; all metrics for `None`."""
+def metrics_of(metrics: Metrics, judge: str | None) -> Metrics:
+    """Return the metrics of one judge of a panel, without `judge/NAME/` in their names; all metrics for `None`."""
     prefix = f"judge/{judge}/"
     if judge is None:
         return metrics
-    return {name.removeprefix(prefix): metric for name, metric in metrics.items() if name.startswith(prefix)}
+    of_judge = ((name.removeprefix(prefix), metric) for name, metric in metrics.items() if name.startswith(prefix))
+    return {name: replace(metric, name=name) for name, metric in of_judge}
 
 
 def kind_of(metrics: Metrics) -> Kind:
@@ -225,7 +225,7 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
         or _zone(kind, metrics, agreement, leans)
     )
     decision = replace(decision, share=share, metric=decision.metric or agreement)
-    limits = (*leans.limits, *(_limits(kind, metrics, decision) if decision.trusted or agreement is not None else ()))
+    limits = (*leans.limits, *_limits(kind, metrics, decision))
     if any(limit.kind == "always_longer" for limit in limits):
         limits = tuple(limit for limit in limits if limit.kind != "longer")  # the same preference
     needed = known(metrics, LABELS_NEEDED) if decision.use == "unknown" else None
@@ -299,18 +299,25 @@ def _unusable(kind: Kind, metrics: Metrics) -> Decision | None:
     return None
 
 
-def _contradicts_itself(kind: Kind, metrics: Metrics) -> Decision | None:
-    """Find that both orders, or samples of a question, agree little more than chance."""
+_SELF_AGREEMENT: Final[Mapping[str, Reason]] = {
+    ORDER_AGREEMENT: "orders_disagree",
+    SAMPLE_AGREEMENT: "samples_disagree",
+}
+
+
+def _self_agreement(metrics: Metrics) -> list[tuple[Reason, Metric]]:
+    """Return how far both orders, and samples of a question, agree beyond chance, where there are enough of them."""
     kappa, share = metrics.get(KAPPA), known(metrics, ACCURACY)
     if kappa is not None and kappa.n and kappa.value is None and share is not None and (share.low or 0.0) > 0.5:
-        return None  # of labels of one class, it gives most: by chance it would repeat that verdict as often
-    checks: tuple[tuple[str, Reason], ...] = (
-        (ORDER_AGREEMENT, "orders_disagree"),
-        (SAMPLE_AGREEMENT, "samples_disagree"),
-    )
-    for name, reason in checks:
-        metric = known(metrics, name)
-        if metric is not None and metric.n >= FEW and metric.high is not None and metric.high < FLOOR:
+        return []  # of labels of one class, it gives most: by chance it would repeat that verdict as often
+    pairs = ((reason, known(metrics, name)) for name, reason in _SELF_AGREEMENT.items())
+    return [(reason, metric) for reason, metric in pairs if metric is not None and metric.n >= FEW]
+
+
+def _contradicts_itself(kind: Kind, metrics: Metrics) -> Decision | None:
+    """Find that both orders, or samples of a question, agree little more than chance."""
+    for reason, metric in _self_agreement(metrics):
+        if metric.high is not None and metric.high < FLOOR:
             return _decision(kind, "none", reason, metric)
     return None
 
@@ -460,6 +467,9 @@ def missed_classes(metrics: Metrics) -> list[Limit]:
 
 def _limits(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
     """Yield what limits trust besides leans: biases always, and gaps in the evidence where the judge is trusted."""
+    for reason, metric in _self_agreement(metrics):
+        if side(metric, 0.0) == "unclear" and decision.use != "none":
+            yield Limit(reason, metric)
     first, slope, family = (known(metrics, name) for name in (FIRST, LENGTH, "self/preference"))
     if first is not None and not one_order(metrics) and side(first, 0.5) in ("above", "below"):
         yield Limit("shown_first" if side(first, 0.5) == "above" else "shown_second", first)

@@ -248,7 +248,8 @@ def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: C
     counts = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
     for judge in (None, *judges_of(metrics)):
         own, start = metrics_of(metrics, judge), "" if judge is None else f"judge/{judge}/"
-        needed = labels_needed(own, metrics_of(counts, judge), config.scoring.confidence)
+        clusters_of = {name.removeprefix(start): n for name, n in counts.items() if name.startswith(start)}
+        needed = labels_needed(own, clusters_of, config.scoring.confidence)
         metrics[start + needed.name] = replace(needed, name=start + needed.name)
     return {name: metrics[name] for name in sorted(metrics, key=CATALOG.order)}
 

@@ -220,8 +220,18 @@ def test_each_judge_of_a_panel_has_its_own_decision():
     alone = pairs((0.8, 0.7, 0.9))
     panel = {f"judge/a/b/{name}": replace(metric, name=f"judge/a/b/{name}") for name, metric in alone.items()}
     assert judges_of(panel | alone) == ["a/b"]
-    assert decide(metrics_of(panel, "a/b")).use == "single"
+    assert decide(metrics_of(panel, "a/b")) == decide(alone)
+    assert decide(alone).use == "single"
     assert decide(panel).reason == "no_labels"
+
+
+@pytest.mark.parametrize("name", ["decision/order_agreement", "samples/alpha"])
+def test_a_judge_that_is_not_shown_to_agree_with_itself_is_said_to(name):
+    unclear = {name: Metric(name, 0.1, -0.05, 0.25, 90)}
+    reason = "orders_disagree" if "order" in name else "samples_disagree"
+    assert [limit.kind for limit in decide(unclear | metrics(position__consistency=(0.6, 0.5, 0.7))).limits] == [reason]
+    clear = {name: Metric(name, 0.3, 0.05, 0.5, 90)}
+    assert decide(clear | metrics(position__consistency=(0.6, 0.5, 0.7))).limits == ()
 
 
 def test_a_decision_is_a_json_value():
