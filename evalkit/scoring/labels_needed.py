@@ -28,6 +28,8 @@ POWER: Final = 0.8
 ASSUMED: Final = 0.4
 """Without labels, agreement beyond chance of the judge: right in 70% of pairs, or a correlation of 0.40."""
 MOST: Final = 10**9
+SKEW: Final = 7
+"""So many more clusters than by normal errors decide if a few do: a coefficient near 1 is skewed (by simulation)."""
 
 
 def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], confidence: float) -> Metric:
@@ -60,7 +62,7 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
         else:
             many = n >= FEW_LABELS
             spread = reach * sqrt(n) / _quantile(n, confidence) if many else _spread(metric.value, metrics)
-            total = _clusters_needed(distance, spread, confidence)
+            total = _clusters_needed(distance, spread, confidence) + (0 if many else SKEW)
         total *= labels(metric) / max(n, 1)
         note = "assumes that the agreement is as estimated"
     total = max(_rounded(total), FEW)
