@@ -315,3 +315,11 @@ def test_a_planted_calibration_error_is_covered():
         low, high = invert_test(gaps, generator.normal(scale=0.02, size=(400, 5)), 0.95)
         hits += low <= 0.1 <= high
     assert 0.91 * 200 <= hits <= 0.99 * 200
+
+
+def test_an_error_of_probabilities_is_at_most_one(configure, make_case, passes):
+    """Few cases with different errors have a wide interval, which ends where the metric does."""
+    cases = [make_case(str(k), label=label) for k, label in enumerate("AAB")]
+    judgments = [one for k in range(3) for one in passes(str(k), 1.0, 1.0, confidence=(0.05, 0.05))]
+    metric = score_run(configure(), cases, judgments).metrics["calibration/ece"]
+    assert metric.high == 1

@@ -332,6 +332,8 @@ def _special_interval(
         defined = gaps[:, np.isfinite(gaps).all(axis=0)].T
         wider = expanded_quantile(n, scoring.confidence) / NormalDist().inv_cdf((1 - scoring.confidence) / 2)
         low, high = invert_test(seen, (defined - seen) * wider, scoring.confidence)
+        most = statistic.possible[1]
+        high = min(high, most) if most is not None else high
     elif statistic.ends is not None and n <= FEW:
         sums, counts = (clusters.sums(column) for column in statistic.table.columns)
         low, high = bounded_mean(sums, counts, statistic.ends, scoring.bootstrap, scoring.confidence, scoring.seed)
