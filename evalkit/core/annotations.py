@@ -41,7 +41,7 @@ def inclusion(case: Case) -> float | Literal["unknown"] | None:
         probability = 0.0
     if not 0 < probability <= 1 or isinstance(given, bool):
         what = f"'{given!s:.40}' is not the probability that a case is chosen for labeling"
-        remedy = f"write a number above 0 and at most 1 in {INCLUSION}, or leave it out"
+        remedy = f"write a number above 0 and at most 1 in {INCLUSION}, or omit it"
         raise ConfigError(what, where=f"case '{case.id}'", remedy=remedy)
     return probability
 
