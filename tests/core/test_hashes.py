@@ -1,4 +1,4 @@
-"""Any number of hashes are counted as a set would count them, in parts that are read from a file."""
+"""Any number of hashes are counted as a set would count them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ def held(values: list[int]) -> HashSet:
 
 
 @given(hashes, hashes, hashes)
-def test_few_at_a_time_and_in_many_parts_they_are_what_sets_say(
+def test_they_are_what_sets_say(
     one: list[int], two: list[int], three: list[int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hash_set, "MAX_IN_MEMORY", 8)
-        patch.setattr(hash_set, "_PART", 8)
+        patch.setattr(hash_set, "_HELD", 8)
         kept, others = held(one), [held(two), held(three)]
         fresh = {*one} - {*two} - {*three}
         assert len(kept) == len(one)
@@ -36,14 +35,13 @@ def test_few_at_a_time_and_in_many_parts_they_are_what_sets_say(
         assert count_repeats(kept) == {value for value in one if one.count(value) > 1}
 
 
-def test_a_hundred_thousand_are_counted_in_parts_of_a_file() -> None:
+def test_a_hundred_thousand_are_counted() -> None:
     draw = random.Random(0)
     values = [draw.randrange(-(2**63), 2**63) for _ in range(60_000)]
     kept, other = HashSet(), HashSet()
     for value in [*values, *values[:40_000]]:
         kept.add(value, 3)
     other.extend(values[50_000:])
-    assert not kept.is_small
     assert find_new(kept) == (60_000, 180_000)
     assert find_new(kept, [other]) == (50_000, 150_000)
     assert count_repeats(kept) == {*values[:40_000]}

@@ -272,8 +272,7 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
     from evalkit.datasets import load as loading
 
     monkeypatch.setattr(loading, "HELD", 4)
-    monkeypatch.setattr(hash_set, "MAX_IN_MEMORY", 8)
-    monkeypatch.setattr(hash_set, "_PART", 16)
+    monkeypatch.setattr(hash_set, "_HELD", 8)
     path = tmp_path / "d.jsonl"
 
     def write(*ids: int) -> None:
@@ -296,7 +295,7 @@ from evalkit.config import DatasetConfig
 from evalkit.core import hash_set
 from evalkit.datasets import iter_cases, load
 
-load.HELD, hash_set.MAX_IN_MEMORY, hash_set._PART = 256, 256, 1024
+load.HELD, hash_set._HELD = 256, 256
 for path in sys.argv[1:]:
     tracemalloc.start()
     count = sum(1 for _ in iter_cases(DatasetConfig(path=path), mode="pairwise"))

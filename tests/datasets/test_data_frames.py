@@ -198,8 +198,7 @@ def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(
     # A job's name may go on over several lines; its numbers, seven with the price, stand in one of them.
     counts = [line.split()[-7:-4] for line in held if line.split()[-1:] and line.split()[-1].startswith("$")]
     assert counts == [["40", "0", "20"], ["80", "0", "40"], ["120", "0", "40"]]
-    monkeypatch.setattr(hash_set, "MAX_IN_MEMORY", 4)
-    monkeypatch.setattr(hash_set, "_PART", 8)
+    monkeypatch.setattr(hash_set, "_HELD", 4)
     assert planned(capsys, *words) == held
 
 
