@@ -25,8 +25,9 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
+from evalkit.core.third_party import third_party_errors
 from evalkit.core.translation import add_translations
-from evalkit.errors import ConfigError, EvalkitError, PluginError, did_you_mean
+from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.protocols import Benchmark
 
 EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
@@ -261,13 +262,8 @@ def construct(cls: Any, *arguments: Any, name: str, where: str) -> Any:
     Raises:
         PluginError: If it fails with an error that is not evalkit's own.
     """
-    try:
+    with third_party_errors(PluginError, f"'{name}' cannot be constructed", where=where, remedy="fix the plug-in"):
         return cls(*arguments)
-    except EvalkitError:
-        raise
-    except Exception as error:  # a plug-in's own code may fail in any way
-        what = f"'{name}' cannot be constructed: {type(error).__name__}: {error}"
-        raise PluginError(what, where=where, remedy="fix the plug-in") from error
 
 
 def is_path(name: str) -> bool:
@@ -381,16 +377,11 @@ def _only(found: list[EntryPoint], where: str) -> EntryPoint:
 
 def _load(path: str, where: str) -> Any:
     module, _, attribute = path.partition(":")
-    try:
+    remedy = "check that package.module.Class is installed or in the current folder"
+    with third_party_errors(PluginError, f"'{path}' cannot be imported", where=where, remedy=remedy):
         value: Any = _import(module)
         for part in attribute.split("."):
             value = getattr(value, part)
-    except Exception as error:  # a plug-in's own code may fail in any way
-        raise PluginError(
-            f"'{path}' cannot be imported: {type(error).__name__}: {error}",
-            where=where,
-            remedy="check that package.module.Class is installed or in the current folder",
-        ) from error
     return value
 
 

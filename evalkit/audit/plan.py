@@ -17,7 +17,8 @@ from evalkit.audit.probes import PARAPHRASE, REPEAT, SINGLE, Place, Probe, find_
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
-from evalkit.errors import ConfigError, EvalkitError, PluginError
+from evalkit.core.third_party import third_party_errors
+from evalkit.errors import ConfigError, PluginError
 from evalkit.evaluators import make_evaluator
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment
@@ -71,13 +72,9 @@ def edited(case: Case, probe: Probe, config: RunConfig, paraphrase: str | None =
         return None
     language = language_of(before.responses[side].text + case.prompt)
     place = Place(side, language, config, config.probe.probes.get(probe.name, {}), paraphrase)
-    try:
+    what, remedy = f"'{probe.name}' fails on case {case.id}", "fix the plug-in, or leave the probe out"
+    with third_party_errors(PluginError, what, where="probe", remedy=remedy):
         found = probe.edit(before, place)
-    except EvalkitError:
-        raise
-    except Exception as error:  # a third party's code may fail in any way
-        what = f"'{probe.name}' fails on case {case.id}: {type(error).__name__}: {error}"
-        raise PluginError(what, where="probe", remedy="fix the plug-in, or leave the probe out") from error
     if found is None or (probe.reword is None and probe.relabel is None and probe.name != REPEAT and found == before):
         return None
     metadata = {"probe": probe.name, "case": case.id, "side": side}

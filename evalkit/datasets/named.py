@@ -12,8 +12,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Final, TypeAlias
 
+from evalkit.core.third_party import third_party_errors
 from evalkit.datasets.formats import Row, is_readable, reader_for
-from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError
+from evalkit.errors import ConfigError, DatasetError, PluginError
 from evalkit.plugins import find_benchmark, iter_benchmarks
 from evalkit.protocols import Benchmark
 
@@ -87,18 +88,15 @@ def named_rows(
         PluginError: If the benchmark's reader fails.
     """
     benchmark = find_benchmark(name)
+    remedy = "fix the row or the benchmark's reader"
     try:
-        yield from benchmark.rows(path, baseline, Counter() if left_out is None else left_out)
+        with third_party_errors(PluginError, f"'{name}' fails on {path}", where="dataset.benchmark", remedy=remedy):
+            yield from benchmark.rows(path, baseline, Counter() if left_out is None else left_out)
     except ForeignError as foreign:
         known = (None if foreign.row is None else recognize_benchmark_row(foreign.row)) or recognize_benchmark(path)
         if known is None or known.name == name:
             raise DatasetError(foreign.what, where=foreign.where, remedy=foreign.remedy) from None
         raise DatasetError(f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}") from None
-    except EvalkitError:
-        raise
-    except Exception as error:  # third-party code can raise anything
-        what = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
-        raise PluginError(what, where="dataset.benchmark", remedy="fix the row or the benchmark's reader") from error
 
 
 def files_in(path: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from evalkit.config import OutputConfig, RunConfig
 from evalkit.core.classes import Classes
 from evalkit.core.scale import Scale
+from evalkit.core.third_party import third_party_errors
 from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.parsing import (
     Pattern,
@@ -262,11 +263,9 @@ class ThirdPartyFormat(OutputFormat):
             return prompts.instruction(f"{mode}_regex", **variables, **plain)
         names = None if self.task.classes is None else self.task.classes.answers
         details = {"tie_allowed": self.task.tie_allowed, "scale": self.task.scale, "classes": names}
-        try:
+        what = f"the instruction of '{self.name}' fails"
+        with third_party_errors(PluginError, what, where=_WHERE, remedy="fix the plug-in"):
             text = _call(self._made.instruction, self.task.decision, prompts.language, **details)
-        except Exception as error:  # third-party code can raise anything
-            what = f"the instruction of '{self.name}' fails: {type(error).__name__}: {error}"
-            raise PluginError(what, where=_WHERE, remedy="fix the plug-in") from error
         if not isinstance(text, str) or not text.strip():
             raise PluginError(
                 f"the instruction of '{self.name}' is empty or not a string", where=_WHERE, remedy="fix the plug-in"
@@ -286,15 +285,15 @@ class ThirdPartyFormat(OutputFormat):
         return read_class(self._value(text, cut_off, sources), self.classes)
 
     def _value(self, text: str, cut_off: bool, sources: Sequence[str]) -> object:
-        try:
-            return _call(self._read, drop_thinking(text), cut_off=cut_off, sources=tuple(sources))
-        except UnreadableError:
-            raise
-        except ValueError as error:
-            raise UnreadableError("no_answer", str(error) or "there is no answer") from None
-        except Exception as error:  # third-party code can raise anything
-            what = f"it fails on a judge's answer: {type(error).__name__}: {error}"
-            raise PluginError(what, where=_WHERE, remedy="fix the plug-in; the answer is stored") from error
+        what, remedy = "it fails on a judge's answer", "fix the plug-in; the answer is stored"
+        with third_party_errors(PluginError, what, where=_WHERE, remedy=remedy):
+            try:
+                return _call(self._read, drop_thinking(text), cut_off=cut_off, sources=tuple(sources))
+            except ValueError as error:
+                unreadable = error
+        if isinstance(unreadable, UnreadableError):
+            raise unreadable
+        raise UnreadableError("no_answer", str(unreadable) or "there is no answer") from None
 
 
 def _call(function: Callable[..., object], *values: object, **details: object) -> object:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from math import isfinite
 from typing import Any
 
-from evalkit.errors import EvalkitError, PluginError
+from evalkit.core.third_party import third_party_errors
+from evalkit.errors import PluginError
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment
 
@@ -55,15 +56,9 @@ class _Guarded:
             raise PluginError(what, where="mode.name", remedy=PAID)
         return read
 
-    @contextmanager
-    def _blamed(self, method: str, case_id: str) -> Iterator[None]:
-        try:
-            yield
-        except EvalkitError:
-            raise
-        except Exception as error:  # third-party code can raise anything
-            what = f"'{self._name}' fails in {method} on case '{case_id}': {type(error).__name__}: {error}"
-            raise PluginError(what, where="mode.name", remedy=PAID) from error
+    def _blamed(self, method: str, case_id: str) -> AbstractContextManager[None]:
+        what = f"'{self._name}' fails in {method} on case '{case_id}'"
+        return third_party_errors(PluginError, what, where="mode.name", remedy=PAID)
 
 
 class _FollowingGuarded(_Guarded):

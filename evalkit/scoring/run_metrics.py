@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.errors import EvalkitError, PluginError
+from evalkit.core.third_party import third_party_errors
+from evalkit.errors import PluginError
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
@@ -189,14 +190,9 @@ def _benchmark_statistics(
     if (name := config.dataset.benchmark) is None:
         return ()
     benchmark = find_benchmark(name)
-    try:
+    what, remedy = f"the rule of '{name}' fails", "fix the benchmark's rule; answers are stored"
+    with third_party_errors(PluginError, what, where="dataset.benchmark", remedy=remedy):
         return benchmark.statistics(config, cases, verdicts)
-    except EvalkitError:
-        raise
-    except Exception as error:  # third-party code may fail in any way
-        what = f"the rule of '{name}' fails: {type(error).__name__}: {error}"
-        remedy = "fix the benchmark's rule; answers are stored"
-        raise PluginError(what, where="dataset.benchmark", remedy=remedy) from error
 
 
 def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, *, panel: bool) -> ExtraResults:

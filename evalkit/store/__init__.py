@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import cast
 
 from evalkit.config import StoreConfig
 from evalkit.core.redaction import redact, without_password
-from evalkit.errors import EvalkitError, PluginError, StoreError
+from evalkit.core.third_party import Guarded, third_party_errors
+from evalkit.errors import PluginError, StoreError
 from evalkit.plugins import STORES, find
-from evalkit.protocols import ClaimChecker, SharedState, Store, StoreBackend
-from evalkit.types import Completion, StoredCompletion, StoreDescription
+from evalkit.protocols import SharedState, Store, StoreBackend
 
 __all__ = [
     "BACKENDS",
@@ -40,7 +40,6 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
 """URL scheme → `module:class`; other packages register theirs as entry points of the group `evalkit.stores`."""
 WHERE = "store.url"
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
-T = TypeVar("T")
 
 
 def store_url(url: str | None) -> str:
@@ -111,85 +110,20 @@ def open_store(config: StoreConfig) -> Store | None:
 
 def shared_state(store: Store | None) -> SharedState | None:
     """Return a store as the place of its users' shared state; `None` if it has none."""
-    inner = store._store if isinstance(store, _GuardedStore) else store
-    return store if isinstance(store, SharedState) and isinstance(inner, SharedState) else None
+    return store if isinstance(store, SharedState) else None
 
 
-class _Guard:
-    """Turns any error of a third-party backend into a StoreError on one line, without secrets."""
+class _GuardedBackend(Guarded):
+    """A third-party backend, whose errors and those of its stores are one line."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, work: Callable[[], T]) -> T:
-        try:
-            return work()
-        except EvalkitError:
-            raise
-        except Exception as error:  # a plug-in's own code may fail in any way
-            text = redact(" ".join(f"{type(error).__name__}: {error}".split()))
-            raise StoreError(f"{WHERE}: the backend '{self._name}' failed: {text}") from error
-
-
-class _GuardedBackend:
     def __init__(self, backend: StoreBackend, name: str) -> None:
-        self._backend, self._guard = backend, _Guard(name)
+        self._backend, self._what = backend, f"{WHERE}: the backend '{name}' failed"
+        super().__init__(backend, StoreError, self._what)
+
+    exists: Callable[[str], bool]
+    check_creatable: Callable[[str], None]
 
     def __call__(self, url: str, *, read_only: bool = False, verify: bool = True) -> Store:
-        return _GuardedStore(self._guard(lambda: self._backend(url, read_only=read_only, verify=verify)), self._guard)
-
-    def exists(self, url: str) -> bool:
-        return self._guard(lambda: self._backend.exists(url))
-
-    def check_creatable(self, url: str) -> None:
-        self._guard(lambda: self._backend.check_creatable(url))
-
-
-class _GuardedStore(Store):
-    def __init__(self, store: Store, guard: _Guard) -> None:
-        self._store, self._guard = store, guard
-
-    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        return self._guard(lambda: self._store.get_many(keys))
-
-    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        self._guard(lambda: self._store.put_many(answers))
-
-    def claim(self, key: str) -> bool:
-        return self._guard(lambda: self._store.claim(key))
-
-    def release(self, key: str) -> None:
-        self._guard(lambda: self._store.release(key))
-
-    def holds(self, key: str) -> bool:
-        store = self._store
-        return not isinstance(store, ClaimChecker) or self._guard(lambda: store.holds(key))
-
-    def states(self, prefix: str) -> Mapping[str, str]:
-        store = cast("SharedState", self._store)
-        return self._guard(lambda: store.states(prefix))
-
-    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
-        store = cast("SharedState", self._store)
-        self._guard(lambda: store.change_state(name, change))
-
-    def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
-        return self._guard(lambda: self._store.recent(model, limit))
-
-    def add_many(self, rows: Sequence[StoredCompletion]) -> int:
-        return self._guard(lambda: self._store.add_many(rows))
-
-    def scan(self) -> Iterator[StoredCompletion | None]:
-        rows = self._guard(lambda: iter(self._store.scan()))
-        end = object()
-        while (row := self._guard(lambda: next(rows, end))) is not end:
-            yield cast("StoredCompletion | None", row)
-
-    def prune(self, before: float) -> int:
-        return self._guard(lambda: self._store.prune(before))
-
-    def describe(self) -> StoreDescription:
-        return self._guard(lambda: self._store.describe())
-
-    def close(self) -> None:
-        self._guard(lambda: self._store.close())
+        with third_party_errors(StoreError, self._what):
+            store = self._backend(url, read_only=read_only, verify=verify)
+        return cast("Store", Guarded(store, StoreError, self._what))

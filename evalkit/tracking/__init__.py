@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from inspect import isclass
 from pathlib import Path
+from typing import cast
 
 from evalkit.config import TrackingConfig
-from evalkit.errors import EvalkitError, PluginError, TrackingError
+from evalkit.core.third_party import Guarded
+from evalkit.errors import PluginError, TrackingError
 from evalkit.plugins import TRACKERS, construct, find
 from evalkit.protocols import Tracker
 from evalkit.tracking.datasets import dataset_fetchers
 from evalkit.tracking.find_run import fetch_run, find_run, is_run_id, job_runs
 from evalkit.tracking.location import VIEW, check_tracking, server_environment, tracking_uri
-from evalkit.types import RunResult
 
 __all__ = [
     "VIEW",
@@ -66,19 +67,5 @@ def _own(config: TrackingConfig) -> Tracker:
         raise PluginError(
             f"'{config.tracker}' is not a tracker", where=where, remedy="name a class with a method `record`"
         )
-    return _Guarded(construct(found, config, name=config.tracker, where=where), config.tracker)
-
-
-class _Guarded:
-    """A third-party tracker; each of its failures becomes a one-line error."""
-
-    def __init__(self, tracker: Tracker, name: str) -> None:
-        self._tracker, self._name = tracker, name
-
-    def record(self, result: RunResult) -> str:
-        try:
-            return str(self._tracker.record(result))
-        except EvalkitError:
-            raise
-        except Exception as error:  # a plug-in's code can fail in any way
-            raise TrackingError(f"tracking.tracker '{self._name}' failed: {type(error).__name__}: {error}") from error
+    tracker = construct(found, config, name=config.tracker, where=where)
+    return cast("Tracker", Guarded(tracker, TrackingError, f"tracking.tracker '{config.tracker}' failed"))

@@ -23,9 +23,7 @@ def held(values: list[int]) -> HashSet:
 
 
 @given(hashes, hashes, hashes)
-def test_they_are_what_sets_say(
-    one: list[int], two: list[int], three: list[int]
-) -> None:
+def test_they_are_what_sets_say(one: list[int], two: list[int], three: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hash_set, "_HELD", 8)
         kept, others = held(one), [held(two), held(three)]
