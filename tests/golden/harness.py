@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"
 ANSWERS = HERE / "answers.jsonl"
 TOLERANCE = 1e-12
+ILL_CONDITIONED = {"length/slope": 1e-7}  # of a few cases: its last digits depend on the processor
 _ROUNDED = 0.5e-12
 """Metrics are rounded to 12 decimals: a difference in the last digit of the computation may turn one more."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -152,9 +153,10 @@ def same_line(first: str, second: str) -> bool:
         return True
     if _NUMBER.split(first) != _NUMBER.split(second):
         return False
+    tolerance = next((wide for name, wide in ILL_CONDITIONED.items() if name in first), TOLERANCE)
     pairs = zip(_NUMBER.findall(first), _NUMBER.findall(second), strict=True)
     return all(
-        a == b or (_long(a, b) and abs(float(a) - float(b)) <= (TOLERANCE + _ROUNDED) * max(1, abs(float(a))))
+        a == b or (_long(a, b) and abs(float(a) - float(b)) <= (tolerance + _ROUNDED) * max(1, abs(float(a))))
         for a, b in pairs
     )
 

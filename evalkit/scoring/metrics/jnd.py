@@ -11,7 +11,7 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.scoring.columns.cases import TIE
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.metrics.ranking import Games, standing
+from evalkit.scoring.metrics.ranking import Games, by_value, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.bounded_intervals import mixed
@@ -203,7 +203,7 @@ def _sensitivity(config: RunConfig, verdicts: VerdictColumns, games: Games, esti
         {
             "threshold": threshold,
             "tie_rate": round_metric((won == TIE).mean()),
-            "order": [games.names[k] for k in np.argsort(-row, kind="stable").tolist()],
+            "order": [games.names[k] for k in by_value(row).tolist()],
             "kendall": _tau(row, own),
             "by": "rating" if np.isfinite(rating).all() else "win rate",
         }

@@ -528,11 +528,16 @@ def _separated(games: Games, scoring: ScoringConfig, found: Standing, p_values: 
     return Metric(name, share, n=n, missing=games.missing, note="a count of tests, adjusted together (Holm)")
 
 
+def by_value(values: Floats) -> Ints:
+    """Return the indices of systems from the highest value to the lowest, NaN last; equal to 6 decimals, by name."""
+    return np.argsort(-np.nan_to_num(np.round(values, 6), nan=-np.inf), kind="stable")
+
+
 def _details(
     games: Games, scoring: ScoringConfig, found: Standing, rows: Sequence[dict[str, Any]], p_values: Floats | None
 ) -> dict[str, Any]:
     by = found.win_rate[0] if np.isnan(found.rating[0]).all() else found.rating[0]
-    order = [int(k) for k in np.argsort(-np.nan_to_num(by, nan=-np.inf), kind="stable")]
+    order = [int(k) for k in by_value(by)]
     wins, ties = games.tables()
     tables = {
         name: table[np.ix_(order, order)].astype(int).tolist() for name, table in (("wins", wins), ("ties", ties))
