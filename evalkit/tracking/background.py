@@ -64,40 +64,21 @@ class Worker:
         """Whether the process is alive and belongs to this process, not to a parent that was forked."""
         return self.owner == os.getpid() and self._process.poll() is None
 
-    def record(self, uri: str, config: TrackingConfig, folder: str) -> str | None:
-        """Record the run in a folder and return its MLflow run id, or `None` if the recording process has ended.
-
-        Raises:
-            TrackingError: if it could not be recorded.
-        """
-        return self._done({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder})
-
-    def attach(self, uri: str, config: TrackingConfig, run: str, files: Sequence[Path]) -> str | None:
-        """Log files with the parent of a recorded run. Return `run`, or `None` if the recording process has ended.
-
-        Raises:
-            TrackingError: if they could not be sent.
-        """
-        request = {"uri": uri, "config": config.model_dump(mode="json"), "folder": "", "attach": run}
-        return self._done({**request, "files": [str(file) for file in files]})
-
-    def renew(self, uri: str, config: TrackingConfig, folder: str, run: str) -> str | None:
-        """Update a recorded run from its folder. Return `run`, or `None` if the recording process has ended.
-
-        Raises:
-            TrackingError: if the update could not be sent.
-        """
-        return self._done({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder, "renew": run})
-
-    def begin(self, uri: str, config: TrackingConfig, folder: str) -> Reply:
-        """Begin to record the run in a folder; `end` waits for the reply."""
-        return self._send({"uri": uri, "config": config.model_dump(mode="json"), "folder": folder})
+    def send(self, tracker: MlflowTracker, action: str, **arguments: Any) -> Reply:
+        """Send a request to call the method `action` of a tracker; `end` waits for the reply."""
+        place = {"environment": dict(os.environ), "cwd": str(Path.cwd())}
+        config = tracker.config.model_dump(mode="json")
+        with self._lock:
+            self._receive()  # replies come in the order of the requests
+            self._write({"uri": tracker.uri, "config": config, "action": action, **arguments, **place})
+            self._pending = Reply()
+            return self._pending
 
     def end(self, reply: Reply) -> str | None:
-        """Return the MLflow run id of a run that was begun, or `None` if the recording process has ended.
+        """Return the MLflow run id of a request, or `None` if the recording process has ended.
 
         Raises:
-            TrackingError: if it could not be recorded.
+            TrackingError: if the request failed.
         """
         with self._lock:
             if self._pending is reply:
@@ -108,16 +89,6 @@ class Worker:
         if "error" in reply.content:
             raise TrackingError(reply.content["error"])
         return str(reply.content["run"])
-
-    def _done(self, request: dict[str, Any]) -> str | None:
-        return self.end(self._send(request))
-
-    def _send(self, request: dict[str, Any]) -> Reply:
-        with self._lock:
-            self._receive()  # replies come in the order of the requests
-            self._write({**request, "environment": dict(os.environ), "cwd": str(Path.cwd())})
-            self._pending = Reply()
-            return self._pending
 
     def _receive(self) -> None:
         """Wait for the pending reply, if there is one."""
@@ -173,11 +144,7 @@ class BackgroundTracker:
         Raises:
             TrackingError: if it could not be recorded; the run folder is complete anyway.
         """
-        if result.folder is not None and len(result.judgments) <= LARGEST:
-            run = self.recorder.record(self.here.uri, self.here.config, result.folder)
-            if run is not None:
-                return run
-        return self.here.record(result)
+        return self.begin(result)()
 
     def begin(self, result: RunResult) -> Callable[[], str]:
         """Begin to record a run in the background; return a function that waits and returns the MLflow run id.
@@ -191,7 +158,7 @@ class BackgroundTracker:
         if result.folder is None or len(result.judgments) > LARGEST:
             run = self.here.record(result)
             return lambda: run
-        reply = self.recorder.begin(self.here.uri, self.here.config, result.folder)
+        reply = self.recorder.send(self.here, "record", folder=result.folder)
         return lambda: self.recorder.end(reply) or self.here.record(result)
 
     def renew(self, result: RunResult, run: str) -> None:
@@ -200,9 +167,9 @@ class BackgroundTracker:
         Raises:
             TrackingError: if the update could not be sent.
         """
-        if result.folder is not None and self.recorder.renew(self.here.uri, self.here.config, result.folder, run):
-            return
-        self.here.renew(result, run)
+        sent = result.folder and self.recorder.send(self.here, "renew", folder=result.folder, run=run)
+        if not (sent and self.recorder.end(sent)):
+            self.here.renew(result, run)
 
     def attach(self, run: str, files: Sequence[Path]) -> None:
         """Log files with the parent run of the sweep that `run` is a job of.
@@ -210,7 +177,8 @@ class BackgroundTracker:
         Raises:
             TrackingError: if they could not be sent; they remain where they are.
         """
-        if self.recorder.attach(self.here.uri, self.here.config, run, files) is None:
+        sent = self.recorder.send(self.here, "attach", run=run, files=[str(file) for file in files])
+        if not self.recorder.end(sent):
             self.here.attach(run, files)
 
 
@@ -247,7 +215,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
         request = json.loads(line)
-        if "folder" not in request:
+        if "action" not in request:
             _warm_up(request["uri"])
             continue
         print(json.dumps(_handle(request)), file=replies, flush=True)
@@ -272,16 +240,16 @@ def _handle(request: Mapping[str, Any]) -> dict[str, str]:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
+    tracker = MlflowTracker(request["uri"], TrackingConfig.model_validate(request["config"]))
+    run = request.get("run", "")
     try:
-        config = TrackingConfig.model_validate(request["config"])
-        tracker = MlflowTracker(request["uri"], config)
-        if "attach" in request:
-            tracker.attach(request["attach"], [Path(file) for file in request["files"]])
-            return {"run": request["attach"]}
-        result = read_run(Path(request["folder"]))
-        if "renew" in request:
-            tracker.renew(result, request["renew"])
-            return {"run": request["renew"]}
-        return {"run": tracker.record(result)}
+        match request["action"]:
+            case "attach":
+                tracker.attach(run, [Path(file) for file in request["files"]])
+            case "renew":
+                tracker.renew(read_run(Path(request["folder"])), run)
+            case _:
+                run = tracker.record(read_run(Path(request["folder"])))
     except TrackingError as error:
         return {"error": str(error)}
+    return {"run": run}

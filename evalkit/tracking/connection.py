@@ -6,21 +6,18 @@ import hashlib
 import logging
 import os
 import shlex
-import socket
-import sqlite3
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from evalkit.core.display import shorten
 from evalkit.core.redaction import without_password
-from evalkit.errors import TrackingError
-from evalkit.tracking.location import refuse_files, sqlite_file
+from evalkit.errors import EvalkitError, TrackingError
+from evalkit.tracking.location import reach, sqlite_file
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -36,9 +33,10 @@ _FIRST_CONTACT = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
 }
-_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _SQL = ("mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store")
-_SECONDS = 5.0
+
+
+KEPT = "its results are not lost"
 
 
 def open_client(uri: str) -> MlflowClient:
@@ -50,9 +48,8 @@ def open_client(uri: str) -> MlflowClient:
         sqlite3.Error: if the SQLite file cannot be used.
         mlflow.exceptions.MlflowException: if the server refused or did not answer.
     """
-    refuse_files(uri)
-    _check_sqlite(uri)
-    _check_database_host(uri)
+    if not uri.startswith("http"):  # the client asks a server itself, perhaps by a proxy
+        reach(uri, create=True)
     _quieten()
     from mlflow import MlflowClient
 
@@ -68,26 +65,6 @@ def import_all(uri: str) -> None:
     _quieten()
     for name in ("mlflow", *(_SQL if sqlite_file(uri) else ())):
         import_module(name)
-
-
-def _check_sqlite(uri: str) -> None:
-    file = sqlite_file(uri)
-    if file is None or str(file) == ":memory:":
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
-    finally:
-        connection.close()
-
-
-def _check_database_host(uri: str) -> None:
-    parts = urlsplit(uri)
-    port = _PORTS.get(parts.scheme.split("+")[0])
-    if port and parts.hostname:
-        socket.create_connection((parts.hostname, parts.port or port), timeout=_SECONDS).close()
 
 
 def _quieten() -> None:
@@ -118,35 +95,41 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def one_line_errors(uri: str, folder: str | None) -> Iterator[None]:
-    """Turn any error inside the block into one line.
+def mlflow_errors(raised: Callable[[str], Exception], own: type[Exception] = EvalkitError) -> Iterator[None]:
+    """Turn any error of MLflow inside the block into one line.
 
-    Raises:
-        TrackingError: with the cause and how to send the run later.
+    Args:
+        raised: Returns the error to raise for a cause.
+        own: The errors that are raised as they are.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except TrackingError:
+    except own:
         raise
     except Exception as problem:
-        raise TrackingError(_explain(problem, uri, folder)) from problem
+        raise raised(_cause(problem)) from problem
 
 
-def _explain(problem: Exception, uri: str, folder: str | None) -> str:
+def recording_errors(uri: str, folder: str | None) -> AbstractContextManager[None]:
+    """Turn any error inside the block into one line.
+
+    Raises:
+        TrackingError: with the cause and how to send the run later.
+    """
+    later = f"{folder} is complete: `evalkit track {shlex.quote(folder)}` sends it later" if folder else KEPT
+    what = f"{without_password(uri)}: the run was not recorded in MLflow"
+    return mlflow_errors(lambda cause: TrackingError(f"{what}: {cause}; {later}"), TrackingError)
+
+
+def _cause(problem: Exception) -> str:
     reason = without_password(" ".join((str(problem) or type(problem).__name__).split()))
     if "Max retries exceeded" in reason or "Connection refused" in reason:
-        reason = "no answer from the server"
+        return "no answer from the server"
     if "error code 401" in reason:
-        reason = "it refused the credentials: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
-    reason = shorten(reason, 300)
-    later = (
-        f"{folder} is complete: `evalkit track {shlex.quote(folder)}` sends it later"
-        if folder
-        else "its results are not lost"
-    )
-    return f"{without_password(uri)}: the run was not recorded in MLflow: {reason}; {later}"
+        return "it refused the credentials: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+    return shorten(reason, 300)
 
 
 @contextmanager

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import atexit
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
 from evalkit.datasets import Fetch, Source, downloaded
-from evalkit.errors import DatasetError, EvalkitError
-from evalkit.tracking.connection import open_client
+from evalkit.errors import DatasetError
+from evalkit.tracking.connection import mlflow_errors, open_client
 from evalkit.tracking.location import sqlite_file, tracking_uri
 
 DATASET, RUN = "mlflow", "runs"
 _ID = "d-"
 _COLUMNS = ("inputs", "outputs", "expectations", "tags")
-_Found = TypeVar("_Found")
 
 
 def dataset_fetchers(config: TrackingConfig, *, folder: Path) -> Mapping[str, Fetch]:
@@ -40,7 +39,8 @@ def dataset_fetchers(config: TrackingConfig, *, folder: Path) -> Mapping[str, Fe
 
 def _dataset(uri: str, named: str) -> Source:
     wanted = named.partition(":")[2].strip("/")
-    records = _one_line_errors(uri, named, lambda: _records(uri, wanted, named))
+    with _fetch_errors(uri, named):
+        records = _records(uri, wanted, named)
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         for number, record in enumerate(records, 1):
@@ -78,21 +78,13 @@ def _artifact(uri: str, named: str, format_: str | None) -> Source:
         raise DatasetError("names a run but none of its files", where=named, remedy=remedy)
     folder = tempfile.TemporaryDirectory(prefix="evalkit-")
     atexit.register(folder.cleanup)
-    found = _one_line_errors(uri, named, lambda: Path(open_client(uri).download_artifacts(run_id, path, folder.name)))
-    return downloaded(found, format_, named)
+    with _fetch_errors(uri, named):
+        file = Path(open_client(uri).download_artifacts(run_id, path, folder.name))
+    return downloaded(file, format_, named)
 
 
-def _one_line_errors(uri: str, named: str, fetch: Callable[[], _Found]) -> _Found:
-    file = sqlite_file(uri)
-    if file is not None and not file.exists():  # a client would create it
+def _fetch_errors(uri: str, named: str) -> AbstractContextManager[None]:
+    if (file := sqlite_file(uri)) is not None and not file.exists():  # a client would create it
         raise DatasetError(f"there is no tracking store at {uri}", where=named, remedy="set tracking.uri")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return fetch()
-    except EvalkitError:
-        raise
-    except Exception as problem:
-        reason = without_password(" ".join((str(problem) or type(problem).__name__).split()))[:300]
-        what = f"cannot be fetched from {without_password(uri)}: {reason}"
-        raise DatasetError(what, where=named, remedy="check dataset.path and tracking.uri") from problem
+    what, remedy = f"cannot be fetched from {without_password(uri)}", "check dataset.path and tracking.uri"
+    return mlflow_errors(lambda cause: DatasetError(f"{what}: {cause}", where=named, remedy=remedy))

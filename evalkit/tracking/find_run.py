@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +11,7 @@ from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError, TrackingError
 from evalkit.runs import read_run
-from evalkit.tracking.connection import open_client
+from evalkit.tracking.connection import mlflow_errors, open_client
 from evalkit.tracking.location import sqlite_file, tracking_uri
 from evalkit.tracking.parent_runs import PARENT, ROLE
 from evalkit.types import RunResult
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
+_REMEDY = "name a run folder, or set tracking.uri to the store that holds it"
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -38,7 +37,7 @@ def fetch_run(uri: str, run_id: str, into: Path) -> Path:
         ConfigError: if the store has no such run, or the run has no run folder.
         TrackingError: if the store cannot be reached.
     """
-    with _one_line(uri, run_id):
+    with _fetch_errors(uri, run_id):
         folder = Path(_download(uri, run_id, into))
     if not (folder / "manifest.json").is_file():
         raise ConfigError("has no run folder", where=f"MLflow run {run_id}", remedy="name a run that evalkit recorded")
@@ -52,7 +51,7 @@ def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
         ConfigError: if the store has no such run.
         TrackingError: if the store cannot be reached.
     """
-    with _one_line(uri, run_id):
+    with _fetch_errors(uri, run_id):
         client = open_client(uri)
         run = _run(client, uri, run_id)
         if run.data.tags.get(ROLE) != "sweep":
@@ -86,29 +85,18 @@ def _run(client: MlflowClient, uri: str, run_id: str) -> Run:
         raise ConfigError(
             "no such run",
             where=f"MLflow run {run_id} in {without_password(uri)}",
-            remedy="name a run folder, or set tracking.uri to the store that holds it",
+            remedy=_REMEDY,
         ) from None
 
 
-@contextmanager
-def _one_line(uri: str, run_id: str) -> Iterator[None]:
-    """Turn any error inside the block into one line."""
-    file = sqlite_file(uri)
-    if file is not None and not file.is_file():
+def _fetch_errors(uri: str, run_id: str) -> AbstractContextManager[None]:
+    """Turn any error inside the block into one line, and a store that does not exist."""
+    place = without_password(uri)
+    if (file := sqlite_file(uri)) is not None and not file.is_file():
         raise ConfigError(
-            "no such run, since this database does not exist",
-            where=f"MLflow run {run_id} in {uri}",
-            remedy="name a run folder, or set tracking.uri to the store that holds it",
+            "no such run, since this database does not exist", where=f"MLflow run {run_id} in {uri}", remedy=_REMEDY
         )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except ConfigError:
-        raise
-    except Exception as problem:
-        reason = without_password(" ".join((str(problem) or type(problem).__name__).split()))[:300]
-        raise TrackingError(f"{without_password(uri)}: run {run_id} could not be fetched: {reason}") from problem
+    return mlflow_errors(lambda cause: TrackingError(f"{place}: run {run_id} could not be fetched: {cause}"))
 
 
 def find_run(word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path) -> RunResult:

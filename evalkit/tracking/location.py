@@ -89,22 +89,31 @@ def check_tracking(uri: str) -> None:
     Raises:
         TrackingError: if runs cannot be recorded there.
     """
-    shown = without_password(uri)
-    refuse_files(uri)
-    parts = urlsplit(uri)
-    port = _PORTS.get(parts.scheme.split("+")[0])
     try:
-        if (file := sqlite_file(uri)) is not None:
-            _check_file(file)
-        elif port is not None and parts.hostname:
-            socket.create_connection((parts.hostname, parts.port or port), timeout=_SECONDS).close()
+        reach(uri)
     except (OSError, sqlite3.Error) as error:
-        reason = "nothing answers" if port is not None else str(error)
-        raise TrackingError(f"{shown}: {reason}; check tracking.uri or MLFLOW_TRACKING_URI") from error
+        reason = str(error) if sqlite_file(uri) else "nothing answers"
+        raise TrackingError(f"{without_password(uri)}: {reason}; check tracking.uri or MLFLOW_TRACKING_URI") from error
 
 
-def _check_file(file: Path) -> None:
-    if file.exists():
+def reach(uri: str, *, create: bool = False) -> None:
+    """Connect to the host of a tracking store, or begin to write its file; with `create`, a missing one is created.
+
+    Raises:
+        TrackingError: if it is a file store.
+        OSError: if it cannot be reached.
+        sqlite3.Error: if the file cannot be used.
+    """
+    refuse_files(uri)
+    parts, file = urlsplit(uri), sqlite_file(uri)
+    port = _PORTS.get(parts.scheme.split("+")[0])
+    if port is not None and parts.hostname:
+        socket.create_connection((parts.hostname, parts.port or port), timeout=_SECONDS).close()
+    if file is None or str(file) == ":memory:":
+        return
+    if create:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    if create or file.exists():
         with closing(sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")

@@ -17,7 +17,7 @@ from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.scoring.catalog import MAIN_COLUMNS
 from evalkit.tracking import contents
-from evalkit.tracking.connection import one_at_a_time, one_line_errors, open_client
+from evalkit.tracking.connection import one_at_a_time, open_client, recording_errors
 from evalkit.tracking.location import VIEW, sqlite_file
 from evalkit.tracking.parent_runs import attach, child_tags, find_runs
 from evalkit.tracking.prompts import prompt_tags
@@ -44,7 +44,7 @@ class MlflowTracker:
         Raises:
             TrackingError: if it could not be recorded; the run folder is complete anyway.
         """
-        with one_line_errors(self.uri, result.folder):
+        with recording_errors(self.uri, result.folder):
             client = self._client()
             experiment = experiment_of(client, self.uri, self.config.experiment)
             _share_view(client, experiment)
@@ -64,12 +64,12 @@ class MlflowTracker:
         Raises:
             TrackingError: if the update could not be sent.
         """
-        with one_line_errors(self.uri, result.folder):
+        with recording_errors(self.uri, result.folder):
             _renew(self._client(), run, result)
 
     def greet(self) -> None:
         """Open the store once, so that it opens quickly when a run is recorded."""
-        with one_line_errors(self.uri, None):
+        with recording_errors(self.uri, None):
             self._client().get_prompt("evalkit")
 
     def attach(self, run: str, files: Sequence[Path]) -> None:
@@ -78,7 +78,7 @@ class MlflowTracker:
         Raises:
             TrackingError: if they could not be sent; they remain where they are.
         """
-        with one_line_errors(self.uri, None):
+        with recording_errors(self.uri, None):
             attach(self._client(), run, files)
 
     def _client(self) -> MlflowClient:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,17 +14,18 @@ from evalkit.config import TrackingConfig
 from evalkit.core.annotations import UNKNOWN
 from evalkit.core.redaction import without_password
 from evalkit.datasets.labels import Labels, read_choice
-from evalkit.errors import ConfigError, EvalkitError, TrackingError
+from evalkit.errors import ConfigError, TrackingError
 from evalkit.interop.label_sampling import LabelSample
 from evalkit.interop.labeling import CHOICES, Label, Task, class_reader, label_tasks, shown_of, unswapped
-from evalkit.tracking.connection import open_client
+from evalkit.tracking.connection import mlflow_errors, open_client
 from evalkit.tracking.location import sqlite_file, tracking_uri
-from evalkit.tracking.traces import CLASS, QUESTIONS, question_of
+from evalkit.tracking.traces import CLASS, QUESTIONS, Trace, question_of, span, trace_info
 from evalkit.types import RunResult, Unit
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Assessment, Span, Trace, TraceInfo
+    from mlflow.entities import Assessment, Span, TraceInfo
+    from mlflow.entities import Trace as LoggedTrace
 
 
 _TAGS = ("run", "case", "shown", "annotator", "probability")
@@ -54,10 +53,10 @@ def log_tasks(uri: str, experiment: str, result: RunResult, tasks: Sequence[Task
     if not tasks:
         return []
     logged = [_Logged(task, annotator, run_of(result), place, now + place, width) for place, task in enumerate(tasks)]
-    for one in logged:
-        tracing.start_trace(one.info(experiment))
-    tracing.log_spans(experiment, [one.span() for one in logged])
-    return [one.trace_id for one in logged]
+    for task in logged:
+        tracing.start_trace(task.info(experiment))
+    tracing.log_spans(experiment, [task.span() for task in logged])
+    return [task.trace.id for task in logged]
 
 
 def run_of(result: RunResult) -> str:
@@ -77,12 +76,10 @@ class _Logged:
     width: int
 
     @property
-    def identity(self) -> str:
-        return hashlib.sha256(f"{self.run} {self.annotator} {self.task.name} {self.started}".encode()).hexdigest()
-
-    @property
-    def trace_id(self) -> str:
-        return f"tr-{self.identity[:32]}"
+    def trace(self) -> Trace:
+        """The trace, with an id from what it is about."""
+        task = f"{self.run} {self.annotator} {self.task.name} {self.started}"
+        return Trace.of(task, f"to label {self.place + 1}", self.started)
 
     def parts(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the prompt and the responses to label."""
@@ -93,21 +90,14 @@ class _Logged:
         )
 
     def info(self, experiment: str) -> TraceInfo:
-        from mlflow.entities import TraceInfo, TraceLocation, TraceState
-
         prompt, responses = self.parts()
-        return TraceInfo(
-            trace_id=self.trace_id,
-            trace_location=TraceLocation.from_experiment_id(experiment),
-            request_time=self.started,
-            execution_duration=1,
-            state=TraceState.OK,
+        return trace_info(
+            self.trace,
+            experiment,
             request_preview=_page(prompt, self.width),
             response_preview=_page(responses, self.width),
             trace_metadata={},
             tags={
-                "mlflow.traceName": f"to label {self.place + 1}",
-                "mlflow.trace.spansLocation": "TRACKING_STORE",
                 RUN: self.run,
                 CASE: self.task.case_id[:4000],
                 SHOWN: ",".join(map(str, self.task.shown)),
@@ -117,28 +107,14 @@ class _Logged:
         )
 
     def span(self) -> Span:
-        from mlflow.entities import Span
-
         prompt, responses = self.parts()
         values = {
-            "mlflow.traceRequestId": self.trace_id,
             "mlflow.spanType": "CHAT_MODEL",
             "mlflow.spanInputs": {"messages": [{"role": "user", "content": _page(prompt)}]},
             "mlflow.spanOutputs": {"choices": [{"message": {"role": "assistant", "content": _page(responses)}}]},
             "mlflow.message.format": "openai",
         }
-        return Span.from_dict(
-            {
-                "trace_id": self.trace_id,
-                "span_id": self.identity[32:48],
-                "parent_span_id": None,
-                "name": f"to label {self.place + 1}",
-                "start_time_unix_nano": self.started * 1_000_000,
-                "end_time_unix_nano": (self.started + 1) * 1_000_000,
-                "status": {"code": "OK", "message": ""},
-                "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
-            }
-        )
+        return span(self.trace, 1, self.trace.name, values)
 
 
 def _page(texts: Mapping[str, str], limit: int | None = None) -> str:
@@ -187,7 +163,7 @@ def send_tasks(
         TrackingError: if MLflow cannot be reached or refuses.
     """
     uri = tracking_uri(config, folder)
-    with _one_line_errors(uri):
+    with _label_errors(uri):
         from evalkit.tracking.mlflow_tracker import experiment_of
 
         client = open_client(uri)
@@ -205,7 +181,7 @@ def send_tasks(
         return LabelTarget(name, experiment, queues)
 
 
-def _task_of(trace: Trace) -> tuple[str, str, Unit]:
+def _task_of(trace: LoggedTrace) -> tuple[str, str, Unit]:
     """Return a trace's annotator and task."""
     tags = trace.info.tags
     unit = tuple(sorted(shown_of(tags[SHOWN], f"trace {trace.info.trace_id}")))
@@ -281,7 +257,7 @@ def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> 
     uri = tracking_uri(config, folder)
     if (file := sqlite_file(uri)) is not None and not file.is_file():
         raise ConfigError("no such store", where=uri, remedy="run `evalkit label RUN --to mlflow`, or set tracking.uri")
-    with _one_line_errors(uri):
+    with _label_errors(uri):
         client = open_client(uri)
         found = client.get_experiment_by_name(f"{config.experiment} labels")
         traces = list(_traces(client, str(found.experiment_id), run_of(result))) if found else []
@@ -299,7 +275,7 @@ def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> 
     return list(labels.values())
 
 
-def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[Trace]:
+def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[LoggedTrace]:
     token = None
     wanted = f"tag.`{RUN}` = '{run}'"
     while True:
@@ -312,14 +288,14 @@ def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[Trace]:
             return
 
 
-def _given(trace: Trace) -> Iterator[Assessment]:
+def _given(trace: LoggedTrace) -> Iterator[Assessment]:
     for one in trace.info.assessments or ():
         human = one.source is not None and one.source.source_type == "HUMAN"
         if human and one.name in (*QUESTIONS.values(), CLASS) and getattr(one, "valid", True) is not False:
             yield one
 
 
-def _label(trace: Trace, one: Assessment, reader: Labels | None) -> Label | None:
+def _label(trace: LoggedTrace, one: Assessment, reader: Labels | None) -> Label | None:
     tags, place = trace.info.tags, f"trace {trace.info.trace_id}"
     shown = shown_of(tags[SHOWN], place)
     source = str(one.source.source_id or "")
@@ -341,16 +317,6 @@ def _grade(value: Any, place: str) -> float:
         raise ConfigError(f"'{value}' is not a number", where=place, remedy="answer with a number there") from None
 
 
-@contextmanager
-def _one_line_errors(uri: str) -> Iterator[None]:
-    """Turn any MLflow error inside the block into one line."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except EvalkitError:
-        raise
-    except Exception as problem:
-        place = without_password(uri)
-        reason = without_password(" ".join((str(problem) or type(problem).__name__).split()))[:300]
-        raise TrackingError(f"{place}: MLflow could not exchange labels: {reason}") from problem
+def _label_errors(uri: str) -> AbstractContextManager[None]:
+    what = f"{without_password(uri)}: MLflow could not exchange labels"
+    return mlflow_errors(lambda cause: TrackingError(f"{what}: {cause}"))

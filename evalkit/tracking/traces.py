@@ -188,31 +188,70 @@ _PREVIEW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class TracedJudgment:
-    """One judgment with what its trace shows. `started` is in milliseconds since 1970."""
+class Trace:
+    """A trace to send: its identity in hexadecimal, its name in lists, and its times in milliseconds since 1970."""
 
-    judgment: Judgment
-    case: Case | None
-    verdict: Verdict | None
-    mode: str
-    judge: str
     identity: str
+    name: str
     started: int
+    duration: int = 1
+    error: str | None = None
+
+    @classmethod
+    def of(cls, text: str, *details: Any) -> Trace:
+        """Return a trace with an identity from a text."""
+        return cls(hashlib.sha256(text.encode()).hexdigest(), *details)
 
     @property
-    def trace_id(self) -> str:
+    def id(self) -> str:
         """The trace's id in MLflow."""
         return f"tr-{self.identity[:32]}"
 
-    @property
-    def duration(self) -> int:
-        """Milliseconds that the call took, at least 1."""
-        return max(1, round(1000 * self.judgment.completion.latency)) if self.judgment.completion else 1
 
-    @property
-    def name(self) -> str:
-        """The trace's name in lists."""
-        return f"{self.mode} judgment"
+def trace_info(trace: Trace, experiment: str, *, tags: Mapping[str, str], **details: Any) -> TraceInfo:
+    """Return what MLflow stores about a trace in an experiment, with its tags and other `details`."""
+    from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+    return TraceInfo(
+        trace_id=trace.id,
+        trace_location=TraceLocation.from_experiment_id(experiment),
+        request_time=trace.started,
+        execution_duration=trace.duration,
+        state=TraceState.OK if trace.error is None else TraceState.ERROR,
+        tags={"mlflow.traceName": trace.name, "mlflow.trace.spansLocation": "TRACKING_STORE", **tags},
+        **details,
+    )
+
+
+def span(trace: Trace, number: int, name: str, attributes: Mapping[str, Any]) -> Span:
+    """Return the span with a number in a trace; span 1 is the parent of the others."""
+    from mlflow.entities import Span
+
+    stem = trace.identity[32:47]
+    values = {"mlflow.traceRequestId": trace.id, **attributes}
+    return Span.from_dict(
+        {
+            "trace_id": trace.id,
+            "span_id": f"{stem}{number}",
+            "parent_span_id": None if number == 1 else f"{stem}1",
+            "name": name,
+            "start_time_unix_nano": trace.started * 1_000_000,
+            "end_time_unix_nano": (trace.started + trace.duration) * 1_000_000,
+            "status": {"code": "OK" if trace.error is None else "ERROR", "message": trace.error or ""},
+            "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TracedJudgment:
+    """One judgment with its trace and what that shows."""
+
+    trace: Trace
+    judgment: Judgment
+    case: Case | None
+    verdict: Verdict | None
+    judge: str
 
 
 def log_traces(uri: str, experiment: str, run: str, result: RunResult, count: int) -> int:
@@ -255,36 +294,33 @@ def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[Tra
     cases = {case.id: case for case in result.cases if case.id in ids}
     verdicts = {(v.case_id, v.unit): v for v in result.verdicts if (v.case_id, v.unit) in units}
     started = contents.milliseconds(result.manifest.get("started")) or 0
+    name = f"{contents.mode(result)} judgment"
     return [
         TracedJudgment(
-            judgment=judgment,
-            case=cases.get(judgment.case_id),
-            verdict=verdicts.get((judgment.case_id, judgment.unit)),
-            mode=contents.mode(result),
-            judge=judgment.judge or contents.judge(result),
-            identity=hashlib.sha256(f"{run} {place}".encode()).hexdigest(),
-            started=started + place,
+            Trace.of(f"{run} {position}", name, started + position, _duration(judgment), judgment.error),
+            judgment,
+            cases.get(judgment.case_id),
+            verdicts.get((judgment.case_id, judgment.unit)),
+            judgment.judge or contents.judge(result),
         )
-        for place, judgment in enumerate(chosen)
+        for position, judgment in enumerate(chosen)
     ]
 
 
-def _info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
-    from mlflow.entities import TraceInfo, TraceLocation, TraceState
+def _duration(judgment: Judgment) -> int:
+    """Return the milliseconds that a call took, at least 1."""
+    return max(1, round(1000 * judgment.completion.latency)) if judgment.completion else 1
 
+
+def _info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
     judgment, case = judged.judgment, judged.case
-    return TraceInfo(
-        trace_id=judged.trace_id,
-        trace_location=TraceLocation.from_experiment_id(experiment),
-        request_time=judged.started,
-        execution_duration=judged.duration,
-        state=TraceState.OK if judgment.error is None else TraceState.ERROR,
+    return trace_info(
+        judged.trace,
+        experiment,
         request_preview=(case.prompt if case else judgment.case_id)[:_PREVIEW],
         response_preview=_outcome(judgment)[:_PREVIEW],
         trace_metadata={"mlflow.sourceRun": run} | _totals(judgment),
         tags={
-            "mlflow.traceName": judged.name,
-            "mlflow.trace.spansLocation": "TRACKING_STORE",
             "evalkit.case_id": judgment.case_id[:250],
             "evalkit.shown": contents.letters(judgment.shown),
             "evalkit.status": judgment.status,
@@ -331,7 +367,7 @@ def _spans(judged: TracedJudgment) -> list[Span]:
     }
     root = {"mlflow.spanType": "EVALUATOR", "mlflow.spanInputs": inputs, "mlflow.spanOutputs": read}
     leaf = {"mlflow.spanType": "CHAT_MODEL", "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs, **call}
-    return [_span(judged, 1, judged.name, root), _span(judged, 2, judged.judge, leaf)]
+    return [span(judged.trace, 1, judged.trace.name, root), span(judged.trace, 2, judged.judge, leaf)]
 
 
 def _inputs(judged: TracedJudgment) -> dict[str, Any]:
@@ -348,22 +384,3 @@ def _inputs(judged: TracedJudgment) -> dict[str, Any]:
 
 def _ordinal(place: int) -> str:
     return ("first", "second", "third")[place] if place < 3 else f"{place + 1}th"
-
-
-def _span(judged: TracedJudgment, number: int, name: str, attributes: Mapping[str, Any]) -> Span:
-    from mlflow.entities import Span
-
-    error, stem = judged.judgment.error, judged.identity[32:47]
-    values = {"mlflow.traceRequestId": judged.trace_id, **attributes}
-    return Span.from_dict(
-        {
-            "trace_id": judged.trace_id,
-            "span_id": f"{stem}{number}",
-            "parent_span_id": None if number == 1 else f"{stem}1",
-            "name": name,
-            "start_time_unix_nano": judged.started * 1_000_000,
-            "end_time_unix_nano": (judged.started + judged.duration) * 1_000_000,
-            "status": {"code": "OK" if error is None else "ERROR", "message": error or ""},
-            "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
-        }
-    )

@@ -188,7 +188,7 @@ def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path,
 
     monkeypatch.setattr(started, "_read", _interrupted)
     with pytest.raises(KeyboardInterrupt):
-        started.record(store, SETTINGS, str(tmp_path))
+        started.end(started.send(MlflowTracker(store, SETTINGS), "record", folder=str(tmp_path)))
     assert not started.runs
 
 
@@ -207,10 +207,10 @@ def test_it_handles_each_request_until_its_input_ends(store, tmp_path, written):
     common["environment"] = dict(os.environ)
     requests = [
         {"uri": store},
-        {**common, "folder": "b"},
-        {**common, "folder": "a", "renew": run},
-        {**common, "folder": "", "attach": run, "files": [str(page)]},
-        {**common, "folder": "", "attach": "0" * 32, "files": [str(page)]},
+        {**common, "action": "record", "folder": "b"},
+        {**common, "action": "renew", "folder": "a", "run": run},
+        {**common, "action": "attach", "run": run, "files": [str(page)]},
+        {**common, "action": "attach", "run": "0" * 32, "files": [str(page)]},
     ]
     done = subprocess.run(
         [sys.executable, "-c", background._CODE, *sys.path],
