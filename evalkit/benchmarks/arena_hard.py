@@ -21,7 +21,7 @@ from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, first_row
 from evalkit.errors import DatasetError
-from evalkit.parsing import UnreadableError, read_margin
+from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
 from evalkit.scoring.stats.arrays import FUZZ, Bools
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
@@ -224,7 +224,7 @@ def _margin_of(score: str) -> float:
     """Return the margin of the response shown first: 1 for much better, a third for better."""
     from evalkit.config import OutputConfig
 
-    return read_margin(f"[[{score}]]", OutputConfig(format="bracket", graded=True))
+    return float(read_marks(Reply(f"[[{score}]]"), OutputConfig(format="bracket", graded=True), AnswerTask("winner")))
 
 
 _SOURCE = "Li et al. 2024, arXiv 2406.11939, section 4"

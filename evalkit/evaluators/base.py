@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.errors import DatasetError, PromptError
-from evalkit.evaluators.output_formats import AnswerTask, make_format
-from evalkit.prompting import Prompts, neutralize
-from evalkit.types import Case, Message
+from evalkit.evaluators.output_formats import make_format
+from evalkit.evaluators.reading import Reading, conclude, is_cut_off
+from evalkit.parsing import AnswerTask, Reply
+from evalkit.prompting import Prompts, marked_texts, neutralize
+from evalkit.prompting.templates import PartialTemplate
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message
 
 
 def check_responses(case: Case, least: int) -> None:
@@ -45,6 +50,15 @@ INSTRUCTION = "output_instruction"
 _PROBE, _OTHER_PROBE = "evalkit one", "Another two, to see what changes"
 
 
+Fill: TypeAlias = Callable[[Mapping[str, str]], Sequence[Message]]
+
+
+def filling(prompt: PartialTemplate, names: Sequence[str]) -> Fill:
+    """Return a function that fills a template with texts by placeholder; other `names` are empty."""
+    empty = dict.fromkeys(names, "")
+    return lambda texts: prompt.fill(**{**empty, **texts})
+
+
 class TemplateEvaluator:
     """Base of an evaluator that fills the template of its mode, or `prompt.template`.
 
@@ -67,7 +81,50 @@ class TemplateEvaluator:
         self._names = list(config.criteria)
         self._shown_names = [neutralize(name) for name in self._names]
         self._template = config.prompt.template or template
+        self._structured = self._format.structured
         self._format.at_end = config.output.instruction is None and prompts.uses(self._template, INSTRUCTION)
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the requests for a case.
+
+        Raises:
+            DatasetError: If the case lacks something that the mode needs.
+        """
+        raise NotImplementedError
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Return the judgment in a completion, in the case's order, or a retry request if its JSON is unusable."""
+        read = self._read_json if self._structured else self._read_text
+        retry = self._prompts.retry if self._structured else None
+        return conclude(request, completion, partial(read, request, completion), retry)
+
+    def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        raise NotImplementedError
+
+    def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
+        raise NotImplementedError
+
+    def _reply(self, request: JudgeRequest, completion: Completion) -> Reply:
+        return Reply(completion.text, is_cut_off(completion), marked_texts(request.messages), self._format.at_end)
+
+    def _check_templates(self, cases: Sequence[Case], fills: Sequence[Fill], names: Sequence[str]) -> None:
+        """Fill every template once with and once without the optional parts, to report errors before any request.
+
+        Args:
+            cases: Cases to plan.
+            fills: Fill each template with texts by placeholder.
+            names: The placeholders that the mode requires.
+
+        Raises:
+            PromptError: If a template cannot be filled, or lacks a placeholder.
+        """
+        for optional in (None, "text"):
+            for case in cases:
+                self.plan(replace(case, context=optional, reference=optional))
+        for fill in fills:
+            self._check_placeholders(fill, names)
+        if self._structured:
+            self._prompts.retry("text")
 
     def _with_instruction(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables with the output format's instruction, if the template has a placeholder for it.
@@ -89,7 +146,7 @@ class TemplateEvaluator:
             raise PromptError(what, where=where, remedy=f"{remedy}, or remove output.instruction")
         return {**known, INSTRUCTION: text}
 
-    def _check_placeholders(self, fill: Callable[[Mapping[str, str]], Sequence[Message]], names: Sequence[str]) -> None:
+    def _check_placeholders(self, fill: Fill, names: Sequence[str]) -> None:
         """Raise if a template's messages do not depend on each of `names`, or lack the criteria that it must show.
 
         Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -10,10 +11,10 @@ from evalkit.config import RunConfig
 from evalkit.core.checklists import inherited
 from evalkit.errors import DatasetError
 from evalkit.evaluators.answer_schemas import item_format
-from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
-from evalkit.evaluators.output_formats import AnswerTask
-from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
+from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, filling, shared_variables
+from evalkit.evaluators.reading import Reading, read_object
 from evalkit.parsing import (
+    AnswerTask,
     UnreadableError,
     read_item_answer,
     read_item_entries,
@@ -42,12 +43,14 @@ class Checklist(TemplateEvaluator):
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         super().__init__(config, prompts, "checklist", AnswerTask("items"))
-        self._structured = self._format.structured
         self._prompt = {
             single: prompts.partial(self._template, _TEXTS, **self._with_instruction({"single": single}))
             for single in (True, False)
         }
-        self._check_templates()
+        case = Case("rehearsal", "text", (Response("text"),))
+        cases = [replace(case, checklist=items) for items in (_SINGLE, _SEVERAL)]
+        fills = [filling(prompt, _TEXTS) for prompt in self._prompt.values()]
+        self._check_templates(cases, fills, ("original_prompt", "response", "items"))
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests for every response, chunk of items and sample.
@@ -70,12 +73,6 @@ class Checklist(TemplateEvaluator):
             for sample in range(self._config.mode.samples)
             for request in self._requests(case, texts, index, sample, [chunk])
         ]
-
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the answers in a completion, or a retry request if its JSON is unusable."""
-        read = self._read_json if self._structured else self._read_text
-        retry = self._prompts.retry if self._structured else None
-        return conclude(request, completion, lambda: read(request, completion), retry)
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
         """Return a request for the items that an answer with others lacks, or one for each item if it has none."""
@@ -102,24 +99,6 @@ class Checklist(TemplateEvaluator):
             answer = _format(None if single else len(chunk)) if self._structured else self._format.answer
             yield JudgeRequest(case.id, (index,), (index,), messages, answer, sample, items=chunk)
 
-    def _check_templates(self) -> None:
-        """Fill every template once with and once without the optional parts, to report errors before any request."""
-        for optional in (None, "text"):
-            for items in (_SINGLE, _SEVERAL):
-                self.plan(
-                    Case(
-                        "rehearsal", "text", (Response("text"),), context=optional, reference=optional, checklist=items
-                    )
-                )
-        empty = dict.fromkeys(_TEXTS, "")
-        for prompt in self._prompt.values():
-            self._check_placeholders(
-                lambda texts, prompt=prompt: prompt.fill(**{**empty, **texts}),  # type: ignore[misc]
-                ("original_prompt", "response", "items"),
-            )
-        if self._structured:
-            self._prompts.retry("text")
-
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         answers: Mapping[int, tuple[ItemAnswer | None, str]]
         if len(request.items) == 1:
@@ -132,15 +111,13 @@ class Checklist(TemplateEvaluator):
         return _reading(request, answers, rung)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
-        sources, at_end = marked_texts(request.messages), self._format.at_end
+        reply = self._reply(request, completion)
         answers: Mapping[int, tuple[ItemAnswer | None, str]]
         if len(request.items) == 1:
-            rule: dict[str, Any] = {"cut_off": is_cut_off(completion), "sources": sources, "at_end": at_end}
-            answer = read_marked_item(completion.text, self._config.output, **rule)
             reason = completion.text.rpartition("[[")[0].rstrip("\\ \n")
-            answers = {1: (answer, reason)}
+            answers = {1: (read_marked_item(reply, self._config.output.take), reason)}
         else:
-            answers = read_marked_items(completion.text, len(request.items), sources=sources, at_end=at_end)
+            answers = read_marked_items(reply, len(request.items))
         return _reading(request, answers, self._config.output.format)
 
 

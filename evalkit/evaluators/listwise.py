@@ -12,10 +12,10 @@ from evalkit.errors import DatasetError
 from evalkit.evaluators.answer_schemas import listwise_format
 from evalkit.evaluators.answers import CriterionRanking, ListwiseAnswer, by_criterion, read_ranking, write_ranking
 from evalkit.evaluators.base import TemplateEvaluator, check_responses, shared_variables
-from evalkit.evaluators.output_formats import AnswerTask
-from evalkit.evaluators.reading import Reading, conclude, read_object
+from evalkit.evaluators.reading import Reading, read_object
+from evalkit.parsing import AnswerTask
 from evalkit.prompting import Prompts, neutralize
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message, Ranking, Response, Unit
+from evalkit.types import Case, Completion, JudgeRequest, Message, Ranking, Response, Unit
 
 
 class Listwise(TemplateEvaluator):
@@ -33,7 +33,8 @@ class Listwise(TemplateEvaluator):
         super().__init__(config, prompts, "listwise", AnswerTask("ranking", tie_allowed=config.tie.allow))
         self._tie_allowed = config.tie.allow
         self._known: dict[str, dict[str, Any]] = {}
-        self._check_templates()
+        case = Case("rehearsal", "text", (Response("A"), Response("B")))
+        self._check_templates([case], [self._probe], ("original_prompt", "responses"))
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests for every order and sample.
@@ -53,10 +54,6 @@ class Listwise(TemplateEvaluator):
             for sample in range(self._config.mode.samples)
             for shown in self._orders(case, sample)
         ]
-
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the ranking in a completion, or a retry request if it is unusable."""
-        return conclude(request, completion, lambda: self._read(request, completion), self._prompts.retry)
 
     def _orders(self, case: Case, sample: int) -> Iterator[Unit]:
         unit, policy = tuple(range(len(case.responses))), self._config.swap.policy
@@ -89,20 +86,12 @@ class Listwise(TemplateEvaluator):
             self._known[labels] = self._with_instruction(variables)
         return self._known[labels]
 
-    def _check_templates(self) -> None:
-        """Fill every template once with and once without the optional parts, to report errors before any request."""
-        for optional in (None, "text"):
-            case = Case("rehearsal", "text", (Response("A"), Response("B")), context=optional, reference=optional)
-            self._request(case, (0, 1), 0)
-        self._check_placeholders(self._probe, ("original_prompt", "responses"))
-        self._prompts.retry("text")
-
     def _probe(self, texts: Mapping[str, str]) -> Sequence[Message]:
         """Return the messages for a case with the texts of these placeholders."""
         case = Case("rehearsal", texts["original_prompt"], (Response(texts["responses"]), Response("B")))
         return self._request(case, (0, 1), 0).messages
 
-    def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+    def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         found, rung = read_object(request, completion, ("comparison", "result"))
         answer = ListwiseAnswer.read(found)
         compared = by_criterion(answer.comparison, self._names, "comparison")

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from inspect import Parameter, isclass, signature
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar
 
 from evalkit.config import OutputConfig, RunConfig
-from evalkit.core.classes import Classes
-from evalkit.core.scale import Scale
 from evalkit.core.third_party import third_party_errors
 from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.parsing import (
+    MARGINS,
+    AnswerTask,
+    Decision,
     Pattern,
+    Reply,
     UnreadableError,
     drop_thinking,
-    read_class,
-    read_margin,
-    read_marked_class,
-    read_rating,
-    read_score,
-    read_verdict,
-    read_winner,
+    read_marks,
 )
 from evalkit.plugins import OUTPUTS, construct, entry_points_in, find, is_offered
 from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import ClassReader, InstructionWriter, ScoreReader, WinnerReader
 from evalkit.types import AnswerFormat, Winner
 
-Decision: TypeAlias = Literal["winner", "score", "ranking", "class", "items"]
 _WHERE = "output.format"
 _PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType({"Response A": "A", "Response B": "B", "Tie": "TIE"})
 """The default lines of `prompts/<language>/pairwise_regex.md.j2`."""
-_PLAIN_SCORE = "Score: {}"
-"""The default line of `prompts/<language>/pointwise_regex.md.j2`."""
-_PLAIN_CLASS = "Class: {}"
-"""The default line of `prompts/<language>/pointwise_class_regex.md.j2`."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTask:
-    """What an answer must decide; `scale` is the scale of a score, `classes` are those to choose from."""
-
-    decision: Decision
-    tie_allowed: bool = True
-    scale: Scale | None = None
-    classes: Classes | None = None
 
 
 class OutputFormat:
@@ -82,61 +62,29 @@ class OutputFormat:
         """
         return prompts.instruction(f"{mode}_{self.config.format}", **variables)
 
-    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
-        """Return the winner as shown (A is the response shown first); arguments as for `read_verdict`.
+    def read(self, reply: Reply) -> float | str:
+        """Return the decision: a winner's margin as shown, a score in scale units, a class, or the abstention.
+
+        A margin is positive if the response shown first is better.
 
         Raises:
-            UnreadableError: If the text has no winner.
+            UnreadableError: If the text has no decision, or an unknown one.
         """
         raise NotImplementedError
-
-    def size(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:  # noqa: ARG002
-        """Return the size of the margin of a readable answer with a winner; at most 1.
-
-        Raises:
-            UnreadableError: As for `winner`.
-        """
-        return 1.0
-
-    def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-        """Return the score, in scale units; arguments as for `read_verdict`.
-
-        Raises:
-            UnreadableError: If the text has no score, or one off the scale.
-        """
-        raise NotImplementedError
-
-    def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
-        """Return the class, or the abstention; arguments as for `read_verdict`.
-
-        Raises:
-            UnreadableError: If the text has no class, or an unknown one.
-        """
-        raise NotImplementedError
-
-    @property
-    def classes(self) -> Classes:
-        """The classes to choose from."""
-        assert self.task.classes is not None  # only modes with classes ask for one
-        return self.task.classes
-
-    @property
-    def scale(self) -> Scale:
-        """The scale of the score."""
-        assert self.task.scale is not None  # only modes with a scale ask for scores
-        return self.task.scale
 
     def _reads_plain_line(self) -> bool:
-        """Return whether it reads evalkit's default line, such as `Response A` or `Score: 4`."""
+        """Return whether it reads evalkit's default line: `Response A`, `Score: 4` or `Class: good`, as in prompts."""
+        task = self.task
+        lines: dict[str, float | str]
+        if task.scale is not None:
+            lines = {f"Score: {task.scale.text(value)}": value for value in (task.scale.min, task.scale.max)}
+        elif task.classes is not None:
+            lines = {f"Class: {name}": name for name in task.classes.answers}
+        else:
+            winners = {line: winner for line, winner in _PLAIN_WINNERS.items() if winner != "TIE" or task.tie_allowed}
+            lines = {line: MARGINS[winner] for line, winner in winners.items()}
         try:
-            if self.task.decision == "score":
-                ends = (self.scale.min, self.scale.max)
-                return all(self.score(_PLAIN_SCORE.format(self.scale.text(value))) == value for value in ends)
-            if self.task.decision == "class":
-                names = self.classes.answers
-                return all(self.class_name(_PLAIN_CLASS.format(name)) == name for name in names)
-            wanted = {line: one for line, one in _PLAIN_WINNERS.items() if one != "TIE" or self.task.tie_allowed}
-            return all(self.winner(line) == winner for line, winner in wanted.items())
+            return all(self.read(Reply(line)) == value for line, value in lines.items())
         except (UnreadableError, PluginError):
             return False
 
@@ -154,31 +102,17 @@ class BracketFormat(OutputFormat):
     A checklist's answers are `[[met]]`, or `[[2: met]]` if there are several items.
     """
 
-    decisions = frozenset({"winner", "class", "items"})
+    decisions: ClassVar[frozenset[Decision]] = frozenset({"winner", "class", "items"})
 
-    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
-        """Return the winner in double brackets."""
-        return read_verdict(text, self.config, cut_off=cut_off, sources=sources, at_end=self.at_end)
-
-    def size(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-        """Return the size of the verdict in double brackets."""
-        if not self.config.graded:
-            return 1.0
-        return abs(read_margin(text, self.config, cut_off=cut_off, sources=sources, at_end=self.at_end))
-
-    def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
-        """Return the class in double brackets."""
-        return read_marked_class(text, self.config, self.classes, cut_off=cut_off, sources=sources, at_end=self.at_end)
+    def read(self, reply: Reply) -> float | str:
+        """Return the decision in double brackets."""
+        return read_marks(reply, self.config, self.task)
 
 
-class RatingFormat(OutputFormat):
+class RatingFormat(BracketFormat):
     """`[[7]]` or `[[7.5]]`."""
 
     decisions = frozenset({"score"})
-
-    def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-        """Return the score in double brackets."""
-        return read_rating(text, self.config, self.scale, cut_off=cut_off, sources=sources, at_end=self.at_end)
 
 
 class RegexFormat(OutputFormat):
@@ -192,12 +126,12 @@ class RegexFormat(OutputFormat):
 
     def __init__(self, config: OutputConfig, task: AnswerTask) -> None:
         super().__init__(config, task)
-        self._pattern = Pattern(config, task.decision if task.decision in ("score", "class") else "winner")
+        self._pattern = Pattern(config, task)
 
     def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
         """Return the default instruction if the pattern reads its answers, otherwise one that shows the pattern."""
         pattern = "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
-        meanings = self.classes.answers if self.task.decision == "class" else tuple(_PLAIN_WINNERS.values())
+        meanings = self.task.classes.answers if self.task.classes else tuple(_PLAIN_WINNERS.values())
         known = {text: meaning for text, meaning in self.config.map.items() if meaning in meanings}
         table = known or {meaning: meaning for meaning in meanings}
         spellings = {
@@ -205,17 +139,9 @@ class RegexFormat(OutputFormat):
         }
         return super().instruction(prompts, mode, {**variables, "pattern": pattern, "spellings": spellings})
 
-    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
-        """Return the winner that the pattern captures."""
-        return self._pattern.winner(text, cut_off=cut_off, sources=sources)
-
-    def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-        """Return the score that the pattern captures."""
-        return self._pattern.score(text, self.scale, cut_off=cut_off, sources=sources)
-
-    def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
-        """Return the class that the pattern captures."""
-        return self._pattern.class_name(text, self.classes, cut_off=cut_off, sources=sources)
+    def read(self, reply: Reply) -> float | str:
+        """Return the decision that the pattern captures."""
+        return self._pattern.read(reply)
 
 
 _READERS: Mapping[str, tuple[str, type]] = MappingProxyType(
@@ -241,7 +167,7 @@ class ThirdPartyFormat(OutputFormat):
         if not isinstance(self._made, reader):
             what, remedy = f"'{self.name}' cannot read a {task.decision}", f"use a class with the method {method}"
             raise PluginError(what, where=_WHERE, remedy=remedy)
-        self._read: Callable[..., object] = getattr(self._made, method)
+        self._method: Callable[..., object] = getattr(self._made, method)
 
     @property
     def answer(self) -> AnswerFormat | None:
@@ -272,23 +198,16 @@ class ThirdPartyFormat(OutputFormat):
             )
         return neutralize(text.strip())
 
-    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
-        """Return the winner from the plug-in."""
-        return read_winner(str(self._value(text, cut_off, sources)))
+    def read(self, reply: Reply) -> float | str:
+        """Return the decision from the plug-in."""
+        return self.task.value(self._written(reply))
 
-    def score(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-        """Return the score from the plug-in."""
-        return read_score(self._value(text, cut_off, sources), self.scale)
-
-    def class_name(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
-        """Return the class from the plug-in."""
-        return read_class(self._value(text, cut_off, sources), self.classes)
-
-    def _value(self, text: str, cut_off: bool, sources: Sequence[str]) -> object:
+    def _written(self, reply: Reply) -> object:
         what, remedy = "it fails on a judge's answer", "fix the plug-in; the answer is stored"
         with third_party_errors(PluginError, what, where=_WHERE, remedy=remedy):
             try:
-                return _call(self._read, drop_thinking(text), cut_off=cut_off, sources=tuple(sources))
+                text, sources = drop_thinking(reply.text), tuple(reply.sources)
+                return _call(self._method, text, cut_off=reply.cut_off, sources=sources)
             except ValueError as error:
                 unreadable = error
         if isinstance(unreadable, UnreadableError):

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
 from evalkit.evaluators.answer_schemas import pairwise_format
-from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, other_side
-from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
+from evalkit.evaluators.answers import PairwiseAnswer, by_criterion
+from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, filling, shared_variables
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
-from evalkit.evaluators.output_formats import AnswerTask
-from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
-from evalkit.parsing import UnreadableError
+from evalkit.evaluators.reading import Reading, read_object
+from evalkit.parsing import MARGINS, AnswerTask, UnreadableError
 from evalkit.parsing.json import Path
-from evalkit.prompting import Prompts, marked_texts, neutralize
+from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, WeightedJudgment
 
-_MARGIN = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
 CLOSE = 1e-9
 """A margin closer than this to 0 is a tie."""
 _TEXTS = (*SHARED, "response_a", "response_b")
@@ -82,14 +79,15 @@ class Pairwise(TemplateEvaluator):
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         super().__init__(config, prompts, "pairwise", AnswerTask("winner", tie_allowed=config.tie.allow))
         self._tie_allowed = config.tie.allow
-        self._structured = self._format.structured
         self._answer = self._format.answer
         if self._structured:
             self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed)
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
         self._weighing_ties = Weighing(config, margins(tie_allowed=True))
         self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
-        self._check_templates()
+        case = Case("rehearsal", "text", (Response("A"), Response("B")))
+        needed = ("original_prompt", "response_a", "response_b")
+        self._check_templates([case], [filling(self._prompt, _TEXTS)], needed)
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests for every pair, order and sample.
@@ -102,12 +100,6 @@ class Pairwise(TemplateEvaluator):
         return [
             self._request(case, unit, shown, sample, safe) for unit, shown, sample in self._orders_and_samples(case)
         ]
-
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the judgment in a completion, in the case's order, or a retry request if its JSON is unusable."""
-        read = self._read_json if self._structured else self._read_text
-        retry = self._prompts.retry if self._structured else None
-        return conclude(request, completion, lambda: read(request, completion), retry)
 
     def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
         """Return a third request for each sample if `swap.resolve=third_pass` and the orders of a pair disagree.
@@ -147,20 +139,6 @@ class Pairwise(TemplateEvaluator):
     def _constants(self) -> dict[str, Any]:
         return self._with_instruction({"criteria": self._shown_criteria(), "tie_allowed": self._tie_allowed})
 
-    def _check_templates(self) -> None:
-        """Fill every template once with and once without the optional parts, to report errors before any request."""
-        responses = (Response("A"), Response("B"))
-        for optional in (None, "text"):
-            case = Case("rehearsal", "text", responses, context=optional, reference=optional)
-            self._request(case, (0, 1), (0, 1), 0, _safe(case))
-        empty = dict.fromkeys(_TEXTS, "")
-        self._check_placeholders(
-            lambda texts: self._prompt.fill(**{**empty, **texts}),
-            ("original_prompt", "response_a", "response_b"),
-        )
-        if self._structured:
-            self._prompts.retry("text")
-
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         found, rung = read_object(request, completion, ("comparison", "result"))
         answer = PairwiseAnswer.read(found)
@@ -176,20 +154,18 @@ class Pairwise(TemplateEvaluator):
         unswapped = answer if request.shown == request.unit else answer.swapped()
         return Reading(
             read_by=rung,
-            value=_MARGIN[unswapped.result.winner],
+            value=MARGINS[unswapped.result.winner],
             confidence=unswapped.result.confidence,
-            criteria={one.criterion: _MARGIN[one.winner] for one in unswapped.comparison},
+            criteria={one.criterion: MARGINS[one.winner] for one in unswapped.comparison},
             answer=unswapped.dump(),
             weighted=_weighted(weighing, request, completion, found, decisions),
         )
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
-        text, cut_off, sources = completion.text, is_cut_off(completion), marked_texts(request.messages)
-        winner = self._format.winner(text, cut_off=cut_off, sources=sources)
-        unswapped = winner if request.shown == request.unit else other_side(winner)
-        size = self._format.size(text, cut_off=cut_off, sources=sources)
-        name = self._config.output.format
-        return Reading(read_by=name, value=size * _MARGIN[unswapped], answer={"winner": unswapped})
+        margin = float(self._format.read(self._reply(request, completion)))
+        value = margin if request.shown == request.unit else -margin
+        winner = "A" if value > 0 else "B" if value < 0 else "TIE"
+        return Reading(read_by=self._config.output.format, value=value, answer={"winner": winner})
 
 
 def _weighted(

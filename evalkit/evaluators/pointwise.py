@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,18 +11,17 @@ from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
 from evalkit.evaluators.answer_schemas import class_format, pointwise_format
 from evalkit.evaluators.answers import ClassAnswer, PointwiseAnswer, by_criterion
-from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, shared_variables
+from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, filling, shared_variables
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
-from evalkit.evaluators.output_formats import AnswerTask
-from evalkit.evaluators.reading import Reading, conclude, is_cut_off, read_object
-from evalkit.parsing import UnreadableError, read_class, read_score
-from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, Response
+from evalkit.evaluators.reading import Reading, read_object
+from evalkit.parsing import AnswerTask, UnreadableError, read_class, read_score
+from evalkit.prompting import Prompts, neutralize
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Response
 
 _TEXTS = (*SHARED, "response")
 
 
-class SingleResponse(TemplateEvaluator, ABC):
+class SingleResponse(TemplateEvaluator):
     """Every response of a case on its own, each `mode.samples` times."""
 
     weighs = True
@@ -34,11 +32,11 @@ class SingleResponse(TemplateEvaluator, ABC):
         Raises:
             PromptError: If the template cannot be found, parsed or filled.
         """
-        self._structured = self._format.structured
         self._answer = answer if self._structured else self._format.answer
         self._weighing = weighing
         self._prompt = self._prompts.partial(self._template, _TEXTS, **self._with_instruction(variables))
-        self._check_templates()
+        case = Case("rehearsal", "text", (Response("text"),))
+        self._check_templates([case], [filling(self._prompt, _TEXTS)], ("original_prompt", "response"))
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests for every response and sample.
@@ -49,36 +47,12 @@ class SingleResponse(TemplateEvaluator, ABC):
         check_responses(case, 1)
         return list(self._requests(case))
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
-        """Return the judgment in a completion, or a retry request if its JSON is unusable."""
-        read = self._read_json if self._structured else self._read_text
-        retry = self._prompts.retry if self._structured else None
-        return conclude(request, completion, lambda: read(request, completion), retry)
-
-    @abstractmethod
-    def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading: ...
-
-    @abstractmethod
-    def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading: ...
-
     def _requests(self, case: Case) -> Iterator[JudgeRequest]:
         shared = shared_variables(case)
         for index, response in enumerate(case.responses):
             messages = self._prompt.fill(**shared, response=neutralize(response.text))
             for sample in range(self._config.mode.samples):
                 yield JudgeRequest(case.id, (index,), (index,), messages, self._answer, sample)
-
-    def _check_templates(self) -> None:
-        """Fill every template once with and once without the optional parts, to report errors before any request."""
-        for optional in (None, "text"):
-            self.plan(Case("rehearsal", "text", (Response("text"),), context=optional, reference=optional))
-        empty = dict.fromkeys(_TEXTS, "")
-        self._check_placeholders(
-            lambda texts: self._prompt.fill(**{**empty, **texts}),
-            ("original_prompt", "response"),
-        )
-        if self._structured:
-            self._prompts.retry("text")
 
     def _examples(self) -> Sequence[Example]:
         rubric = self._config.rubric
@@ -161,8 +135,7 @@ class Pointwise(SingleResponse):
             raise UnreadableError(fault.kind, f"score of {name}: {fault.reason}") from None
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
-        sources = marked_texts(request.messages)
-        score = self._format.score(completion.text, cut_off=is_cut_off(completion), sources=sources)
+        score = float(self._format.read(self._reply(request, completion)))
         name = self._config.output.format
         return Reading(read_by=name, criteria={self._names[0]: score}, answer={"score": score})
 
@@ -200,6 +173,5 @@ class PointwiseClass(SingleResponse):
         return Reading(read_by=rung, class_name=name, answer=answer.dump(), weighted=weighted)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
-        sources = marked_texts(request.messages)
-        name = self._format.class_name(completion.text, cut_off=is_cut_off(completion), sources=sources)
+        name = str(self._format.read(self._reply(request, completion)))
         return Reading(read_by=self._config.output.format, class_name=name, answer={"class": name})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from evalkit.config import OutputConfig
-from evalkit.parsing.decisions import Mark, MarkRule, choose_mark, marks
+from evalkit.parsing.decisions import Mark, Reply, Take, choose_mark, marks
 from evalkit.parsing.plain_text import drop_thinking, to_half_width, unescape
 from evalkit.parsing.scores import UnreadableError
 from evalkit.types import ItemAnswer
@@ -91,20 +90,16 @@ def _answer_or_none(value: object) -> ItemAnswer | None:
         return None
 
 
-def read_marked_item(
-    text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = (), at_end: bool = False
-) -> ItemAnswer:
-    """Return the answer in double brackets; arguments as for `read_verdict`.
+def read_marked_item(reply: Reply, take: Take) -> ItemAnswer:
+    """Return the answer in double brackets.
 
     Raises:
         UnreadableError: If there is none, an unknown one, or an ambiguous one.
     """
-    return choose_mark(text, marks, read_item_answer, MarkRule(output.take, WANTED, cut_off, sources, at_end=at_end))
+    return choose_mark(reply, marks, read_item_answer, take=take, wanted=WANTED)
 
 
-def read_marked_items(
-    text: str, count: int, *, sources: Collection[str] = (), at_end: bool = False
-) -> dict[int, tuple[ItemAnswer | None, str]]:
+def read_marked_items(reply: Reply, count: int) -> dict[int, tuple[ItemAnswer | None, str]]:
     """Return the answers in double brackets, `[[2: met]]`, as `read_item_entries` does.
 
     The reason is the text on the mark's line before it. A mark that also occurs in the texts under judgment may be a
@@ -113,8 +108,8 @@ def read_marked_items(
     Raises:
         UnreadableError: If there is no mark with an item's number, or one with another number.
     """
-    text = drop_thinking(text, [*sources])
-    quoted = {mark.content for source in sources for one in (source, unescape(source)) for mark in marks(one)}
+    text = drop_thinking(reply.text, reply.sources)
+    quoted = {mark.content for source in reply.sources for one in (source, unescape(source)) for mark in marks(one)}
     found: dict[int, tuple[ItemAnswer | None, str]] = {}
     for mark in marks(text):
         read = _NUMBERED.match(to_half_width(mark.content))
@@ -123,7 +118,7 @@ def read_marked_items(
         number = int(read["number"])
         if not 1 <= number <= count:
             raise UnreadableError("invalid", f"there is no item {number}: items are numbered from 1 to {count}")
-        within = at_end and not _REST.match(text, mark.end)
+        within = reply.at_end and not _REST.match(text, mark.end)
         answer = None if within or mark.content in quoted else _answer_or_none(read["answer"])
         if number in found and found[number][0] != answer:
             answer = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal, TypeAlias, TypeVar
 
 from evalkit.config import OutputConfig
@@ -16,6 +17,7 @@ from evalkit.parsing.scores import UnreadableError, extent, read_class, read_sco
 from evalkit.types import Winner
 
 Take: TypeAlias = Literal["last", "first", "only"]
+Decision: TypeAlias = Literal["winner", "score", "ranking", "class", "items"]
 T = TypeVar("T")
 
 _DECORATION = " \t*_#`~.。"
@@ -38,69 +40,102 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkRule:
-    """The rule that selects one of several marks.
+class Reply:
+    """A judge's text to read.
 
-    `cut_off` means that the text is truncated, so the last mark is unknown. `sources` are the texts under judgment. If
-    one of them contains a verdict, the judge may be quoting it, and only a mark at the end of the answer (at the
-    beginning, for `first`) is the judge's own. With `alone`, it must be alone on its line or after a label. With
-    `at_end`, the judge was asked for the verdict at the end, so a mark that words follow on its line is none.
+    Attributes:
+        text: The text.
+        cut_off: Whether it is truncated, so that its last mark is unknown.
+        sources: The texts under judgment. If one of them contains a verdict, the judge may be quoting it, and only a
+            mark at the end of the answer (at the beginning, for `first`) is the judge's own.
+        at_end: Whether the judge was asked for the verdict at the end, so that a mark that words follow on its line is
+            none.
     """
 
-    take: Take = "last"
-    wanted: str = "a verdict"
+    text: str
     cut_off: bool = False
     sources: Sequence[str] = ()
-    alone: bool = True
     at_end: bool = False
 
 
-def choose_mark(text: str, find: Callable[[str], Sequence[Mark]], read: Callable[[str], T], choice: MarkRule) -> T:
+@dataclass(frozen=True, slots=True)
+class AnswerTask:
+    """What an answer must decide; `scale` is the scale of a score, `classes` are those to choose from."""
+
+    decision: Decision
+    tie_allowed: bool = True
+    scale: Scale | None = None
+    classes: Classes | None = None
+
+    def value(self, written: object) -> float | str:
+        """Return the decision that is written: a winner's margin as shown, a score in scale units, or a class.
+
+        Raises:
+            UnreadableError: If it is not one.
+        """
+        if self.scale is not None:
+            return read_score(written, self.scale)
+        return MARGINS[read_winner(str(written))] if self.classes is None else read_class(written, self.classes)
+
+
+def choose_mark(
+    reply: Reply,
+    find: Callable[[str], Sequence[Mark]],
+    read: Callable[[str], T],
+    *,
+    take: Take,
+    wanted: str,
+    alone: bool = True,
+) -> T:
     """Return the value of the selected mark.
 
     Args:
-        text: The judge's answer.
+        reply: The judge's answer.
         find: Returns the marks in a text, in order.
         read: Returns the value of a mark's content, or raises UnreadableError.
-        choice: The rule.
+        take: Which of several marks to select.
+        wanted: The form of a mark, for error messages.
+        alone: Whether a mark must be alone on its line or after a label if the judge may be quoting.
 
     Raises:
         UnreadableError: If there is no mark, the selected mark cannot be read, or the selection is ambiguous.
     """
-    text = drop_thinking(text, choice.sources)
+    text, cut_off = drop_thinking(reply.text, reply.sources), reply.cut_off
     marks = find(text)
     if not marks:
-        raise UnreadableError("no_answer", f"there is no verdict: {choice.wanted} is missing")
-    sources = {one for source in choice.sources for one in (source, unescape(source))}
+        raise UnreadableError("no_answer", f"there is no verdict: {wanted} is missing")
+    sources = {one for source in reply.sources for one in (source, unescape(source))}
     if quoted := [value for source in sources for value in _values(find(source), read)]:
-        own = _own(text, marks, choice, sources)
+        own = _own(text, marks, sources, first=take == "first", cut_off=cut_off, alone=alone)
         # If it equals a verdict in a source, it may be an echo: then all marks in the answer must agree.
         if read(own[0].content) in quoted:
             _agree(_values(marks, read))
         marks = own
-    if choice.take == "only":
+    if take == "only":
         _agree([read(content) for content in dict.fromkeys(mark.content for mark in marks)])
-    elif choice.cut_off and choice.take == "last":
+    elif cut_off and take == "last":
         _agree(_values(marks, read))
-    if choice.at_end and choice.take != "first":
-        marks = _at_end(text, marks, read, choice)
-    mark = marks[0 if choice.take == "first" else -1]
-    if choice.cut_off and mark.open:
+    if reply.at_end and take != "first":
+        ends = _at_end(text, marks, cut_off=cut_off)
+        if not ends:
+            what = f"a verdict counts only at the end of a line: write {wanted} on the last line"
+            raise UnreadableError("no_answer", what)
+        if take == "last":  # what is said after it must not contradict it
+            after = [mark for mark in marks if mark.start > ends[-1].start]
+            _agree([read(ends[-1].content), *_values(after, read)])
+        marks = ends
+    mark = marks[0 if take == "first" else -1]
+    if cut_off and mark.open:
         raise UnreadableError("truncated", "the verdict itself may be truncated")
     return read(mark.content)
 
 
-def _at_end(text: str, marks: Sequence[Mark], read: Callable[[str], T], choice: MarkRule) -> list[Mark]:
-    """Return the marks that end their lines; what is said after the last one must not contradict it."""
+def _at_end(text: str, marks: Sequence[Mark], *, cut_off: bool) -> list[Mark]:
+    """Return the marks that end their lines."""
     ends = [mark for mark in marks if _REST.match(text, mark.end)]
-    if choice.cut_off and ends and "\n" not in text[ends[-1].end :]:  # the line may go on
+    if cut_off and ends and "\n" not in text[ends[-1].end :]:  # the line may go on
         lead = text[: ends[-1].start].rpartition("\n")[2]
-        ends = ends[:-1] if lead.strip(_DECORATION) else ends
-    if not ends:
-        what = f"a verdict counts only at the end of a line: write {choice.wanted} on the last line"
-        raise UnreadableError("no_answer", what)
-    if choice.take == "last":
-        _agree([read(ends[-1].content), *_values([mark for mark in marks if mark.start > ends[-1].start], read)])
+        return ends[:-1] if lead.strip(_DECORATION) else ends
     return ends
 
 
@@ -123,17 +158,19 @@ def _agree(values: Sequence[object]) -> None:
         raise UnreadableError("ambiguous", f"there are {len(values)} verdicts and they differ")
 
 
-def _own(text: str, marks: Sequence[Mark], choice: MarkRule, sources: Collection[str]) -> list[Mark]:
+def _own(
+    text: str, marks: Sequence[Mark], sources: Collection[str], *, first: bool, cut_off: bool, alone: bool
+) -> list[Mark]:
     """Return the judge's own mark when a text under judgment contains such a mark too."""
     if is_refusal(text):
         raise UnreadableError("refusal", f"the judge refused: {text.strip()[:200]}")
-    begin, end = _line(text, first=choice.take == "first")
+    begin, end = _line(text, first=first)
     # Only the last mark in a line is at its end.
     own = [mark for mark in marks if begin <= mark.start and mark.end <= end][-1:]
     if (
-        choice.cut_off
+        cut_off
         or not own
-        or not _apart(text[begin : own[0].start], text[own[0].end : end], choice, sources)
+        or not _apart(text[begin : own[0].start], text[own[0].end : end], sources, alone=alone)
         or any(_copied(text, own[0], source) for source in sources)
     ):
         raise UnreadableError(
@@ -149,14 +186,14 @@ def _line(text: str, *, first: bool) -> tuple[int, int]:
     return lines[0 if first else -1] if lines else (0, 0)
 
 
-def _apart(before: str, after: str, choice: MarkRule, sources: Collection[str]) -> bool:
+def _apart(before: str, after: str, sources: Collection[str], *, alone: bool) -> bool:
     """Return whether a mark is at the end of a line without quotations, as a judge's own."""
     if after.strip(_DECORATION):
         return False
     lead = before.strip(_DECORATION)
     if not lead:
         return True
-    if not choice.alone:
+    if not alone:
         return not re.search(rf"\A>|{_QUOTES}\Z", lead)
     # A label such as "Verdict:" is the judge's own unless a text under judgment also has it before a mark.
     return bool(_LABEL.fullmatch(lead)) and not any(lead in source for source in sources)
@@ -174,8 +211,10 @@ def _flat(text: str) -> str:
     return "".join(text.split())
 
 
+MARGINS: Mapping[Winner, float] = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
+"""The margin of each winner, and of `[[A>>B]]`."""
 BETTER = 1 / 3
-"""The margin of "better"; that of "much better" is 1."""
+"""The margin of `[[A>B]]`."""
 
 # Models escape square brackets for Markdown renderers.
 _MARK = re.compile(r"\\?\[\\?\[([^\[\]]{1,80})\]\\?\]")
@@ -183,79 +222,25 @@ _LONGEST_MARK = 40
 _ORDERED = re.compile(r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z")
 
 
-def read_verdict(
-    text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = (), at_end: bool = False
-) -> Winner:
-    """Return the winner as shown (A = the response shown first), read by the marks or the pattern of `output`.
+def read_marks(reply: Reply, output: OutputConfig, task: AnswerTask) -> float | str:
+    """Return the decision in double brackets: a winner's margin as shown, a score in scale units, or a class.
 
-    Args:
-        text: The judge's text.
-        output: The output settings.
-        cut_off: Whether the text is truncated.
-        sources: The texts under judgment, from which a verdict may be quoted.
-        at_end: Whether the judge was asked for the verdict at the end; a mark within a sentence is then none.
+    A margin is positive if the response shown first is better: 1, or a third for `A>B` if `output.graded` is set.
 
     Raises:
-        UnreadableError: If there is no verdict, an unknown one, or an ambiguous one.
+        UnreadableError: If there is no mark, one that cannot be read, or an ambiguous one.
     """
-    if output.format == "regex":
-        return Pattern(output, "winner").winner(text, cut_off=cut_off, sources=sources)
-    choice = MarkRule(output.take, "[[A]], [[B]] or [[C]]", cut_off, sources, at_end=at_end)
-    return choose_mark(text, marks, _marked, choice)
-
-
-def read_margin(
-    text: str, output: OutputConfig, *, cut_off: bool = False, sources: Sequence[str] = (), at_end: bool = False
-) -> float:
-    """Return the margin as shown, from double brackets: 1 for `A` and `A>>B`, a third for `A>B`, 0 for a tie.
-
-    It is positive if the response shown first is better. Arguments are as for `read_verdict`.
-
-    Raises:
-        UnreadableError: As for `read_verdict`.
-    """
-    wanted = "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]"
-    choice = MarkRule(output.take, wanted, cut_off, sources, at_end=at_end)
-    return choose_mark(text, marks, _graded, choice)
-
-
-def read_rating(
-    text: str,
-    output: OutputConfig,
-    scale: Scale,
-    *,
-    cut_off: bool = False,
-    sources: Sequence[str] = (),
-    at_end: bool = False,
-) -> float:
-    """Return the score in scale units, read by the marks or the pattern of `output`; arguments as for `read_verdict`.
-
-    Raises:
-        UnreadableError: If there is no score, one off the scale, or an ambiguous one.
-    """
-    if output.format == "regex":
-        return Pattern(output, "score").score(text, scale, cut_off=cut_off, sources=sources)
-    choice = MarkRule(output.take, "[[score]]", cut_off, sources, at_end=at_end)
-    return choose_mark(text, _ratings, lambda mark: read_score(mark, scale), choice)
-
-
-def read_marked_class(
-    text: str,
-    output: OutputConfig,
-    classes: Classes,
-    *,
-    cut_off: bool = False,
-    sources: Sequence[str] = (),
-    at_end: bool = False,
-) -> str:
-    """Return the class, or the abstention, in double brackets; arguments as for `read_verdict`.
-
-    Raises:
-        UnreadableError: If there is no class, an unknown one, or an ambiguous one.
-    """
-    wanted = " or ".join(f"[[{name}]]" for name in classes.answers)
-    choice = MarkRule(output.take, wanted, cut_off, sources, at_end=at_end)
-    return choose_mark(text, marks, lambda mark: read_class(mark, classes), choice)
+    if task.scale is not None:
+        return choose_mark(reply, _ratings, task.value, take=output.take, wanted="[[score]]")
+    if task.classes is not None:
+        wanted = " or ".join(f"[[{name}]]" for name in task.classes.answers)
+        return choose_mark(reply, marks, task.value, take=output.take, wanted=wanted)
+    if output.graded:
+        wanted = "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]"
+        return choose_mark(reply, marks, _graded, take=output.take, wanted=wanted)
+    return choose_mark(
+        reply, marks, lambda mark: MARGINS[_marked(mark)], take=output.take, wanted="[[A]], [[B]] or [[C]]"
+    )
 
 
 class Pattern:
@@ -265,8 +250,9 @@ class Pattern:
         ConfigError: If it does not compile or has no such group.
     """
 
-    def __init__(self, output: OutputConfig, group: Literal["winner", "score", "class"]) -> None:
-        self._output, self._group = output, group
+    def __init__(self, output: OutputConfig, task: AnswerTask) -> None:
+        self._output, self._task, group = output, task, task.decision
+        self._group = group
         try:
             self._pattern = re.compile(output.pattern or "")
         except re.error as error:
@@ -279,39 +265,20 @@ class Pattern:
                 where="output.pattern",
                 remedy=f"put (?P<{group}>…) around the {group}",
             )
+        classes = None if task.classes is None else task.classes.answers
+        self._table = {word: name for word, name in output.map.items() if classes is None or name in classes}
 
-    def winner(self, text: str, *, cut_off: bool = False, sources: Sequence[str] = ()) -> Winner:
-        """Return the captured winner.
-
-        Raises:
-            UnreadableError: If there is no winner, an unknown one, or an ambiguous one.
-        """
-        return choose_mark(text, self._captured, self._mapped, self._choice(cut_off, sources))
-
-    def score(self, text: str, scale: Scale, *, cut_off: bool = False, sources: Sequence[str] = ()) -> float:
-        """Return the captured score, in scale units.
+    def read(self, reply: Reply) -> float | str:
+        """Return the captured decision as `read_marks` does, by `output.map` if that is set.
 
         Raises:
-            UnreadableError: If there is no score, one off the scale, part of a longer number, or an ambiguous one.
+            UnreadableError: If there is none, an unknown one, part of a longer number, or an ambiguous one.
         """
-        choice = self._choice(cut_off, sources)
-        return choose_mark(text, self._numbers, lambda one: read_score(one, scale), choice)
-
-    def class_name(self, text: str, classes: Classes, *, cut_off: bool = False, sources: Sequence[str] = ()) -> str:
-        """Return the captured class, or the abstention.
-
-        Raises:
-            UnreadableError: If there is no class, an unknown one, or an ambiguous one.
-        """
-        table = {word: meaning for word, meaning in self._output.map.items() if meaning in classes.answers}
-
-        def read(captured: str) -> str:
-            return _meaning(captured, table) if table else read_class(captured, classes)
-
-        return choose_mark(text, self._captured, read, self._choice(cut_off, sources))
-
-    def _choice(self, cut_off: bool, sources: Sequence[str]) -> MarkRule:
-        return MarkRule(self._output.take, "a match of output.pattern", cut_off, sources, alone=False)
+        scored = self._task.scale is not None
+        find, read = (self._numbers, self._task.value) if scored else (self._captured, self._mapped)
+        anywhere = replace(reply, at_end=False)  # the pattern says where the decision is
+        wanted = "a match of output.pattern"
+        return choose_mark(anywhere, find, read, take=self._output.take, wanted=wanted, alone=False)
 
     def _captured(self, text: str) -> list[Mark]:
         matches, last = self._pattern.finditer(text), len(text.rstrip(" \t"))
@@ -330,8 +297,8 @@ class Pattern:
             for match, (begin, end) in whole
         ]
 
-    def _mapped(self, captured: str) -> Winner:
-        return read_winner(_meaning(captured, self._output.map) if self._output.map else captured)
+    def _mapped(self, captured: str) -> float | str:
+        return self._task.value(_meaning(captured, self._table) if self._table else captured)
 
 
 def _meaning(captured: str, table: Mapping[str, str]) -> str:
@@ -362,7 +329,7 @@ def _ratings(text: str) -> list[Mark]:
 def _graded(mark: str) -> float:
     winner, ordered = _marked(mark), _ORDERED.match(mark.strip().upper())
     size = BETTER if ordered is not None and len(ordered["sign"]) == 1 else 1.0
-    return {"A": size, "TIE": 0.0, "B": -size}[winner]
+    return size * MARGINS[winner]
 
 
 def _marked(mark: str) -> Winner:

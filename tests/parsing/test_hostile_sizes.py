@@ -8,9 +8,10 @@ import pytest
 
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
-from evalkit.parsing import UnreadableError, drop_thinking, read_json, read_rating, read_verdict
+from evalkit.parsing import UnreadableError, drop_thinking, read_json
 from evalkit.parsing.json import places
 from evalkit.parsing.plain_text import unescape
+from tests.support.verdicts import read_rating, read_verdict
 
 DEEP = 60_000
 SCHEMA = {"properties": {"result": {"properties": {"winner": {}, "reasoning": {}}}}}

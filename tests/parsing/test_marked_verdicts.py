@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
-from evalkit.parsing import Pattern, UnreadableError, read_rating, read_verdict, read_winner
+from evalkit.parsing import AnswerTask, Pattern, UnreadableError, read_winner
+from tests.support.verdicts import read_rating, read_verdict
 
 BRACKET = OutputConfig(format="bracket")
 
@@ -210,7 +211,7 @@ def test_a_pattern_reads_scores() -> None:
 )
 def test_a_pattern_that_cannot_work_is_said(pattern: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        Pattern(OutputConfig(format="regex", pattern=pattern), "winner")
+        Pattern(OutputConfig(format="regex", pattern=pattern), AnswerTask("winner"))
 
 
 @given(

@@ -11,7 +11,8 @@ import pytest
 
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
-from evalkit.parsing import UnreadableError, read_json, read_rating, read_score, read_verdict
+from evalkit.parsing import UnreadableError, read_json, read_score
+from tests.support.verdicts import read_rating, read_verdict
 
 pytestmark = pytest.mark.shared
 

@@ -8,8 +8,8 @@ from evalkit.config import OutputConfig, RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import PluginError
 from evalkit.evaluators import make_evaluator
-from evalkit.evaluators.output_formats import AnswerTask, ThirdPartyFormat
-from evalkit.parsing import UnreadableError
+from evalkit.evaluators.output_formats import ThirdPartyFormat
+from evalkit.parsing import AnswerTask, Reply, UnreadableError
 from evalkit.protocols import FollowUpEvaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
@@ -84,13 +84,13 @@ class Told:
 
 def test_readers_are_told_what_ours_are():
     output = OutputConfig(format=f"{__name__}.Told")
-    winner = ThirdPartyFormat(output, AnswerTask("winner")).winner
-    score = ThirdPartyFormat(output, AnswerTask("score", scale=Scale(1, 5, 1))).score
-    assert winner("x", sources=["y"]) == "A"
-    assert winner("x", sources=["x"]) == "B"
+    winner = ThirdPartyFormat(output, AnswerTask("winner")).read
+    score = ThirdPartyFormat(output, AnswerTask("score", scale=Scale(1, 5, 1))).read
+    assert winner(Reply("x", sources=["y"])) == 1
+    assert winner(Reply("x", sources=["x"])) == -1
     with pytest.raises(UnreadableError, match="cut off"):
-        winner("x", cut_off=True)
-    assert score("x", sources=["y", "z"], cut_off=True) == 3
+        winner(Reply("x", cut_off=True))
+    assert score(Reply("x", sources=["y", "z"], cut_off=True)) == 3
 
 
 class Plain:
@@ -103,7 +103,7 @@ class Plain:
 
 def test_a_reader_that_asks_for_nothing_is_told_nothing():
     plain = ThirdPartyFormat(OutputConfig(format=f"{__name__}.Plain"), AnswerTask("winner"))
-    assert plain.winner("tie", cut_off=True, sources=["x"]) == "TIE"
+    assert plain.read(Reply("tie", cut_off=True, sources=["x"])) == 0
 
 
 class Boundless(Failing):
