@@ -20,7 +20,7 @@ from evalkit.config import RunConfig, SwapConfig
 from evalkit.core.hashing import text_digest
 from evalkit.core.resources import project
 from evalkit.errors import ConfigError, DatasetError, PromptError
-from evalkit.evaluators.reading import Reading, conclude, is_cut_off
+from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.plugins import PROMPTS, folders
 from evalkit.prompting import Prompts, marked_texts, neutralize

@@ -13,9 +13,8 @@ from typing import Any
 
 from evalkit.config import DatasetConfig
 from evalkit.core.classes import Classes
-from evalkit.core.hash_set import HashSet
-from evalkit.core.hash_set import count_repeats as repeated_hashes
-from evalkit.core.spool import ReorderedSequence, Spool
+from evalkit.core.spool import HashSet, ReorderedSequence, Spool
+from evalkit.core.spool import count_repeats as repeated_hashes
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import Columns

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappush, heappushpop
 
-from evalkit.core.hash_set import HashSet, find_new
 from evalkit.core.hashing import text_digest
+from evalkit.core.spool import HashSet, find_new
 from evalkit.engine.requests import PlannedCall, PlannedCalls, call_key
 from evalkit.engine.token_estimates import Kind, prompt_tokens, response_tokens
 from evalkit.protocols import CompletionCache, Evaluator

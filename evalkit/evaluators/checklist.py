@@ -10,9 +10,16 @@ from typing import Any
 from evalkit.config import RunConfig
 from evalkit.core.checklists import inherited
 from evalkit.errors import DatasetError
-from evalkit.evaluators.answer_schemas import item_format
-from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, filling, shared_variables
-from evalkit.evaluators.reading import Reading, read_object
+from evalkit.evaluators.answers import item_format
+from evalkit.evaluators.base import (
+    SHARED,
+    Reading,
+    TemplateEvaluator,
+    check_responses,
+    filling,
+    read_object,
+    shared_variables,
+)
 from evalkit.parsing import (
     AnswerTask,
     UnreadableError,

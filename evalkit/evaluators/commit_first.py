@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evalkit.errors import PromptError
-from evalkit.evaluators.reading import missing_judgment
+from evalkit.evaluators.base import missing_judgment
 from evalkit.parsing import UnreadableError, drop_thinking
 from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import Evaluator, FollowUpEvaluator

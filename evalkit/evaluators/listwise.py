@@ -9,10 +9,15 @@ from typing import Any
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
 from evalkit.errors import DatasetError
-from evalkit.evaluators.answer_schemas import listwise_format
-from evalkit.evaluators.answers import CriterionRanking, ListwiseAnswer, by_criterion, read_ranking, write_ranking
-from evalkit.evaluators.base import TemplateEvaluator, check_responses, shared_variables
-from evalkit.evaluators.reading import Reading, read_object
+from evalkit.evaluators.answers import (
+    CriterionRanking,
+    ListwiseAnswer,
+    by_criterion,
+    listwise_format,
+    read_ranking,
+    write_ranking,
+)
+from evalkit.evaluators.base import Reading, TemplateEvaluator, check_responses, read_object, shared_variables
 from evalkit.parsing import AnswerTask
 from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Message, Ranking, Response, Unit

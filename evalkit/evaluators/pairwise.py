@@ -9,11 +9,17 @@ from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
-from evalkit.evaluators.answer_schemas import pairwise_format
-from evalkit.evaluators.answers import PairwiseAnswer, by_criterion
-from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, filling, shared_variables
+from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, pairwise_format
+from evalkit.evaluators.base import (
+    SHARED,
+    Reading,
+    TemplateEvaluator,
+    check_responses,
+    filling,
+    read_object,
+    shared_variables,
+)
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
-from evalkit.evaluators.reading import Reading, read_object
 from evalkit.parsing import MARGINS, AnswerTask, UnreadableError
 from evalkit.parsing.json import Path
 from evalkit.prompting import Prompts, neutralize

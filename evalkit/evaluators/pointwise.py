@@ -9,11 +9,17 @@ from evalkit.config import Example, RunConfig
 from evalkit.core.classes import Classes
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
-from evalkit.evaluators.answer_schemas import class_format, pointwise_format
-from evalkit.evaluators.answers import ClassAnswer, PointwiseAnswer, by_criterion
-from evalkit.evaluators.base import SHARED, TemplateEvaluator, check_responses, filling, shared_variables
+from evalkit.evaluators.answers import ClassAnswer, PointwiseAnswer, by_criterion, class_format, pointwise_format
+from evalkit.evaluators.base import (
+    SHARED,
+    Reading,
+    TemplateEvaluator,
+    check_responses,
+    filling,
+    read_object,
+    shared_variables,
+)
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
-from evalkit.evaluators.reading import Reading, read_object
 from evalkit.parsing import AnswerTask, UnreadableError, read_class, read_score
 from evalkit.prompting import Prompts, neutralize
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Response

@@ -11,9 +11,8 @@ from evalkit.core.third_party import Guarded
 from evalkit.errors import PluginError, TrackingError
 from evalkit.plugins import TRACKERS, construct, find
 from evalkit.protocols import Tracker
-from evalkit.tracking.datasets import dataset_fetchers
-from evalkit.tracking.find_run import fetch_run, find_run, is_run_id, job_runs
-from evalkit.tracking.location import VIEW, check_tracking, server_environment, tracking_uri
+from evalkit.tracking.connection import VIEW, check_tracking, server_environment, tracking_uri
+from evalkit.tracking.fetch import dataset_fetchers, fetch_run, find_run, is_run_id, job_runs
 
 __all__ = [
     "VIEW",

@@ -23,8 +23,7 @@ from typing import Any
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
-from evalkit.tracking.connection import import_all
-from evalkit.tracking.location import sqlite_file
+from evalkit.tracking.connection import import_all, sqlite_file
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.types import RunResult
 

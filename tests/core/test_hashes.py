@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.core import hash_set
-from evalkit.core.hash_set import HashSet, count_repeats, find_new
+from evalkit.core import spool
+from evalkit.core.spool import HashSet, count_repeats, find_new
 
 ENDS = (-(2**63), -1, 0, 1, 2**63 - 1)
 hashes = st.lists(st.one_of(st.sampled_from(ENDS), st.integers(-(2**63), 2**63 - 1), st.integers(0, 9)), max_size=60)
@@ -25,7 +25,7 @@ def held(values: list[int]) -> HashSet:
 @given(hashes, hashes, hashes)
 def test_they_are_what_sets_say(one: list[int], two: list[int], three: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hash_set, "_HELD", 8)
+        patch.setattr(spool, "_HELD", 8)
         kept, others = held(one), [held(two), held(three)]
         fresh = {*one} - {*two} - {*three}
         assert len(kept) == len(one)

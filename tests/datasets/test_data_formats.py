@@ -268,11 +268,11 @@ def test_fast_and_slow_json_agree(tmp_path: Path) -> None:
 
 
 def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalkit.core import hash_set
+    from evalkit.core import spool
     from evalkit.datasets import load as loading
 
     monkeypatch.setattr(loading, "HELD", 4)
-    monkeypatch.setattr(hash_set, "_HELD", 8)
+    monkeypatch.setattr(spool, "_HELD", 8)
     path = tmp_path / "d.jsonl"
 
     def write(*ids: int) -> None:
@@ -292,10 +292,10 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
 PEAKS = """
 import sys, tracemalloc
 from evalkit.config import DatasetConfig
-from evalkit.core import hash_set
+from evalkit.core import spool
 from evalkit.datasets import iter_cases, load
 
-load.HELD, hash_set._HELD = 256, 256
+load.HELD, spool._HELD = 256, 256
 for path in sys.argv[1:]:
     tracemalloc.start()
     count = sum(1 for _ in iter_cases(DatasetConfig(path=path), mode="pairwise"))

@@ -188,7 +188,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from evalkit.core import hash_set
+    from evalkit.core import spool
 
     rows = [{**ROWS[0], "id": str(i), "prompt": f"P{i % 20}"} for i in range(40)]
     path = tmp_path / "d.jsonl"
@@ -198,7 +198,7 @@ def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(
     # A job's name may go on over several lines; its numbers, seven with the price, stand in one of them.
     counts = [line.split()[-7:-4] for line in held if line.split()[-1:] and line.split()[-1].startswith("$")]
     assert counts == [["40", "0", "20"], ["80", "0", "40"], ["120", "0", "40"]]
-    monkeypatch.setattr(hash_set, "_HELD", 4)
+    monkeypatch.setattr(spool, "_HELD", 4)
     assert planned(capsys, *words) == held
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.redaction import redact
 from evalkit.errors import JudgeSetupError
-from evalkit.evaluators.answer_schemas import pairwise_format
+from evalkit.evaluators.answers import pairwise_format
 from evalkit.judges import make_judges, spec_of
 from evalkit.judges.error_mapping import LONGEST_MESSAGE, clean_message, retry_after
 from evalkit.judges.ladder import RUNGS, Shape, adapted, top_rung

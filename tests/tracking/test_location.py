@@ -8,7 +8,7 @@ from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
 from evalkit.tracking import make_tracker, server_environment, tracking_uri
-from evalkit.tracking.location import sqlite_file
+from evalkit.tracking.connection import sqlite_file
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import json
 import pytest
 
 from evalkit.config import TrackingConfig
-from evalkit.tracking.mlflow_tracker import MlflowTracker
-from evalkit.tracking.prompts import HASH, LINKED, NOTE, prompt_tags, registered_name
+from evalkit.tracking.mlflow_tracker import HASH, LINKED, NOTE, MlflowTracker, prompt_tags, registered_name
 
 NAME = "evalkit.en.pairwise"
 
