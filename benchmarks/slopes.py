@@ -16,7 +16,7 @@ from evalkit.config import ScoringConfig
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import confused, kappa
+from evalkit.scoring.stats.confusion import kappa
 from evalkit.scoring.stats.logistic import expit, slope
 from evalkit.types import Metric
 
@@ -60,7 +60,7 @@ def next_to_one(generator: np.random.Generator, n: int, wrong: float) -> list[tu
     """
     label, error = generator.integers(0, 2, size=n), generator.random(n) < wrong
     cells = np.eye(4)[2 * label + np.where(error, 1 - label, label)]
-    agreement = Statistic("agreement/kappa", cells, kappa, n, reach=confused(kappa, cells))
+    agreement = Statistic("agreement/kappa", cells, kappa, n, reach=np.eye(cells.shape[1]))
     grade = generator.integers(1, 6, size=n).astype(np.float64)
     score = np.where(error & (grade == 5), 1.0, grade)
     rho = spearman_statistic(np.arange(n), score, grade, n)

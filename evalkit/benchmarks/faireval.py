@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 from evalkit.benchmarks.benchmark import Benchmark, Source, choice, coefficient_row, share_row
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing
@@ -19,7 +16,7 @@ from evalkit.scoring.catalog.spec import BOTH
 from evalkit.scoring.columns.cases import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.scoring.stats.confusion import confused, kappa
+from evalkit.scoring.stats.confusion import Confusion, kappa
 from evalkit.types import Metric
 
 _LABELS: Final = {"CHATGPT": "A", "VICUNA13B": "B", "TIE": "TIE"}
@@ -81,12 +78,9 @@ def _rule(view: View) -> list[Statistic | Metric]:
     winner, label, tally = sign(view.mean_margin()), view.pairs.label, view.tally
     used, lost = view.labeled & (winner != NONE), view.labeled & (winner == NONE)
     accuracy = tally.rate("faireval/accuracy", winner == label, used, lost, why=UNREAD)
-    cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
     why = "all verdicts and labels are in one class" if used.any() else UNREAD
-    table = np.stack(cells, axis=1)
-    agreement = Statistic(
-        "faireval/kappa", table, kappa, accuracy.n, accuracy.missing, reach=confused(kappa, table), why=why
-    )
+    table = Confusion.of(tally, label, winner, used, lost, CLASSES)
+    agreement = table.statistic("faireval/kappa", kappa, why=why)
     if not view.both:
         return [accuracy, agreement, nothing("faireval/conflict_rate", ONE_ORDER)]
     passes = view.passes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import product
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from evalkit.scoring.columns.cases import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.arrays import Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.confusion import Confusion
 from evalkit.types import Case, Metric
 
 
@@ -52,16 +52,12 @@ def _rule(view: View) -> list[Statistic | Metric]:
     used, lost = first & (winner != NONE), first & (winner == NONE)
     tally = view.tally
     accuracy = tally.rate("pandalm/accuracy", winner == label, used, lost, why=UNREAD)
-    cells = [tally(used & (label == row) & (winner == column)) for row, column in product(CLASSES, CLASSES)]
-    columns = np.stack(cells, axis=1)
+    table = Confusion.of(tally, label, winner, used, lost, CLASSES)
     unbounded = "missing verdicts are omitted, without bounds" if lost.any() else None
     macro = [
-        Statistic(
-            f"pandalm/{name}", columns, compute, accuracy.n, accuracy.missing,
-            proportion=True, note=unbounded, why=UNREAD,
-        )
-        for name, compute in (("precision", _precision), ("recall", _recall), ("f1", _f1))
-    ]  # fmt: skip
+        table.statistic(f"pandalm/{name}", value, reach=None, proportion=True, note=unbounded, why=UNREAD)
+        for name, value in (("precision", _precision), ("recall", _recall), ("f1", _f1))
+    ]
     return [accuracy, *macro]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
@@ -16,15 +16,14 @@ from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns.cases import CODES, NONE
-from evalkit.scoring.metrics.agreement import CLASSES, unless_one_label
+from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
 from evalkit.scoring.metrics.checklists import halo_statistic
-from evalkit.scoring.metrics.contradiction import contradiction_statistics
 from evalkit.scoring.pipeline import score_without_intervals
 from evalkit.scoring.stats import paired_tests as tests
 from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, as_metric, measure, measure_with_draws, resample
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import kappa
+from evalkit.scoring.stats.confusion import Confusion, kappa, undefined
 from evalkit.scoring.verdicts.checklists import read_items
 from evalkit.types import Case, Judgment, Metric, Verdict
 
@@ -467,15 +466,14 @@ def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Dif
     first, second, case = one.paired.winner, two.paired.winner, one.paired.case
     read = (first != NONE) & (second != NONE)
     tally = Tally(case, len(one.entry.cases))
-    cells = [tally(read & (first == row) & (second == column)) for row, column in product(CLASSES, CLASSES)]
-    unread = int((~read).sum())
+    table = Confusion.of(tally, first, second, read, ~read, CLASSES)
+    vary = all(np.ptp(winner[read]) for winner in (first, second)) if read.any() else False
     why = "no pair has a verdict in both"
     if read.any():
         why = "all verdicts of one run are equal: kappa would be 0 for any other verdicts"
-    coefficient = unless_one_label(unless_one_label(kappa, read, first), read, second)
     statistics = [
         tally.rate("between/agreement", first == second, read, ~read, why=why),
-        Statistic("between/kappa", np.stack(cells, axis=1), coefficient, int(read.sum()), unread, why=why),
+        table.statistic("between/kappa", kappa if vary else undefined, reach=None, why=why),
     ]
     if one.implied != two.implied:
         statistics += contradiction_statistics(first, second, case, len(one.entry.cases))[:1]

@@ -13,7 +13,7 @@ from evalkit.config import ScoringConfig
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns.cases import NONE
 from evalkit.scoring.decision import BALANCED, KAPPA, USES, Decision, decide
-from evalkit.scoring.metrics.contradiction import contradictions
+from evalkit.scoring.metrics.agreement import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import confusion
 from evalkit.scoring.stats import paired_tests as tests

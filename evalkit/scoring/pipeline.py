@@ -28,7 +28,7 @@ from evalkit.scoring.metrics.classes import (
 from evalkit.scoring.metrics.cost import cost_statistics
 from evalkit.scoring.metrics.decision_inputs import class_decision_statistics, item_decision_statistics
 from evalkit.scoring.metrics.rates import missing_statistics, weight_statistics
-from evalkit.scoring.metrics.samples import class_sample_statistics
+from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters

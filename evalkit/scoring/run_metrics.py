@@ -19,11 +19,9 @@ from evalkit.scoring.metrics.agreement import (
     confusion_statistics,
     confusion_table,
     pass_statistics,
-    score_agreement,
-    score_error,
 )
 from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration_statistics, reliability_table
-from evalkit.scoring.metrics.correlation import correlation_statistics, within_statistics
+from evalkit.scoring.metrics.correlation import correlation_statistics, scale_statistics, within_statistics
 from evalkit.scoring.metrics.decision_inputs import decision_statistics
 from evalkit.scoring.metrics.humans import (
     Contest,
@@ -32,7 +30,6 @@ from evalkit.scoring.metrics.humans import (
     annotator_table,
     read_annotations,
 )
-from evalkit.scoring.metrics.jnd import jnd_details, jnd_statistics
 from evalkit.scoring.metrics.length import length_models
 from evalkit.scoring.metrics.position import length_statistics, order_statistics, position_statistics
 from evalkit.scoring.metrics.ppi import (
@@ -57,7 +54,15 @@ from evalkit.scoring.metrics.rates import (
     tie_statistics,
     weight_statistics,
 )
-from evalkit.scoring.metrics.samples import sample_statistics
+from evalkit.scoring.metrics.repeats import (
+    Design,
+    jnd_details,
+    jnd_statistics,
+    observe,
+    sample_statistics,
+    variance_details,
+    variance_statistics,
+)
 from evalkit.scoring.metrics.self_preference import self_statistics
 from evalkit.scoring.metrics.transitivity import (
     CriterionCycles,
@@ -68,7 +73,6 @@ from evalkit.scoring.metrics.transitivity import (
     list_conflicts,
     reversal_statistic,
 )
-from evalkit.scoring.metrics.variance import Design, observe, variance_details, variance_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.length_control import score_slopes
@@ -294,7 +298,7 @@ def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumn
     metrics: list[Statistic | Metric] = [*within_statistics(scored, verdicts, len(cases))]
     if verdicts.passes is None:  # a ranking's scores are places, not on the rubric's scale
         scale = Scale.of(config.rubric)
-        metrics += [score_agreement(scored, scale, len(cases)), score_error(scored, scale, len(cases))]
+        metrics += scale_statistics(scored, scale, len(cases))
         metrics += score_slopes(scored, cases, scale.span)
     return metrics, {}
 

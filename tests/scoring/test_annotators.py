@@ -14,8 +14,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from evalkit.scoring import score_run
-from evalkit.scoring.metrics.agreement import interval_alpha, interval_columns, nominal_alpha, nominal_columns
 from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
 from evalkit.types import Case, Judgment, Response
 
 # The example of Krippendorff 2011, section C: four observers, twelve units, some values missing.
@@ -32,11 +32,11 @@ def test_alpha_of_the_published_example():
     counts = np.array(
         [[sum(row[u] == value for row in EXAMPLE) for value in range(1, 6)] for u in range(12)], dtype=float
     )
-    assert nominal_alpha(nominal_columns(counts, tally).sum(axis=0)[None])[0] == pytest.approx(0.743, abs=5e-4)
+    assert alpha_of_classes("x", counts, tally, n=1).observed() == pytest.approx(0.743, abs=5e-4)
     given_ = [(u, row[u]) for row in EXAMPLE for u in range(12) if row[u] is not None]
     unit, value = (np.array(column) for column in zip(*given_, strict=True))
-    columns = interval_columns(value.astype(float), unit, 12, tally)
-    assert interval_alpha(columns.sum(axis=0)[None])[0] == pytest.approx(0.849, abs=5e-4)
+    interval = alpha_of_numbers("x", value.astype(float), unit, tally, n=1)
+    assert interval.observed() == pytest.approx(0.849, abs=5e-4)
 
 
 UNITS = st.lists(st.lists(st.integers(0, 2), max_size=4), min_size=1, max_size=6)
@@ -48,16 +48,10 @@ def test_alpha_equals_the_obvious_version(units):
     values = [value for unit in units for value in unit]
     tally = Tally(np.arange(len(units)), len(units))
     counts = np.array([[unit.count(c) for c in range(3)] for unit in units], dtype=float).reshape(-1, 3)
+    unit = np.repeat(np.arange(len(units)), [len(u) for u in units])
     found = {
-        "nominal": nominal_alpha(nominal_columns(counts, tally).sum(axis=0)[None])[0],
-        "interval": interval_alpha(
-            interval_columns(
-                np.array(values, dtype=float),
-                np.repeat(np.arange(len(units)), [len(u) for u in units]),
-                len(units),
-                tally,
-            ).sum(axis=0)[None]
-        )[0],
+        "nominal": alpha_of_classes("x", counts, tally, n=1).observed(),
+        "interval": alpha_of_numbers("x", np.array(values, dtype=float), unit, tally, n=1).observed(),
     }
     for name, distance in (("nominal", lambda a, b: float(a != b)), ("interval", lambda a, b: float((a - b) ** 2))):
         n = len(values)

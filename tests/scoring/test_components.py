@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.scoring import score_run
-from evalkit.scoring.metrics.variance import Design, Observations
+from evalkit.scoring.metrics.repeats import Design, Observations
 from evalkit.scoring.stats.clusters import Clusters
 
 
@@ -55,11 +55,9 @@ def test_sums_over_pairs_equal_going_through_all_of_them(seed):
     design = Design(observations(generator, cases=3, samples=2))
     for weights in (np.ones(3, dtype=int), next(Clusters.each(3).draw(1, seed))[1][0].astype(int)):
         expected = slow(design.crossed, weights)
-        found = design._exactly((weights @ design.columns)[None])
-        for effect, (sums, count) in found.items():
-            total, pairs = expected.get(effect, (0.0, 0))
-            assert count[0] == pytest.approx(pairs)
-            assert sums[0] == pytest.approx(total, abs=1e-8)
+        sums, counts = (part[0] for part in design._exactly(design.table.totals(weights[None].astype(float))))
+        for effect, total, count in zip(design._every, sums, counts, strict=True):
+            assert (total, count) == pytest.approx(expected.get(effect, (0.0, 0)), abs=1e-8)
 
 
 def test_planted_components_are_found_without_bias():
@@ -67,10 +65,8 @@ def test_planted_components_are_found_without_bias():
     found = []
     for _ in range(300):
         design = Design(observations(generator, cases=25, drop=0.15))
-        found.append(
-            dict(zip(design.every_effect, design.components(design.columns.sum(axis=0)[None])[0], strict=False))
-        )
-        found[-1]["noise"] = design.components(design.columns.sum(axis=0)[None])[0][-1]
+        found.append(dict(zip(design.every_effect, design.components(design.table.sums[None])[0], strict=False)))
+        found[-1]["noise"] = design.components(design.table.sums[None])[0][-1]
     mean = {effect: np.mean([one[effect] for one in found]) for effect in found[0]}
     error = {effect: np.std([one[effect] for one in found]) / 300**0.5 for effect in found[0]}
     planted = {
@@ -92,7 +88,7 @@ def test_components_of_a_balanced_design_equal_the_anova():
     design = Design(Observations(table.ravel(), case, case, {}, 30))
     between = 4 * table.mean(axis=1).var(ddof=1)
     within = table.var(axis=1, ddof=1).mean()
-    found = design.components(design.columns.sum(axis=0)[None])[0]
+    found = design.components(design.table.sums[None])[0]
     assert design.every_effect == [(1, frozenset())]
     assert found == pytest.approx([(between - within) / 4, within])
 

@@ -7,7 +7,7 @@ import pytest
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.metrics.contradiction import contradictions
+from evalkit.scoring.metrics.agreement import contradictions
 
 
 def both(configure, pointwise, make_case, judged, scores, margins):

@@ -14,9 +14,9 @@ from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats import bootstrap, clusters
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
-from evalkit.scoring.stats.bounded_intervals import bounded_mean, debiased_sum, invert_test
+from evalkit.scoring.stats.bounded_intervals import bounded_mean, debiased_sum, invert_test, mixed
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import confused, kappa
+from evalkit.scoring.stats.confusion import kappa
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([0.8, 0.95, 0.99]))
@@ -154,7 +154,7 @@ def test_one_case_has_the_exact_interval_of_a_share():
 def test_unlike_cases_may_be_in_any_cell(k):
     """With few classes also in two cells at once, which can be worse than in either."""
     cells = np.eye(k * k)[:: k + 1].repeat(10, axis=0)
-    low, high = confused(kappa, cells)(0.1)
+    low, high = mixed(kappa, cells.sum(axis=0), np.eye(k * k), len(cells))(0.1)
     every = [kappa((0.9 * cells.sum(axis=0) + k * cell)[None])[0] for cell in np.eye(k * k)]
     assert low <= min(every) + 1e-12
     assert (low < min(every) - 1e-9) == (k == 2)

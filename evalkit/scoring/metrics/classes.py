@@ -16,7 +16,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
-from evalkit.scoring.metrics.agreement import panel_alpha
+from evalkit.scoring.metrics.agreement import vote_agreement
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
 from evalkit.scoring.metrics.class_corrections import corrected_class_details, corrected_class_statistics
 from evalkit.scoring.metrics.humans import class_annotator_results
@@ -25,7 +25,7 @@ from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import Unread
+from evalkit.scoring.stats.confusion import Confusion, Unread
 from evalkit.types import Metric
 
 UNLABELED: Final = "no response has a label"
@@ -71,9 +71,9 @@ def class_extras(
 
 def _rates(columns: ClassColumns) -> list[Statistic]:
     """Return `class/NAME/rate`: the share of the answers that name a class whose class it is."""
-    decided, note = columns.decided, coverage_note(columns)
+    note = coverage_note(columns)
     return [
-        _rate(columns, f"class/{name}/rate", columns.verdicts == c, decided, note=note, why=NO_CLASS)
+        _rate(columns, f"class/{name}/rate", columns.verdicts == c, columns.decided, note=note, why=NO_CLASS)
         for c, name in enumerate(columns.names)
     ]
 
@@ -81,19 +81,23 @@ def _rates(columns: ClassColumns) -> list[Statistic]:
 def _abstained(columns: ClassColumns) -> list[Statistic]:
     if columns.abstain is None and not columns.abstained.any():
         return []
-    return [_rate(columns, "class/abstained", columns.abstained, ~columns.missing, why="no answer could be read")]
+    return [_rate(columns, "class/abstained", columns.abstained, ~columns.missing)]
 
 
 def split_class_rate(columns: ClassColumns) -> Statistic:
     """Return `class/split`: the share of responses whose samples, or whose judges, contradict each other."""
-    return _rate(columns, "class/split", columns.split, ~columns.missing, why="no answer could be read")
+    return _rate(columns, "class/split", columns.split, ~columns.missing)
 
 
 def _rate(
-    columns: ClassColumns, name: str, hit: Bools, among: Bools, *, note: str | None = None, why: str = NO_CLASS
+    columns: ClassColumns,
+    name: str,
+    hit: Bools,
+    among: Bools,
+    note: str | None = None,
+    why: str = "no answer could be read",
 ) -> Statistic:
-    found = columns.tally.rate(name, hit, among, columns.missing, note=note, why=why)
-    return replace(found, pseudo=SHARE)
+    return columns.tally.rate(name, hit, among, columns.missing, note=note, why=why, pseudo=SHARE)
 
 
 def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | None:
@@ -102,29 +106,25 @@ def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | Non
     answers, abstained, split = (int((among & kind).sum()) for kind in (among, columns.abstained, columns.split))
     if not abstained and not split:
         return None
-    others = _OTHERS[bool(abstained), bool(split)]
-    return f"{answers - abstained - split} of {answers} answers name a class, {others}"
-
-
-_OTHERS: Final = {
-    (True, True): "the others abstain or are split votes",
-    (True, False): "the others abstain",
-    (False, True): "the others are split votes",
-}
+    named = f"{answers - abstained - split} of {answers} answers name a class"
+    if abstained and split:
+        return f"{named}, the others abstain or are split votes"
+    return f"{named}, the others abstain" if abstained else f"{named}, the others are split votes"
 
 
 class LabeledClasses:
     """The confusion matrix of labels and verdicts by case, and the metrics that follow from it."""
 
     def __init__(self, columns: ClassColumns) -> None:
-        self._columns, k, tally = columns, len(columns.names), columns.tally
-        self._labeled, self._read = columns.labeled, columns.labeled & columns.decided
-        self._missing = columns.labeled & columns.missing
-        cells = np.where(self._read, columns.labels * k + columns.verdicts, -1)
-        self._cells = np.stack([tally(cells == cell) for cell in range(k * k)], axis=1)
-        missing = np.bincount(columns.labels[self._missing], minlength=k).astype(np.float64)
-        self.unread = Unread(self._cells.sum(axis=0).reshape(k, k), missing)
+        self._columns, self._k = columns, len(columns.names)
+        self._read, self._missing = columns.labeled & columns.decided, columns.labeled & columns.missing
+        self._confusion = Confusion.of(
+            columns.tally, columns.labels, columns.verdicts, self._read, self._missing, range(self._k)
+        )
+        self.unread = self._confusion.unread
         self._note = coverage_note(columns, columns.labeled)
+        # Why nothing about labels is defined; empty if something is.
+        self._why = "" if self._read.any() else UNREAD if columns.labeled.any() else UNLABELED
 
     def by_class(self) -> list[Statistic]:
         """Return `class/NAME/precision`, `recall`, `f1` and `youden_j`."""
@@ -136,80 +136,79 @@ class LabeledClasses:
 
     def overall(self) -> list[Statistic]:
         """Return the metrics over all classes, and those of the positive class if there is one."""
-        found: list[Statistic] = []
         positive, unread = self._columns.positive, self.unread
-        if positive is not None:
-            found = [
-                self._of_class("class/tpr", positive, RECALL),
-                self._of_class("class/tnr", positive, SPECIFICITY),
-            ]
-        labels, verdicts = unread.table.sum(axis=1), unread.table.sum(axis=0)
-        f1 = partial(_mean_of, confusion.f1_scores, np.flatnonzero(labels + verdicts))
-        found += [
+        of_positive = {"tpr": RECALL, "tnr": SPECIFICITY, "youden_j": YOUDEN} if positive is not None else {}
+        first = [self._of_class(f"class/{name}", positive or 0, contrast) for name, contrast in of_positive.items()]
+        labels, occur = unread.table.sum(axis=1), unread.table.sum(axis=1) + unread.table.sum(axis=0)
+        unlabeled, absent = (
+            [f"'{name}'" for name, count in zip(self._columns.names, counts, strict=True) if not count]
+            for counts in (labels, occur)
+        )
+        mean = partial(_mean_of, confusion.f1_scores, np.flatnonzero(occur))
+        return [
+            *first[:2],
             self._coefficient(
                 "class/balanced_accuracy",
                 lambda totals: confusion.recalls(totals).mean(axis=1),
                 unread.balanced_accuracy() if labels.all() else (None, None),
                 each=1.0,
-                why=" and ".join(f"no label is '{name}'" for name in self._without(labels)),
+                why=" and ".join(f"no label is {name}" for name in unlabeled),
             ),
             self._coefficient(
-                "class/macro_f1", f1, unread.macro_f1(), each=1.0, absent=self._absent(labels + verdicts)
+                "class/macro_f1",
+                mean,
+                unread.macro_f1(),
+                each=1.0,
+                absent=f"without {', '.join(absent)}, which no label names" if absent else None,
             ),
             self._coefficient("class/mcc", confusion.matthews, unread.matthews(), contrast=True),
+            *first[2:],
         ]
-        if positive is not None:
-            found.append(self._of_class("class/youden_j", positive, YOUDEN))
-        return found
 
     def agreement(self) -> list[Statistic]:
         """Return `agreement/accuracy`, `kappa`, `scott_pi`, `ac1` and `alpha`, and if ordered weighted kappas."""
-        unread = self.unread
-        right = self._columns.verdicts == self._columns.labels
-        tally = self._columns.tally
-        accuracy = tally.rate(
-            "agreement/accuracy", right, self._read, self._missing, note=self._note, why=self._why or "nothing to count"
+        columns, unread = self._columns, self.unread
+        accuracy = columns.tally.rate(
+            "agreement/accuracy",
+            columns.verdicts == columns.labels,
+            self._read,
+            self._missing,
+            note=self._note,
+            why=self._why or "nothing to count",
+            pseudo=SHARE,
         )
         found = [
-            replace(accuracy, pseudo=SHARE),
+            accuracy,
             self._coefficient("agreement/kappa", confusion.kappa, unread.kappa(), contrast=True),
             self._coefficient("agreement/scott_pi", confusion.scott_pi, unread.scott_pi()),
             self._coefficient("agreement/ac1", confusion.ac1, unread.ac1()),
             self._coefficient("agreement/alpha", confusion.alpha, unread.alpha()),
         ]
-        if self._columns.ordered:
-            for power, name in ((1, "agreement/kappa_weighted"), (2, "agreement/kappa_quadratic")):
-                value = partial(confusion.weighted_kappa, power=power)
-                found.append(self._coefficient(name, value, unread.weighted_kappa(power), contrast=True))
+        for power, name in ((1, "agreement/kappa_weighted"), (2, "agreement/kappa_quadratic")) * columns.ordered:
+            value = partial(confusion.weighted_kappa, power=power)
+            found.append(self._coefficient(name, value, unread.weighted_kappa(power), contrast=True))
         return found
 
     def _of_class(self, name: str, c: int, contrast: Contrast) -> Statistic:
         """Return a statistic of one class against all others."""
-        k, own = len(self._columns.names), np.arange(len(self._columns.names)) == c
-        rows, sides = self._cells.reshape(-1, k, k), (own, ~own)
-        columns = [rows[:, label][:, :, verdict].sum(axis=(1, 2)) for verdict in sides for label in sides]
-        counted = np.stack([columns[cell] for cell in contrast.cells], axis=1)
-        missing = self.unread.missing
+        own = np.arange(self._k) == c
+        sides, missing = (own, ~own), self.unread.missing
+        cells = np.stack(self._confusion.cells.columns, axis=1, dtype=np.float64)
+        parts = [cells[:, np.outer(label, verdict).ravel()] for verdict in sides for label in sides]
+        columns = np.stack([part.sum(axis=1) for part in parts], axis=1)
+        counted = columns[:, contrast.cells].sum(axis=1)
         return Statistic(
             name,
-            np.stack(columns, axis=1),
+            columns,
             contrast.value,
             n=int(counted.sum()),
             missing=int(sum(missing[side].sum() for side, among in zip(sides, contrast.labels, strict=True) if among)),
             worst=contrast.bounds(self.unread, c),
             note=self._note,
             why=self._why or f"{contrast.absent} '{self._columns.names[c]}'",
-            covered=counted.sum(axis=1) > 0,
+            covered=counted > 0,
             pseudo=ONE_CLASS,
         )
-
-    def _absent(self, counts: Floats) -> str | None:
-        """Return a note on the classes that do not occur, and so do not count in a mean over classes."""
-        names = [f"'{name}'" for name in self._without(counts)]
-        return f"without {', '.join(names)}, which no label names" if names else None
-
-    def _without(self, counts: Floats) -> list[str]:
-        return [name for name, count in zip(self._columns.names, counts, strict=True) if not count]
 
     def _coefficient(
         self,
@@ -233,51 +232,29 @@ class LabeledClasses:
             absent: a note on classes that it omits.
             why: why it is undefined, if it is not because only one class occurs.
         """
-        labels = np.unique(self._columns.labels[self._read])
-        why = why or "labels and verdicts are all of one class"
-        if contrast and len(labels) > 1:
-            why = "verdicts are all of one class"
-        elif contrast and len(labels) == 1:
+        labels = np.flatnonzero(self.unread.table.sum(axis=1))
+        if contrast and len(labels) == 1:
             own = self._columns.names[int(labels[0])]
             why = f"labels are all of one class ({own}): it would be 0 whatever the verdicts are"
-            value = _undefined
-        k = len(self._columns.names)
-        return Statistic(
+        elif contrast and len(labels):
+            why = "verdicts are all of one class"
+        return self._confusion.statistic(
             name,
-            self._cells,
             value,
-            n=int(self._read.sum()),
-            missing=int(self._missing.sum()),
-            worst=worst,
+            worst,
+            contrast=contrast,
             note="; ".join(note for note in (absent, self._note) if note) or None,
-            why=self._why or why,
-            pseudo=PseudoCounts.matrix(k, each or 2 / k),
-            reach=confusion.confused(value, self._cells),
+            why=self._why or why or "labels and verdicts are all of one class",
+            pseudo=PseudoCounts.matrix(self._k, each or 2 / self._k),
         )
 
-    @property
-    def _why(self) -> str:
-        """The reason why nothing about labels is defined; empty if something is."""
-        return "" if self._read.any() else UNREAD if self._labeled.any() else UNLABELED
+
+def _share(right: int, wrong: int, totals: Floats) -> Floats:
+    """Return one of hits, false alarms, misses and the rest (rows, 4) as a share of itself and another."""
+    return divide(totals[:, right], totals[:, right] + totals[:, wrong])
 
 
-def _undefined(totals: Floats) -> Floats:
-    return np.full(len(totals), np.nan)
-
-
-def _precision(totals: Floats) -> Floats:
-    hits, alarms, _, _ = totals.T
-    return divide(hits, hits + alarms)
-
-
-def _recall(totals: Floats) -> Floats:
-    hits, _, misses, _ = totals.T
-    return divide(hits, hits + misses)
-
-
-def _specificity(totals: Floats) -> Floats:
-    _, alarms, _, rest = totals.T
-    return divide(rest, alarms + rest)
+_precision, _recall, _specificity = (partial(_share, right, wrong) for right, wrong in ((0, 1), (0, 2), (3, 1)))
 
 
 def _f1(totals: Floats) -> Floats:
@@ -316,7 +293,7 @@ YOUDEN: Final = Contrast(_youden, Unread.youden, (0, 1, 2, 3), (True, True), "ei
 
 
 def _mean_of(values: Callable[[Floats], Floats], classes: Any, totals: Floats) -> Floats:
-    return confusion.mean_defined(values(totals)[:, classes]) if len(classes) else _undefined(totals)
+    return confusion.mean_defined(values(totals)[:, classes]) if len(classes) else confusion.undefined(totals)
 
 
 def _calibration(columns: ClassColumns) -> list[Statistic]:
@@ -328,23 +305,18 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
     right = (columns.verdicts == columns.labels).astype(np.float64)
     used = columns.labeled & columns.decided & known
     missing = int((columns.labeled & (columns.missing | (columns.decided & ~known))).sum())
-    found = _calibrated(
-        "calibration", StatedConfidence(columns.case[used], verdict[used], right[used], missing), columns
-    )
     # An abstention still has probabilities of the classes only if the judge gave them, so it is left out here too.
-    for c, name in enumerate(columns.names):
-        own = (columns.labels == c).astype(np.float64)
-        stated = StatedConfidence(columns.case[used], columns.probabilities[used, c], own[used], missing)
-        found += _calibrated(f"class/{name}", stated, columns)
-    return found
-
-
-def _calibrated(group: str, stated: StatedConfidence, columns: ClassColumns) -> list[Statistic]:
-    made = [build(f"{group}/{end}", stated, columns.cases) for end, build in _ERRORS.items()]
-    return [replace(one, why="no labeled response has a class with a probability") for one in made]
-
-
-_ERRORS: Final = {"ece": ece_statistic, "brier": brier_statistic}
+    stated = {"calibration": (verdict, right)} | {
+        f"class/{name}": (columns.probabilities[:, c], (columns.labels == c).astype(np.float64))
+        for c, name in enumerate(columns.names)
+    }
+    why = "no labeled response has a class with a probability"
+    return [
+        replace(build(f"{group}/{end}", pairs, columns.cases), why=why)
+        for group, (confidence, outcome) in stated.items()
+        for pairs in (StatedConfidence(columns.case[used], confidence[used], outcome[used], missing),)
+        for end, build in (("ece", ece_statistic), ("brier", brier_statistic))
+    ]
 
 
 def class_confusion(columns: ClassColumns) -> dict[str, Any]:
@@ -353,14 +325,12 @@ def class_confusion(columns: ClassColumns) -> dict[str, Any]:
     if columns.abstain is not None or columns.abstained.any():
         verdicts[columns.abstain or "abstained"] = ABSTAINED
     verdicts["missing"] = MISSING
-    rows = {
-        name: {
-            verdict: int(((columns.labels == c) & (columns.verdicts == code)).sum())
-            for verdict, code in verdicts.items()
+    rows = {name: columns.verdicts[columns.labels == c] for c, name in enumerate(columns.names)}
+    return {
+        "labels": {
+            label: {name: int((row == code).sum()) for name, code in verdicts.items()} for label, row in rows.items()
         }
-        for c, name in enumerate(columns.names)
     }
-    return {"labels": rows}
 
 
 def class_panel_agreement(panel: ClassColumns, each: Sequence[ClassColumns]) -> list[Statistic]:
@@ -370,6 +340,5 @@ def class_panel_agreement(panel: ClassColumns, each: Sequence[ClassColumns]) -> 
         panel: the panel's verdicts.
         each: the verdicts of each judge.
     """
-    votes = np.stack([one.verdicts for one in each])
-    counts = np.stack([(votes == c).sum(axis=0) for c in range(len(panel.names))], axis=1).astype(np.float64)
-    return panel_alpha(counts, votes != MISSING, panel.tally, "responses")
+    votes = np.stack([verdicts.verdicts for verdicts in each])
+    return vote_agreement(votes, range(len(panel.names)), votes != MISSING, panel.tally, "responses")

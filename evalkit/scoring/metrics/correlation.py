@@ -1,15 +1,17 @@
-"""Correlation of scores with annotators' grades over all graded responses, with cases resampled."""
+"""Correlation, agreement and error of scores, compared with annotators' grades."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from evalkit.core.scale import Scale
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import Reach
 from evalkit.scoring.verdicts.pointwise import rank
 
@@ -62,16 +64,16 @@ def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
         missing_y: (m,) the grades without a score.
     """
     missing_grades = len(missing_y)
-    rank, n = _mid_ranks(x), len(x) + missing_grades
-    low = np.concatenate([rank, np.full(missing_grades, 1.0)])
-    high = np.concatenate([rank + missing_grades, np.full(missing_grades, float(n))])
+    ranks, n = rank(x, np.zeros(len(x), dtype=np.int64)), len(x) + missing_grades
+    low = np.concatenate([ranks, np.full(missing_grades, 1.0)])
+    high = np.concatenate([ranks + missing_grades, np.full(missing_grades, float(n))])
     ties = np.unique(x, return_counts=True)[1].astype(np.float64)
     squares = (float(n) ** 3 - n - (ties**3 - ties).sum()) / 12
 
     def smallest(c: Floats) -> float:
         return float(c @ np.where(c > 0, low, high) / np.sqrt(squares))
 
-    return _bounds(_mid_ranks(np.concatenate([y, missing_y])), low, high, smallest)
+    return _bounds(rank(np.concatenate([y, missing_y]), np.zeros(n, dtype=np.int64)), low, high, smallest)
 
 
 def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bounds:
@@ -109,11 +111,6 @@ def _untied(values: Floats) -> float:
     """Return the number of pairs of values that differ."""
     counts = np.unique(values, return_counts=True)[1].astype(np.float64)
     return float(len(values) * (len(values) - 1) / 2 - (counts * (counts - 1) / 2).sum())
-
-
-def _mid_ranks(values: Floats) -> Floats:
-    _, level, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[level.reshape(-1)])
 
 
 def _bounds(y: Floats, low: Floats, high: Floats, smallest: Callable[[Floats], float]) -> Bounds:
@@ -199,20 +196,24 @@ class _GradedScores:
         x, y = np.round(scored.score[both], 9), scored.grade[both]
         return cls(scored.case[both], x, y, cases, scored.grade[graded & ~scored_rows])
 
-    @property
-    def missing(self) -> int:
-        return len(self.missing_grades)
-
-    def statistic(
-        self, name: str, columns: Floats, value: Callable[[Floats], Floats], *, weighted: bool = False
-    ) -> Statistic:
-        covered = np.bincount(self.case, minlength=self.cases) > 0
-        why = "scores or grades are all equal" if len(self.x) else "no scored response has a grade"
-        note = "missing scores are omitted and not bounded" if self.missing else None
-        n, missing = len(self.x), self.missing
+    def statistic(self, name: str, columns: Columns, value: Callable[[Floats], Floats], **attributes: Any) -> Statistic:
+        """Return a correlation; missing scores are omitted."""
+        missing = len(self.missing_grades)
         return Statistic(
-            name, columns, value, n=n, covered=covered, missing=missing, weighted=weighted, note=note, why=why
+            f"agreement/{name}",
+            columns,
+            value,
+            n=len(self.x),
+            covered=np.bincount(self.case, minlength=self.cases) > 0,
+            missing=missing,
+            note=_unbounded(missing),
+            why="scores or grades are all equal" if len(self.x) else "no scored response has a grade",
+            **attributes,
         )
+
+
+def _unbounded(missing: int) -> str | None:
+    return "missing scores are omitted and not bounded" if missing else None
 
 
 def correlation_statistics(
@@ -230,7 +231,7 @@ def correlation_statistics(
     """
     graded = _GradedScores.of(scored, cases)
     found = [replace(build(graded), reach=_unlike(build, graded)) for build in (_pearson, _spearman, _kendall)]
-    if ends is None or not graded.missing:
+    if ends is None or not len(graded.missing_grades):
         return found
     known = (graded.x, graded.y, graded.missing_grades)
     worst = [
@@ -239,8 +240,8 @@ def correlation_statistics(
         kendall_bounds(*known, found[2].observed() if len(graded.x) else float("nan")),
     ]
     return [
-        one if bounds == (None, None) else replace(one, worst=bounds, note=None)
-        for one, bounds in zip(found, worst, strict=True)
+        made if bounds == (None, None) else replace(made, worst=bounds, note=None)
+        for made, bounds in zip(found, worst, strict=True)
     ]
 
 
@@ -264,8 +265,8 @@ def _unlike(build: Callable[[_GradedScores], Statistic], graded: _GradedScores) 
             wider = _GradedScores(
                 np.append(case, added), np.append(x, ends[0]), np.append(y, ends[1][::step]), graded.cases + 2, x[:0]
             )
-            one = build(wider)
-            found.append(float(one.value(weights if one.weighted else one.table.totals(weights))[0]))
+            made = build(wider)
+            found.append(float(made.value(weights if made.weighted else made.table.totals(weights))[0]))
         return found[0], found[1]
 
     return reach
@@ -286,17 +287,18 @@ def spearman_statistic(case: Ints, score: Floats, grade: Floats, cases: int) -> 
 
 def _pearson(graded: _GradedScores) -> Statistic:
     """Return Pearson's r from per-case sums of moments (Pearson 1895, Proc. R. Soc. 58, 240-242)."""
-    x, y = _standardized(graded.x), _standardized(graded.y)
-    tally = Tally(graded.case, graded.cases)
-    columns = np.stack([tally(values) for values in (np.ones(len(x)), x, y, x * x, y * y, x * y)], axis=1)
-    return graded.statistic("agreement/pearson", columns, pearson_r)
+    # With mean 0 and deviation 1, sums of squares keep precision.
+    x, y = (
+        (values - values.mean()) / values.std() if len(values) and np.ptp(values) else np.zeros(len(values))
+        for values in (graded.x, graded.y)
+    )
+    columns = Tally(graded.case, graded.cases).columns(*moments(x, y))
+    return graded.statistic("pearson", columns, pearson_r)
 
 
-def _standardized(values: Floats) -> Floats:
-    """Return values with mean 0 and deviation 1, so that sums of squares keep precision, or zeros if all are equal."""
-    if not len(values) or np.ptp(values) == 0:
-        return np.zeros(len(values))
-    return np.asarray((values - values.mean()) / values.std())
+def moments(x: Floats, y: Floats) -> tuple[Floats, ...]:
+    """Return the columns whose sums are the moments of x and y: 1, x, y, xx, yy and xy."""
+    return np.ones(len(x)), x, y, x * x, y * y, x * y
 
 
 def pearson_r(totals: Floats) -> Floats:
@@ -315,7 +317,7 @@ def _spearman(graded: _GradedScores) -> Statistic:
     def rho(weights: Floats) -> Floats:
         return np.array([_rank_correlation(row[graded.case], levels) for row in weights])
 
-    return graded.statistic("agreement/spearman", np.zeros((graded.cases, 0)), rho, weighted=True)
+    return graded.statistic("spearman", np.zeros((graded.cases, 0)), rho, weighted=True)
 
 
 def _rank_correlation(weights: Floats, levels: list[Ints]) -> float:
@@ -328,8 +330,7 @@ def _rank_correlation(weights: Floats, levels: list[Ints]) -> float:
         # Mid-ranks as centered fractions of n: their mean is 0 for any ties.
         ranks.append(((np.cumsum(counts) - counts / 2) / n - 0.5)[level])
     x, y = ranks
-    moments = [n, 0.0, 0.0, weights @ (x * x), weights @ (y * y), weights @ (x * y)]
-    return float(pearson_r(np.array([moments]))[0])
+    return float(pearson_r(np.array([[n, 0.0, 0.0, weights @ (x * x), weights @ (y * y), weights @ (x * y)]]))[0])
 
 
 def _kendall(graded: _GradedScores) -> Statistic:
@@ -348,7 +349,7 @@ def _kendall(graded: _GradedScores) -> Statistic:
         w = weights[:, both]
         return _tau(*(((w @ table) * w).sum(axis=1) for table in tables))
 
-    return graded.statistic("agreement/kendall", np.zeros((graded.cases, 0)), tau, weighted=True)
+    return graded.statistic("kendall", np.zeros((graded.cases, 0)), tau, weighted=True)
 
 
 def _tau(agreement: Floats, untied_x: Floats, untied_y: Floats) -> Floats:
@@ -382,18 +383,13 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     means = [[s.mean(axis=1) for s in _signs(graded, slice(b, b + 1024), anchors)] for b in blocks]
     projections = [np.concatenate(column) for column in zip(*means, strict=True)]
     centres = [float(projection.mean()) for projection in projections]
-    tally = Tally(graded.case, graded.cases)
-    columns = np.stack([tally(values) for values in (np.ones(len(graded.x)), *projections)], axis=1)
+    columns = Tally(graded.case, graded.cases).columns(np.ones(len(graded.x)), *projections)
 
     def approximate(totals: Floats) -> Floats:
-        sums = [2 * divide(totals[:, k + 1], totals[:, 0]) - centres[k] for k in range(3)]
-        return _tau(*sums)
+        return _tau(*(2 * ratio(k + 1, 0, totals) - centres[k] for k in range(3)))
 
-    shift = tau - float(approximate(columns.sum(axis=0)[None])[0])
-    return graded.statistic("agreement/kendall", columns, lambda totals: approximate(totals) + shift)
-
-
-NAMES = ("pearson", "spearman", "kendall")
+    shift = tau - float(approximate(np.array([[column.sum() for column in columns]]))[0])
+    return graded.statistic("kendall", columns, lambda totals: approximate(totals) + shift)
 
 
 def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
@@ -412,13 +408,27 @@ def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns, cases: int
     both = np.isfinite(scored.score) & np.isfinite(scored.grade)
     x, y, case = np.round(scored.score[both], 9), scored.grade[both], scored.case[both]
     missing = int((np.isfinite(scored.grade) & ~np.isfinite(scored.score)).sum())
-    found = [
-        pearson_by_case(x, y, case, cases),
-        pearson_by_case(rank(x, case), rank(y, case), case, cases),
-        _kendall_within(scored, verdicts, both, cases),
-    ]
-    several = np.bincount(case, minlength=cases) > 1
-    return [_mean(f"agreement/{name}_within", r, several, missing) for name, r in zip(NAMES, found, strict=True)]
+    found = {
+        "pearson": pearson_by_case(x, y, case, cases),
+        "spearman": pearson_by_case(rank(x, case), rank(y, case), case, cases),
+        "kendall": _kendall_within(scored, verdicts, both, cases),
+    }
+    several, made = np.bincount(case, minlength=cases) > 1, []
+    for name, r in found.items():
+        defined = np.isfinite(r)
+        omitted = int((several & ~defined).sum())
+        notes = [f"{omitted} cases with equal scores or equal grades are omitted"] if omitted else []
+        statistic = Tally(np.arange(cases), cases).mean(
+            f"agreement/{name}_within",
+            np.nan_to_num(r),
+            defined,
+            missing=missing,
+            note="; ".join([*notes, *filter(None, [_unbounded(missing)])]) or None,
+            ends=(-1.0, 1.0),
+            why="no case has two graded scores that differ",
+        )
+        made.append(statistic)
+    return made
 
 
 def pearson_by_case(x: Floats, y: Floats, case: Ints, cases: int) -> Floats:
@@ -433,39 +443,72 @@ def pearson_by_case(x: Floats, y: Floats, case: Ints, cases: int) -> Floats:
     tally = Tally(case, cases)
     size = np.maximum(tally(np.ones(len(x))), 1.0)
     x, y = x - (tally(x) / size)[case], y - (tally(y) / size)[case]
-    moments = [tally(values) for values in (np.ones(len(x)), np.zeros(len(x)), np.zeros(len(x)), x * x, y * y, x * y)]
-    return pearson_r(np.stack(moments, axis=1))
+    ones, _, _, *squares = moments(x, y)
+    return pearson_r(np.stack(tally.columns(ones, 0 * x, 0 * y, *squares), axis=1))
 
 
 def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, known: Bools, cases: int) -> Floats:
     pairs = verdicts.pairs
-    i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
-    both = known[i] & known[j]
-    dx, dy = (
-        _signs_within(scored.score[i] - scored.score[j], both),
-        _signs_within(scored.grade[i] - scored.grade[j], both),
-    )
-    tally = Tally(pairs.case, cases)
-    return divide(tally(dx * dy), np.sqrt(tally(np.abs(dx)) * tally(np.abs(dy))))
+    i, j = (scored.offset[pairs.case] + index for index in (pairs.i, pairs.j))
+    used, signs = known[i] & known[j], []
+    for values in (scored.score, scored.grade):
+        difference = np.where(used, values[i] - values[j], 0.0)
+        signs.append(np.where(np.abs(difference) > FUZZ, np.sign(difference), 0.0))
+    dx, dy = signs
+    agreement, untied_x, untied_y = Tally(pairs.case, cases).columns(dx * dy, np.abs(dx), np.abs(dy))
+    return divide(agreement, np.sqrt(untied_x * untied_y))
 
 
-def _signs_within(difference: Floats, both: Bools) -> Floats:
-    return np.where(both & (np.abs(difference) > FUZZ), np.sign(np.where(both, difference, 0.0)), 0.0)
+def scale_statistics(scored: ScoreColumns, scale: Scale, cases: int) -> list[Statistic]:
+    """Return `agreement/kappa_quadratic` and `agreement/rmse` of scores and grades on the same scale.
+
+    Kappa with quadratic weights needs no classes: it is 1 minus the mean squared difference of scores and grades over
+    its expected value if they were paired at random (Cohen 1968; Lin 1989, Biometrics 45, 255-268: the concordance
+    correlation).
+
+    Args:
+        scored: the scores.
+        scale: the scale of the rubric.
+        cases: the number of cases.
+    """
+    graded, known = np.isfinite(scored.grade), np.isfinite(scored.raw)
+    read = graded & known
+    x, y, lost = scored.raw[read], scored.grade[read], scored.grade[graded & ~known]
+    n, missing, tally = len(x), len(lost), Tally(scored.case[read], cases)
+    off_scale = n > 0 and not (scale.min <= y.min() and y.max() <= scale.max)
+    why = f"grades are not on the judge's scale, {scale.name()}" if off_scale else "no scored response has a grade"
+
+    def statistic(name: str, value: Callable[[Floats], Floats], *columns: Floats, **attributes: Any) -> Statistic:
+        sums = tally.columns(*(column * (not off_scale) for column in columns))
+        return Statistic(f"agreement/{name}", sums, value, **{"n": n, "missing": missing, "why": why, **attributes})
+
+    center, squared, count = (scale.min + scale.max) / 2, (x - y) ** 2, n + missing
+    corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
+    total, farthest = float(squared.sum()), float((np.maximum(lost - scale.min, scale.max - lost) ** 2).sum())
+    return [
+        statistic(
+            "kappa_quadratic",
+            concordance,
+            *moments(x - center, y - center),
+            reach=np.stack(corners, axis=1),
+            note=_unbounded(missing),
+            why="scores and grades are all equal" if n and not off_scale else why,
+        ),
+        statistic(
+            "rmse",
+            lambda totals: np.sqrt(ratio(0, 1, totals)),
+            squared,
+            np.ones(n),
+            reach=np.array([[0.0, 1.0], [scale.span**2, 1.0]]),
+            worst=((total / count) ** 0.5, ((total + farthest) / count) ** 0.5)
+            if n and not off_scale
+            else (None, None),
+        ),
+    ]
 
 
-def _mean(name: str, r: Floats, several: Bools, missing: int) -> Statistic:
-    defined = np.isfinite(r)
-    omitted = int((several & ~defined).sum())
-    notes = [f"{omitted} cases with equal scores or equal grades are omitted"] if omitted else []
-    notes += ["missing scores are omitted and not bounded"] if missing else []
-    n = int(defined.sum())
-    return Statistic(
-        name,
-        np.stack([np.where(defined, r, 0.0), defined.astype(np.float64)], axis=1),
-        lambda totals: divide(totals[:, 0], totals[:, 1]),
-        n=n,
-        missing=missing,
-        note="; ".join(notes) or None,
-        ends=(-1.0, 1.0),
-        why="no case has two graded scores that differ",
-    )
+def concordance(totals: Floats) -> Floats:
+    """Return the concordance correlation of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
+    n, x, y, xx, yy, xy = totals.T
+    at_random = n * xx + n * yy - 2 * x * y
+    return divide(2 * (n * xy - x * y), np.where(at_random > 1e-12 * n * n, at_random, 0.0))

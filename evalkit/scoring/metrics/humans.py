@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -13,19 +13,11 @@ from evalkit.core.annotations import annotation_grades, choices_in
 from evalkit.scoring.columns.cases import CODES, NONE, TIE, A, B, PairColumns, sign
 from evalkit.scoring.columns.classes import ClassColumns
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
-from evalkit.scoring.metrics.agreement import (
-    coincidences,
-    interval_alpha,
-    interval_columns,
-    interval_reach,
-    nominal_alpha,
-    nominal_columns,
-)
-from evalkit.scoring.metrics.correlation import pearson_r
+from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.scoring.stats.bounded_intervals import mixed
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers, undefined
 from evalkit.types import Case, Metric
 
 CLASSES = (A, TIE, B)
@@ -63,6 +55,26 @@ class Annotations:
         counted = [np.bincount(self.item[self.value == c], minlength=len(self.case)) for c in self.classes]
         return np.stack(counted, axis=1).astype(np.float64)
 
+    @property
+    def row_case(self) -> Ints:
+        """The case of each label, (labels,)."""
+        return np.asarray(self.case[self.item])
+
+    @property
+    def answered(self) -> Bools:
+        """Which labels are of items that the judge answered, (labels,)."""
+        return np.isfinite(self.judge)
+
+    @property
+    def others(self) -> Floats:
+        """The number of other annotators who chose each class for each row's item, (labels, classes)."""
+        return np.asarray(self.counts[self.item] - np.equal.outer(self.value, self.classes))
+
+    def of_others(self, power: int) -> Floats:
+        """Return the sum of a power of the other annotators' values for each row's item, (labels,)."""
+        values = self.value**power
+        return np.asarray(np.bincount(self.item, weights=values, minlength=len(self.case))[self.item] - values)
+
 
 def read_annotations(
     cases: Sequence[Case], verdicts: VerdictColumns, scored: ScoreColumns | None
@@ -83,11 +95,9 @@ def read_annotations(
     if not rows:
         return None
     names = tuple(sorted({name for _, name, _ in rows}))
-    item = np.array([row[0] for row in rows], dtype=np.int64)
-    annotator = np.array([names.index(row[1]) for row in rows], dtype=np.int64)
-    value = np.array([row[2] for row in rows], dtype=np.float64)
-    by_grade = scored is not None and graded
-    return Annotations(item, annotator, value, judge[item], case, len(cases), names, not by_grade)
+    item, annotator, value = np.array([(row, names.index(name), value) for row, name, value in rows]).T
+    item, annotator, chosen = item.astype(np.int64), annotator.astype(np.int64), scored is None or not graded
+    return Annotations(item, annotator, value, judge[item], case, len(cases), names, chosen)
 
 
 def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | None:
@@ -96,11 +106,11 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
     given = [np.flatnonzero(rows & (columns.annotators[name] >= 0)) for name in names]
     if not sum(map(len, given)):
         return None
-    item = np.concatenate(given)
+    item, annotator = np.concatenate(given), np.repeat(np.arange(len(names)), [*map(len, given)])
     return Annotations(
         item,
-        np.repeat(np.arange(len(names)), [len(one) for one in given]),
-        np.concatenate([columns.annotators[name][own] for name, own in zip(names, given, strict=True)]).astype(float),
+        annotator,
+        np.stack([columns.annotators[name] for name in names])[annotator, item].astype(np.float64),
         np.where(columns.decided, columns.verdicts, np.nan)[item],
         columns.case,
         columns.cases,
@@ -158,19 +168,13 @@ def annotator_statistics(found: Annotations) -> list[Statistic]:
 
 def annotators_alpha(found: Annotations) -> Statistic:
     """Return Krippendorff's alpha among annotators: nominal for choices, interval for grades."""
-    tally = Tally(found.case, found.cases)
-    units = len(found.case)
-    size = np.bincount(found.item, minlength=units)
-    if found.chosen:
-        columns, value = nominal_columns(found.counts, tally), nominal_alpha
-        reach = mixed(value, columns.sum(axis=0), coincidences(found.counts.shape[1]), float(columns.sum()))
-    else:
-        columns, value = interval_columns(found.value, found.item, units, tally), interval_alpha
-        ends = np.array([found.value.min(initial=np.inf), found.value.max(initial=-np.inf)])
-        reach = interval_reach(columns, ends if len(found.value) else np.zeros(2))
+    tally, size = Tally(found.case, found.cases), np.bincount(found.item, minlength=len(found.case))
     several = size > 1
     why = "all labels are equal" if several.any() else "no item was labeled by two annotators"
-    return Statistic("human/alpha", columns, value, int(size[several].sum()), reach=reach, why=why)
+    n = int(size[several].sum())
+    if found.chosen:
+        return alpha_of_classes("human/alpha", found.counts, tally, n=n, why=why)
+    return alpha_of_numbers("human/alpha", found.value, found.item, tally, n=n, why=why)
 
 
 def leave_one_out(found: Annotations) -> list[Statistic]:
@@ -180,85 +184,52 @@ def leave_one_out(found: Annotations) -> list[Statistic]:
     Pearson's r with the mean of the others. The judge is compared with the same others, so the ceiling is what an
     annotator reaches (the leave-one-out ceiling of Nili et al. 2014, PLoS Comput. Biol. 10, e1003553).
     """
-    reference = _majority(found) if found.chosen else _mean(found)
+    if found.chosen:
+        most = found.others.max(axis=1)
+        unique = (most > 0) & (np.equal(found.others, most[:, None]).sum(axis=1) == 1)
+        reference = np.where(unique, np.array(found.classes, dtype=np.float64)[found.others.argmax(axis=1)], np.nan)
+    else:
+        reference = divide(found.of_others(1), found.of_others(0))
     defined = np.isfinite(reference)
-    answered = defined & np.isfinite(found.judge)
-    ceiling, judge = _sums(found, found.value, reference, defined), _sums(found, found.judge, reference, answered)
-    gap = np.hstack([judge, _sums(found, found.value, reference, answered)])
-    read, width, unanswered = _share if found.chosen else pearson_r, judge.shape[1], int((defined & ~answered).sum())
+    answered = defined & found.answered
+    width, read = (2, mean_of) if found.chosen else (6, pearson_r)
+
+    def sums(values: Floats, rows: Bools) -> list[Floats]:
+        x, y = values[rows], reference[rows]
+        center = float(y.mean()) if len(y) else 0.0
+        columns = (x == y, np.ones(len(x))) if found.chosen else moments(x - center, y - center)
+        return Tally(found.row_case[rows], found.cases).columns(*columns)
 
     def leads(totals: Floats) -> Floats:
         return read(totals[:, :width]) - read(totals[:, width:])
 
-    return [
-        _statistic(found, "human/ceiling", ceiling, read, defined, 0),
-        _statistic(found, "human/judge", judge, read, answered, unanswered),
-        _statistic(found, "human/gap", gap, leads, answered, unanswered),
-    ]
-
-
-def _statistic(
-    found: Annotations, name: str, columns: Floats, value: Callable[[Floats], Floats], rows: Bools, missing: int
-) -> Statistic:
+    unanswered = int((defined & ~answered).sum())
+    judge, unbounded = sums(found.judge, answered), [UNBOUNDED] if unanswered else []
     notes = [] if found.chosen else ["Pearson correlation with the mean of the others"]
-    notes += ["missing answers are omitted and not bounded"] if missing else []
-    return Statistic(
-        name,
-        columns,
-        value,
-        n=int(rows.sum()),
-        missing=missing,
-        proportion=found.chosen and name != "human/gap",
-        note="; ".join(notes) or None,
-        why="no item has enough labels by other annotators that differ",
-    )
-
-
-def _share(totals: Floats) -> Floats:
-    return divide(totals[:, 0], totals[:, 1])
-
-
-def _sums(found: Annotations, values: Floats, reference: Floats, rows: Bools) -> Floats:
-    """Return the sums by case from which `_share` or `pearson_r` computes the agreement of values and reference."""
-    tally = Tally(found.case[found.item][rows], found.cases)
-    x, y = values[rows], reference[rows]
-    ones = np.ones(len(x))
-    if found.chosen:
-        return np.stack([tally(x == y), tally(ones)], axis=1)
-    center = float(y.mean()) if len(y) else 0.0
-    x, y = x - center, y - center
-    return np.stack([tally(part) for part in (ones, x, y, x * x, y * y, x * y)], axis=1)
-
-
-def others(found: Annotations) -> Floats:
-    """Return the number of other annotators who chose each class for each row's item, (labels, classes)."""
-    own = np.stack([found.value == c for c in found.classes], axis=1)
-    return np.asarray(found.counts[found.item] - own)
-
-
-def others_count(found: Annotations) -> Floats:
-    """Return the number of other annotators of each row's item, (labels,)."""
-    return np.asarray(np.bincount(found.item, minlength=len(found.case))[found.item] - 1, dtype=np.float64)
-
-
-def _majority(found: Annotations) -> Floats:
-    """Return the most frequent choice of the other annotators by row, NaN if there is none or it is not unique."""
-    counts = others(found)
-    most = counts.max(axis=1)
-    alone = (most > 0) & ((counts == most[:, None]).sum(axis=1) == 1)
-    return np.where(alone, np.array(found.classes, dtype=np.float64)[counts.argmax(axis=1)], np.nan)
-
-
-def _mean(found: Annotations) -> Floats:
-    """Return the mean grade of the other annotators by row, NaN without others."""
-    total = np.bincount(found.item, weights=found.value, minlength=len(found.case))[found.item] - found.value
-    return divide(total, others_count(found))
+    return [
+        Statistic(
+            f"human/{name}",
+            columns,
+            value,
+            n=int((defined if name == "ceiling" else answered).sum()),
+            missing=0 if name == "ceiling" else unanswered,
+            proportion=found.chosen and name != "gap",
+            note="; ".join(notes + (unbounded if name != "ceiling" else [])) or None,
+            why="no item has enough labels by other annotators that differ",
+        )
+        for name, columns, value in (
+            ("ceiling", sums(found.value, defined), read),
+            ("judge", judge, read),
+            ("gap", [*judge, *sums(found.value, answered)], leads),
+        )
+    ]
 
 
 MIN_CASES = 30
 """An annotator who labeled fewer clusters of cases is not tested (Calderon et al. 2025, section 3.2)."""
 MIN_ANNOTATORS = 3
 FALSE_DISCOVERY_RATE = 0.05
+UNBOUNDED = "missing answers are omitted and not bounded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,20 +255,12 @@ class Contest:
     @classmethod
     def of(cls, found: Annotations, clusters: Clusters) -> Contest:
         """Compare the judge with every annotator on every item."""
-        judge, annotator, others_total = _closeness(found)
-        answered = (others_total > 0) & np.isfinite(found.judge)
-        cluster = clusters.of_rows(found.case[found.item])
+        judge, annotator, others = _closeness(found)
+        answered, cluster = (others > 0) & found.answered, clusters.of_rows(found.row_case)
         annotators = range(len(found.names))
         tested = tuple(p for p in annotators if len(np.unique(cluster[answered & (found.annotator == p)])) >= MIN_CASES)
-        tolerance = 1e-12
-        return cls(
-            found,
-            answered & (judge >= annotator - tolerance),
-            answered & (annotator >= judge - tolerance),
-            answered,
-            cluster,
-            tested,
-        )
+        judge_wins, annotator_wins = answered & (judge >= annotator - 1e-12), answered & (annotator >= judge - 1e-12)
+        return cls(found, judge_wins, annotator_wins, answered, cluster, tested)
 
     @property
     def why(self) -> str:
@@ -313,19 +276,15 @@ def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
     For choices it is the share of others with the same choice. For grades it is minus the root mean squared distance
     from the others' grades.
     """
-    items = len(found.case)
-    size = others_count(found)
-    if found.chosen:
-        counts = others(found)
-        same = [
-            (counts * np.stack([v == c for c in found.classes], axis=1)).sum(axis=1) for v in (found.judge, found.value)
-        ]
-        return divide(same[0], size), divide(same[1], size), size
-    sums = np.bincount(found.item, weights=found.value, minlength=items)[found.item] - found.value
-    squares = np.bincount(found.item, weights=found.value**2, minlength=items)[found.item] - found.value**2
-    distances = [divide(squares - 2 * v * sums, size) + v * v for v in (found.judge, found.value)]
-    judge, annotator = (np.asarray(-np.sqrt(np.maximum(distance, 0.0))) for distance in distances)
-    return judge, annotator, size
+    size, closeness = found.of_others(0), []
+    for values in (found.judge, found.value):
+        if found.chosen:
+            same = (found.others * np.equal.outer(values, found.classes)).sum(axis=1)
+            closeness.append(divide(same, size))
+        else:
+            squares = divide(found.of_others(2) - 2 * values * found.of_others(1), size) + values**2
+            closeness.append(-np.sqrt(np.maximum(squares, 0.0)))
+    return closeness[0], closeness[1], size
 
 
 def alternative_statistics(contest: Contest, epsilon: float) -> list[Statistic | Metric]:
@@ -336,36 +295,32 @@ def alternative_statistics(contest: Contest, epsilon: float) -> list[Statistic |
     advantage that an annotator's label may have (0.2 for experts, 0.1 for crowd workers). At 0.5 or more, the judge may
     replace annotators.
     """
-    return [_advantage(contest), _winning_rate(contest, epsilon)]
-
-
-def _advantage(contest: Contest) -> Statistic:
     found, why = contest.found, contest.why
-    case, columns = found.case[found.item], []
+    tested, tally = np.isin(found.annotator, contest.tested), Tally(found.row_case, found.cases)
+    columns = []
     for annotator in contest.tested:
-        own = contest.answered & (found.annotator == annotator)
-        columns += [np.bincount(case[rows], minlength=found.cases) for rows in (own & contest.judge_wins, own)]
-    table = np.stack(columns, axis=1).astype(np.float64) if columns else np.zeros((found.cases, 0))
+        rows = contest.answered & (found.annotator == annotator)
+        columns += tally.columns(rows & contest.judge_wins, rows)
 
     def advantage(totals: Floats) -> Floats:
-        if why:
-            return np.full(len(totals), np.nan)
-        return np.asarray(divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1))
+        return undefined(totals) if why else np.asarray(divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1))
 
-    rows = contest.answered & np.isin(found.annotator, contest.tested)
-    unanswered = int((np.isin(found.annotator, contest.tested) & ~np.isfinite(found.judge)).sum())
-    note = "missing answers are omitted and not bounded" if unanswered else None
-    return Statistic(
-        "human/advantage", table, advantage, int(rows.sum()), unanswered, proportion=True, note=note, why=why
+    unanswered = int((tested & ~found.answered).sum())
+    statistic = Statistic(
+        "human/advantage",
+        columns or np.zeros((found.cases, 0)),
+        advantage,
+        n=int((contest.answered & tested).sum()),
+        missing=unanswered,
+        proportion=True,
+        note=UNBOUNDED if unanswered else None,
+        why=why,
     )
-
-
-def _winning_rate(contest: Contest, epsilon: float) -> Metric:
-    if contest.why:
-        return Metric("human/alt_test", None, note=contest.why)
+    if why:
+        return [statistic, Metric("human/alt_test", None, note=why)]
     rejected = _rejected(np.array([p_value(contest, annotator, epsilon) for annotator in contest.tested]))
     note = f"share of {len(rejected)} annotators at epsilon {epsilon:g}; a count of tests: no interval"
-    return Metric("human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note)
+    return [statistic, Metric("human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note)]
 
 
 def p_value(contest: Contest, annotator: int, epsilon: float) -> float:
@@ -377,9 +332,9 @@ def p_value(contest: Contest, annotator: int, epsilon: float) -> float:
     from scipy.special import stdtr
 
     found = contest.found
-    own = contest.answered & (found.annotator == annotator)
-    cluster = contest.cluster[own]
-    difference = contest.annotator_wins[own].astype(np.float64) - contest.judge_wins[own]
+    rows = contest.answered & (found.annotator == annotator)
+    cluster = contest.cluster[rows]
+    difference = contest.annotator_wins[rows].astype(np.float64) - contest.judge_wins[rows]
     size = np.bincount(cluster)
     leads = np.bincount(cluster, weights=difference)[size > 0] / size[size > 0]
     spread, distance = float(leads.std(ddof=1)), float(leads.mean()) - epsilon
@@ -393,28 +348,24 @@ def _rejected(p: Floats) -> Bools:
 
     Benjamini and Yekutieli 2001, Ann. Statist. 29, 1165-1188, theorem 1.3.
     """
-    m = len(p)
-    limits = np.arange(1, m + 1) / m * FALSE_DISCOVERY_RATE / (1 / np.arange(1, m + 1)).sum()
-    order = np.argsort(p, kind="stable")
-    passed = np.flatnonzero(p[order] <= limits)
-    rejected = np.zeros(m, dtype=bool)
-    rejected[order[: passed[-1] + 1 if len(passed) else 0]] = True
-    return rejected
+    rank = np.arange(1, len(p) + 1)
+    passed = np.sort(p) <= rank / len(p) * FALSE_DISCOVERY_RATE / (1 / rank).sum()
+    return np.asarray(p <= np.sort(p)[passed].max(initial=-1.0))
 
 
 def annotator_table(contest: Contest, epsilon: float) -> list[dict[str, Any]]:
     """Return each annotator's number of labels, the judge's advantage and the test's p-value, `None` if not tested."""
-    return [_entry(contest, annotator, name, epsilon) for annotator, name in enumerate(contest.found.names)]
-
-
-def _entry(contest: Contest, annotator: int, name: str, epsilon: float) -> dict[str, Any]:
-    own = contest.answered & (contest.found.annotator == annotator)
-    tested = annotator in contest.tested
-    return {
-        "annotator": name,
-        "labels": int((contest.found.annotator == annotator).sum()),
-        "compared": int(own.sum()),
-        "advantage": round_metric(contest.judge_wins[own].mean()) if own.any() else None,
-        "p": round_metric(p_value(contest, annotator, epsilon)) if tested else None,
-        "note": None if tested else f"fewer than {MIN_CASES} cases: not tested",
-    }
+    table = []
+    for annotator, name in enumerate(contest.found.names):
+        labels, tested = contest.found.annotator == annotator, annotator in contest.tested
+        rows = contest.answered & labels
+        entry = {
+            "annotator": name,
+            "labels": int(labels.sum()),
+            "compared": int(rows.sum()),
+            "advantage": round_metric(contest.judge_wins[rows].mean()) if rows.any() else None,
+            "p": round_metric(p_value(contest, annotator, epsilon)) if tested else None,
+            "note": None if tested else f"fewer than {MIN_CASES} cases: not tested",
+        }
+        table.append(entry)
+    return table

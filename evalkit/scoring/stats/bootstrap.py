@@ -7,14 +7,13 @@ is one product of weights and columns.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import blake2b
 from math import cos, isnan, pi, sin, sqrt, tan
 from statistics import NormalDist
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from evalkit.scoring.stats.bounded_intervals import (
     bounded_mean,
     debiased_sum,
     invert_test,
+    mixed,
     standard_errors,
     toward,
     unlike_share,
@@ -40,34 +40,33 @@ FLOATS = 2**20
 """At most this many numbers are converted to floats at a time."""
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of per-case numbers: bytes if all values are small integers, as most counts are, else floats.
-
-    The same array yields the same table, as long as both exist.
-    """
+    """Columns of per-case numbers: bytes if all values are small integers, as most counts are, else floats."""
 
     columns: tuple[NDArray[Any], ...]
     cases: int
 
-    _known: ClassVar[dict[int, tuple[weakref.ref[Any], weakref.ref[Table]]]] = {}
-
     @classmethod
-    def of(cls, columns: Floats | Table) -> Table:
-        """Return an array of (cases, columns) as a table."""
+    def of(cls, columns: Columns) -> Table:
+        """Return an array of (cases, columns), or columns of (cases,), as a table."""
         if isinstance(columns, Table):
             return columns
-        array, table = cls._known.get(id(columns), (None, None))
-        if array is not None and table is not None and array() is columns and (found := table()) is not None:
-            return found
-        made = cls(tuple(_smallest_dtype(column) for column in columns.T), len(columns))
-        cls._known[id(columns)] = weakref.ref(columns), weakref.ref(made)
-        weakref.finalize(columns, cls._known.pop, id(columns), None)
-        return made
+        cases = len(columns) if isinstance(columns, np.ndarray) else len(columns[0])
+        each = columns.T if isinstance(columns, np.ndarray) else columns
+        return cls(tuple(_smallest_dtype(column) for column in each), cases)
 
     def totals(self, weights: Floats) -> Floats:
         """Return the column sums (rows, columns) under each row of weights (rows, cases)."""
         return totals_of(self.columns, weights)
+
+    @property
+    def sums(self) -> Floats:
+        """The column sums over all cases, (columns,)."""
+        return np.asarray(self.totals(np.ones((1, self.cases)))[0])
+
+
+Columns: TypeAlias = Floats | Sequence[Floats] | Table
 
 
 def _smallest_dtype(column: Floats) -> NDArray[Any]:
@@ -96,7 +95,7 @@ class Statistic:
 
     Attributes:
         name: the metric's name.
-        columns: (cases, columns) the per-case numbers, held as a `Table`.
+        columns: (cases, columns) the per-case numbers, or a list of columns, held as a `Table`.
         value: maps column totals (rows, columns) to one number for each row, NaN if undefined.
         n: the number of units behind it.
         missing: the number of missing units.
@@ -117,12 +116,13 @@ class Statistic:
         unread: (cases,) the missing units of each case, if it is a share.
         limits: the lowest and highest possible value; by default those of the catalog.
         reach: how far a share of clusters unlike those seen could move it, for the interval of a statistic that does
-            not vary between resamples; by default that of a mean within `limits`.
+            not vary between resamples; or (alternatives, columns) what one of its `n` units could add to the columns in
+            an unlike cluster (see `mixed`); by default that of a mean within `limits`.
         own: an interval of its own, instead of percentiles, or together with them if a cluster has several units.
     """
 
     name: str
-    columns: Floats | Table
+    columns: Columns
     value: Callable[[Floats], Floats]
     n: int
     missing: int = 0
@@ -139,11 +139,13 @@ class Statistic:
     weights: Floats | None = None
     unread: Floats | None = None
     limits: Bounds | None = None
-    reach: Reach | None = None
+    reach: Reach | Floats | None = None
     own: OwnInterval | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Table.of(self.columns))
+        if isinstance(self.reach, np.ndarray):
+            object.__setattr__(self, "reach", mixed(self.value, self.table.sums, self.reach, float(self.n)))
 
     @property
     def table(self) -> Table:
@@ -165,8 +167,7 @@ class Statistic:
 
     def observed(self) -> float:
         """Return the value on the observed cases."""
-        weights = np.ones((1, self.table.cases))
-        return float(self.value(weights if self.weighted else self.table.totals(weights))[0])
+        return float(self.value(np.ones((1, self.table.cases)) if self.weighted else self.table.sums[None])[0])
 
     def estimate(self, clusters: Clusters) -> float:
         """Return the observed value, corrected for the bias of noise if it is a sum of absolute values."""
@@ -179,8 +180,7 @@ class Statistic:
 
     def bounds(self, share: float, value: float) -> Bounds:
         """Return the lowest and highest value if a `share` of the clusters were unlike those seen."""
-        reach = toward(value, self.possible) if self.reach is None else self.reach
-        low, high = reach(share)
+        low, high = self.reach(share) if callable(self.reach) else toward(value, self.possible)(share)
         return None if low is None else min(low, value), None if high is None else max(high, value)
 
     @property
@@ -195,11 +195,16 @@ class Statistic:
 
     def parts(self) -> list[Statistic]:
         """Return the gaps as separate statistics."""
-        return [replace(self, value=partial(_gap, place), gaps=0) for place in range(self.gaps)]
+        return [replace(self, value=partial(ratio, index, -1), gaps=0) for index in range(self.gaps)]
 
 
-def _gap(place: int, totals: Floats) -> Floats:
-    return divide(totals[:, place], totals[:, -1])
+def ratio(top: int, bottom: int, totals: Floats) -> Floats:
+    """Return one column of totals divided by another."""
+    return divide(totals[:, top], totals[:, bottom])
+
+
+mean_of = partial(ratio, 0, 1)
+"""Returns a mean: the total of the values divided by that of their number."""
 
 
 class SharedStatistic:
@@ -236,43 +241,54 @@ class Tally:
     case: Ints
     cases: int
 
-    def __call__(self, values: Bools | Floats) -> Floats:
+    def __call__(self, values: Bools | Floats | Ints) -> Floats:
         """Return the sum of `values` for each case."""
         return np.asarray(np.bincount(self.case, weights=values, minlength=self.cases), dtype=np.float64)
 
-    def rate(
+    def columns(self, *values: Bools | Floats | Ints) -> list[Floats]:
+        """Return the sums of several columns of values."""
+        return [self(column) for column in values]
+
+    def mean(
         self,
         name: str,
-        hit: Bools,
+        values: Bools | Floats,
         among: Bools,
-        unread: Bools,
+        unread: Bools | None = None,
         *,
-        note: str | None = None,
-        why: str = "nothing to count",
+        span: tuple[float, float] | None = None,
+        **attributes: Any,
     ) -> Statistic:
-        """Return the share of rows in `among` that are also in `hit`.
+        """Return the mean value of the rows in `among`.
+
+        Args:
+            name: the metric's name.
+            values: (rows,) the values.
+            among: (rows,) which rows were read.
+            unread: (rows,) which rows are missing; none by default.
+            span: the lowest and highest value of a missing row; `None` if there are no such bounds.
+            attributes: other attributes of the statistic.
+        """
+        used = np.where(among, values, 0.0)
+        n, missing, total = int(among.sum()), 0 if unread is None else int(unread.sum()), float(used.sum())
+        worst: Bounds = (None, None)
+        if span is not None and n + missing:
+            worst = (total + missing * span[0]) / (n + missing), (total + missing * span[1]) / (n + missing)
+        attributes = {"n": n, "missing": missing, "worst": worst, **attributes}
+        return Statistic(name, self.columns(used, among), mean_of, **attributes)
+
+    def rate(self, name: str, hit: Bools, among: Bools, unread: Bools | None = None, **attributes: Any) -> Statistic:
+        """Return the share of rows in `among` that are also in `hit`; each row in `unread` could be either.
 
         Args:
             name: the metric's name.
             hit: (rows,) which rows count.
             among: (rows,) which rows were read.
-            unread: (rows,) which rows are missing and could have been either.
-            note: a remark on the value.
-            why: why the value is undefined, if no row was read.
+            unread: (rows,) which rows are missing; none by default.
+            attributes: other attributes of the statistic, such as `note` and `why`.
         """
-        n, hits, missing = int(among.sum()), int((hit & among).sum()), int(unread.sum())
-        return Statistic(
-            name,
-            np.stack([self(hit & among), self(among)], axis=1),
-            lambda totals: divide(totals[:, 0], totals[:, 1]),
-            n=n,
-            missing=missing,
-            worst=share(hits, n + missing, missing),
-            proportion=True,
-            note=note,
-            why=why,
-            unread=self(unread),
-        )
+        made = self.mean(name, hit, among, unread, span=(0.0, 1.0), proportion=True, **attributes)
+        return made if unread is None else replace(made, unread=self(unread))
 
 
 def share(hits: float, total: float, unknown: float) -> Bounds:
@@ -368,12 +384,12 @@ def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: 
     out = np.full((len(statistics), scoring.bootstrap), np.nan)
     if not clusters.cases:
         return out
-    distinct, places = _distinct_columns({id(statistic.table): statistic.table for statistic in statistics})
+    distinct, indices = _distinct_columns({id(statistic.table): statistic.table for statistic in statistics})
     summed = distinct if clusters.number is None else [clusters.sums(column) for column in distinct]
     some_weighted = any(statistic.weighted for statistic in statistics)
     for rows, weights in clusters.draw(scoring.bootstrap, scoring.seed):
         sums = totals_of(summed, weights)
-        totals = {name: sums[:, columns] for name, columns in places.items()}
+        totals = {name: sums[:, columns] for name, columns in indices.items()}
         by_case = clusters.to_cases(weights) if some_weighted else weights
         for row, statistic in enumerate(statistics):
             out[row, rows] = statistic.value(by_case if statistic.weighted else totals[id(statistic.table)])

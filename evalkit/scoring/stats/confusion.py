@@ -1,4 +1,4 @@
-"""Coefficients of confusion matrices of any number of classes, and their bounds over missing verdicts.
+"""Coefficients of confusion matrices of any number of classes, their bounds over missing verdicts, and alpha.
 
 A flat confusion matrix is (rows, classes²): labels by row, verdicts by column. Bounds answer what a coefficient would
 be if every missing verdict had named a class. The matrices that this can give form a polytope, whose vertices put all
@@ -7,31 +7,89 @@ missing verdicts of a label in one class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Bounds, Floats, divide
-from evalkit.scoring.stats.bootstrap import share
-from evalkit.scoring.stats.bounded_intervals import Reach, mixed
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, share
+from evalkit.scoring.stats.bounded_intervals import mixed
 
 VERTICES: Final = 4096
 """With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
 _TANGENTS: Final = 40
 
 
-def confused(value: Callable[[Floats], Floats], cells: Floats) -> Reach:
-    """Return how far a coefficient could be if a share of the clusters were unlike those seen, in any cell.
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """The confusion matrix of two raters by case.
 
-    Args:
-        value: maps flat confusion matrices (rows, classes²) to the coefficient.
-        cells: (cases, classes²) the matrix of each case.
+    Attributes:
+        cells: (cases, classes²) the flat matrix of each case, labels by verdicts.
+        unread: the matrix of all cases, with the missing verdicts.
     """
-    totals = cells.sum(axis=0)
-    return mixed(value, totals, np.eye(len(totals)), float(totals.sum()))
+
+    cells: Table
+    unread: Unread
+
+    @classmethod
+    def of(
+        cls,
+        tally: Tally,
+        labels: Ints | Codes,
+        verdicts: Ints | Codes,
+        read: Bools,
+        unread: Bools,
+        classes: Sequence[int],
+    ) -> Confusion:
+        """Return the confusion matrix of labels and verdicts over `classes`.
+
+        Args:
+            tally: the case of each row.
+            labels: (rows,) the labels.
+            verdicts: (rows,) the verdicts.
+            read: (rows,) which rows have both.
+            unread: (rows,) which rows have a label and could have had a verdict.
+            classes: the codes of the classes.
+        """
+        k = len(classes)
+        row, column = (np.equal.outer(codes, classes).argmax(axis=1) for codes in (labels, verdicts))
+        cell = np.where(read, row * k + column, -1)
+        cells = Table.of(tally.columns(*(cell == index for index in range(k * k))))
+        return cls(cells, Unread(cells.sums.reshape(k, k), np.bincount(row[unread], minlength=k).astype(np.float64)))
+
+    def statistic(
+        self,
+        name: str,
+        value: Callable[[Floats], Floats],
+        worst: Bounds = (None, None),
+        *,
+        contrast: bool = False,
+        **attributes: Any,
+    ) -> Statistic:
+        """Return a coefficient of agreement.
+
+        Args:
+            name: the metric's name.
+            value: maps flat matrices (rows, classes²) to the coefficient.
+            worst: its bounds over missing verdicts.
+            contrast: whether it is 0 by construction if all labels are of one class, and so undefined.
+            attributes: other attributes of the statistic, such as `note` and `why`.
+        """
+        counts = self.unread.table
+        if contrast and np.count_nonzero(counts.sum(axis=1)) == 1:
+            value = undefined
+        n, missing = int(counts.sum()), int(self.unread.missing.sum())
+        attributes = {"n": n, "missing": missing, "reach": np.eye(counts.size), **attributes}
+        return Statistic(name, self.cells, value, worst=worst, **attributes)
+
+
+def undefined(totals: Floats) -> Floats:
+    """Return NaN for each row of totals."""
+    return np.full(len(totals), np.nan)
 
 
 def matrices(totals: Floats) -> Floats:
@@ -310,7 +368,7 @@ class Unread:
             fill = fill + (best - fill) * 2 / (step + 3)
         if not np.isfinite(bound):  # one class only, with or without missing verdicts
             bound = 0.0 if sign < 0 else 1.0
-        vertices = self._at_vertices(value)
+        vertices = self.at_vertices(value)
         if vertices is None:
             far = self._apart(constant, factor)
             return (max(-1.0, 1 - far[1]), 1 - bound) if sign < 0 else (max(-1.0, 1 - bound), 1 - far[0])
@@ -326,7 +384,7 @@ class Unread:
         ends = sorted(constant + factor * float((counts**2).sum()) / (4 * n * n) for counts in (even, far))
         return wrong / n / ends[1], (wrong + unknown) / n / ends[0] if ends[0] > 1e-12 else np.inf
 
-    def _at_vertices(self, value: Callable[[Floats], Floats]) -> tuple[float, float] | None:
+    def at_vertices(self, value: Callable[[Floats], Floats]) -> tuple[float, float] | None:
         """Return the lowest and highest value at a vertex; `None` if there are too many vertices, or none has one."""
         k, rows = len(self.table), np.flatnonzero(self.missing)
         if k ** len(rows) > VERTICES:
@@ -356,7 +414,7 @@ class Unread:
             low, high = (0.0 if end != end else end for end in ends)
             return self.bounds(matthews, (low, high))
         low, high = self._matthews_apart()
-        found = self._at_vertices(matthews)
+        found = self.at_vertices(matthews)
         if found is not None:
             low = low if low > 0 else min(found[0], 0.0)
             high = high if high < 0 else max(found[1], 0.0)
@@ -391,3 +449,68 @@ def most_even(fixed: Floats, extra: float) -> Floats:
     levels = [(ordered[:k].sum() + extra) / k for k in range(1, len(ordered) + 1)]
     level = next(level for k, level in enumerate(levels, 1) if k == len(ordered) or level <= ordered[k])
     return np.asarray(np.maximum(fixed, level))
+
+
+def alpha_of_classes(name: str, counts: Floats, tally: Tally, **attributes: Any) -> Statistic:
+    """Return Krippendorff's nominal alpha of any number of values for each unit; NaN if only one class occurs.
+
+    Krippendorff 2011, Computing Krippendorff's alpha-reliability.
+
+    Args:
+        name: the metric's name.
+        counts: (units, classes) how many values of each unit are of each class.
+        tally: the case of each unit.
+        attributes: other attributes of the statistic.
+    """
+    size, k = counts.sum(axis=1), counts.shape[1]
+    weight = np.where(size > 1, 1 / np.maximum(size - 1, 1), 0.0)
+    pairs = [counts[:, a] * (counts[:, b] - (a == b)) * weight for a, b in product(range(k), repeat=2)]
+    table = Table.of(tally.columns(*pairs) or np.zeros((tally.cases, 0)))
+    # Each value of a unit with two values adds half of both cells, for any two classes.
+    one, two = np.triu_indices(k)
+    both = np.eye(k)[one, :, None] * np.eye(k)[two, None, :]
+    rows = (both + both.transpose(0, 2, 1)).reshape(len(one), k * k) / 2
+    reach = mixed(nominal_alpha, table.sums, rows, float(table.sums.sum()))
+    return Statistic(name, table, nominal_alpha, **{"reach": reach, **attributes})
+
+
+def nominal_alpha(totals: Floats) -> Floats:
+    """Return nominal alpha of flat coincidence matrices (rows, classes²); NaN if only one class occurs."""
+    table = matrices(totals)
+    margin = table.sum(axis=2)
+    n = margin.sum(axis=1)
+    expected = n * n - (margin * margin).sum(axis=1)
+    return np.asarray(1 - (n - 1) * divide(n - _agreed(table), np.where(expected > 1e-9, expected, 0.0)))
+
+
+def alpha_of_numbers(name: str, values: Floats, unit: Ints, tally: Tally, **attributes: Any) -> Statistic:
+    """Return Krippendorff's interval alpha; NaN if all values are equal.
+
+    Args:
+        name: the metric's name.
+        values: (n,) the values.
+        unit: (n,) the unit of each value.
+        tally: the case of each unit.
+        attributes: other attributes of the statistic.
+    """
+    units = len(tally.case)
+    # Centered, because sums of squares of large, similar numbers lose precision.
+    values = values - values.mean() if len(values) else values
+    size, sums, squares = (np.bincount(unit, weights=values**power, minlength=units) for power in (0, 1, 2))
+    paired = size > 1
+    differences = 2 * (size * squares - sums * sums) / np.maximum(size - 1, 1)
+    table = Table.of(tally.columns(*(np.where(paired, part, 0.0) for part in (differences, size, sums, squares))))
+    # The two values of an unlike unit are at the ends, or both at one.
+    low, high = values.min(initial=0.0), values.max(initial=0.0)
+    rows = [
+        [2 * (a - b) ** 2, 1.0, (a + b) / 2, (a * a + b * b) / 2] for a, b in ((low, low), (high, high), (low, high))
+    ]
+    reach = mixed(interval_alpha, table.sums, np.array(rows), float(table.sums[1]))
+    return Statistic(name, table, interval_alpha, **{"reach": reach, **attributes})
+
+
+def interval_alpha(totals: Floats) -> Floats:
+    """Return interval alpha from squared differences, number, sum and sum of squares, (rows, 4)."""
+    differences, n, sums, squares = totals.T
+    expected = 2 * (n * squares - sums * sums)
+    return np.asarray(1 - (n - 1) * divide(differences, np.where(expected > 1e-9 * n, expected, 0.0)))
